@@ -1,0 +1,1 @@
+"""What an agent is: messages, events, the loop. No files, no sockets, no processes, no clock of its own."""

@@ -1,0 +1,171 @@
+"""Messages, content blocks and usage: the one declaration of each, whose JSON is pi's.
+
+Optional fields that are unset leave no trace in the JSON. Times are milliseconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+StopReason: TypeAlias = Literal["stop", "length", "toolUse", "error", "aborted"]
+
+
+class _Block(Struct, tag_field="type", rename="camel", omit_defaults=True):
+    pass
+
+
+class TextContent(_Block, tag="text"):
+    text: str
+    text_signature: str | None = None
+
+
+class ThinkingContent(_Block, tag="thinking"):
+    """A model's reasoning. `thinking_signature` proves to the provider that it is the provider's own."""
+
+    thinking: str
+    thinking_signature: str | None = None
+    redacted: bool = False
+
+
+class ImageContent(_Block, tag="image"):
+    """An image as base64 `data`."""
+
+    data: str
+    mime_type: str
+
+
+class ToolCall(_Block, tag="toolCall"):
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    thought_signature: str | None = None
+
+
+UserBlock: TypeAlias = TextContent | ImageContent
+AssistantBlock: TypeAlias = TextContent | ThinkingContent | ToolCall
+
+
+class Cost(Struct, rename="camel"):
+    """US dollars."""
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+    total: float = 0
+
+
+class Usage(Struct, rename="camel"):
+    """Tokens of one model call, and what they cost."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    total_tokens: int = 0
+    cost: Cost = msgspec.field(default_factory=Cost)
+
+
+class _Message(Struct, tag_field="role", rename="camel", omit_defaults=True, weakref=True):
+    pass
+
+
+class UserMessage(_Message, tag="user"):
+    content: str | list[UserBlock]
+    timestamp: int
+    attribution: Literal["user", "agent"] | None = None
+
+
+class AssistantMessage(_Message, tag="assistant"):
+    content: list[AssistantBlock]
+    api: str
+    provider: str
+    model: str
+    usage: Usage
+    stop_reason: StopReason
+    timestamp: int
+    response_id: str | None = None
+    error_message: str | None = None
+
+    def text(self) -> str:
+        """The text blocks, joined."""
+        return "".join(block.text for block in self.content if isinstance(block, TextContent))
+
+    def tool_calls(self) -> list[ToolCall]:
+        return [block for block in self.content if isinstance(block, ToolCall)]
+
+
+class ToolResultMessage(_Message, tag="toolResult"):
+    tool_call_id: str
+    tool_name: str
+    content: list[UserBlock]
+    is_error: bool
+    timestamp: int
+    details: dict[str, Any] | UnsetType = UNSET
+
+
+class BashExecutionMessage(_Message, tag="bashExecution"):
+    """A command that the host ran with `bash`; the model sees it with the next prompt."""
+
+    command: str
+    output: str
+    cancelled: bool
+    truncated: bool
+    timestamp: int
+    exit_code: int | None = None
+    full_output_path: str | None = None
+    exclude_from_context: bool = False
+
+
+class CustomMessage(_Message, tag="custom"):
+    """What an extension or the agent itself adds to the conversation."""
+
+    custom_type: str
+    content: str | list[UserBlock]
+    display: bool
+    timestamp: int
+    details: Any = None
+
+
+class BranchSummaryMessage(_Message, tag="branchSummary"):
+    summary: str
+    from_id: str
+    timestamp: int
+
+
+class CompactionSummaryMessage(_Message, tag="compactionSummary"):
+    summary: str
+    tokens_before: int
+    timestamp: int
+
+
+Message: TypeAlias = (
+    UserMessage
+    | AssistantMessage
+    | ToolResultMessage
+    | BashExecutionMessage
+    | CustomMessage
+    | BranchSummaryMessage
+    | CompactionSummaryMessage
+)
+
+#: What a model is sent: the session turns every other kind of message into one of these.
+ModelMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+
+
+def user_text(message: UserMessage) -> str:
+    """The text of a user message, without its images."""
+    if isinstance(message.content, str):
+        return message.content
+    return "".join(block.text for block in message.content if isinstance(block, TextContent))
+
+
+def user_message(text: str, images: list[ImageContent] | None, timestamp: int) -> UserMessage:
+    """A message of the user's own: the text first, even an empty one, then the images."""
+    content: list[UserBlock] = [TextContent(text)]
+    if images:
+        content.extend(images)
+    return UserMessage(content, timestamp, attribution="user")

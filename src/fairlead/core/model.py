@@ -1,0 +1,338 @@
+"""What a model is to the agent: a description, a request, and a stream of events that builds one message.
+
+An adapter (see `fairlead.models`) reads a provider's stream and feeds a `PartialMessage`; after each
+network read it hands over `PartialMessage.take()`, the events since the last one with neighbouring
+deltas merged. Nothing here grows with the square of an answer's length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Hashable, Mapping
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.core import lenient
+from fairlead.core.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    Cost,
+    ModelMessage,
+    StopReason,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    Usage,
+)
+from fairlead.core.runtime import Cancel
+
+ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
+THINKING_LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh")
+
+ABORTED = "Request was aborted"
+
+
+class Price(Struct, rename="camel", frozen=True):
+    """US dollars per million tokens."""
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+
+
+class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
+    """A model as hosts see it. It holds no secret: keys and headers stay in `fairlead.models`."""
+
+    id: str
+    name: str
+    api: str
+    provider: str
+    base_url: str
+    reasoning: bool
+    input: list[Literal["text", "image"]]
+    cost: Price
+    context_window: int
+    max_tokens: int
+    #: How each thinking level is called by this model's provider; None marks a level it lacks.
+    thinking_level_map: dict[str, str | None] | None = None
+    #: Departures of an imitator from the API it imitates; read by the adapter.
+    compat: dict[str, Any] | None = None
+
+    def priced(self, usage: Usage) -> Usage:
+        """Fill in `usage.cost` and `usage.total_tokens`."""
+        price = self.cost
+        parts = (
+            usage.input * (price.input / 1e6),
+            usage.output * (price.output / 1e6),
+            usage.cache_read * (price.cache_read / 1e6),
+            usage.cache_write * (price.cache_write / 1e6),
+        )
+        usage.total_tokens = usage.input + usage.output + usage.cache_read + usage.cache_write
+        usage.cost = Cost(*parts, total=sum(parts))
+        return usage
+
+
+class ToolSpec(Struct, frozen=True):
+    """A tool as the model is told of it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Request(Struct):
+    """One model call. `messages` are the same objects from call to call, so that adapters can keep their encoding."""
+
+    system_prompt: str
+    messages: list[ModelMessage]
+    tools: list[ToolSpec]
+    thinking: ThinkingLevel = "off"
+    max_tokens: int | None = None
+    #: Stable over a conversation; providers route to a warm prompt cache by it.
+    session_id: str | None = None
+
+
+class StreamStart(Struct):
+    """The provider began to answer. `message` has no content yet."""
+
+    message: AssistantMessage
+
+
+class BlockStart(Struct):
+    index: int
+    block: AssistantBlock
+
+
+class BlockDelta(Struct):
+    index: int
+    delta: str
+
+
+class BlockEnd(Struct):
+    index: int
+    block: AssistantBlock
+
+
+class StreamEnd(Struct):
+    """The message is complete; nothing follows. Failure and abort end a stream too: see `stop_reason`."""
+
+    message: AssistantMessage
+    #: Arguments that were not a JSON object, as received, by tool call id.
+    bad_arguments: dict[str, str] = {}
+    status: int | None = None
+    retry_after: float | None = None
+    #: Whether the same request may succeed later.
+    transient: bool = False
+
+
+StreamEvent: TypeAlias = StreamStart | BlockStart | BlockDelta | BlockEnd | StreamEnd
+
+
+class ModelStream(Protocol):
+    """Asks a model. Yields lists of events, the last of which ends with a `StreamEnd`, always: errors and
+    aborts are ends, not exceptions. After `cancel` fires it ends soon, keeping what had arrived."""
+
+    def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]: ...
+
+
+class _OpenBlock:
+    __slots__ = ("block", "ended", "index", "parts")
+
+    def __init__(self, index: int, block: AssistantBlock) -> None:
+        self.index = index
+        self.block = block
+        self.parts: list[str] = []
+        self.ended = False
+
+
+class PartialMessage:
+    """An assistant message while it arrives.
+
+    Blocks are named by whatever key the provider uses for them; their place in the message is the
+    order in which they start.
+    """
+
+    def __init__(self, model: Model, timestamp: int) -> None:
+        self.model = model
+        self.usage = Usage()
+        self.response_id: str | None = None
+        self.finished: StreamEnd | None = None
+        self._timestamp = timestamp
+        self._blocks: list[_OpenBlock] = []
+        self._by_key: dict[Hashable, _OpenBlock] = {}
+        self._events: list[StreamEvent] = []
+        self._pending: tuple[int, list[str]] | None = None
+        self._opened = False
+
+    # what adapters call
+
+    def open(self) -> None:
+        """The provider began to answer. Called once usage and id of the message start are known."""
+        if not self._opened:
+            self._opened = True
+            self._events.append(StreamStart(self._message([], "stop")))
+
+    def start_text(self, key: Hashable) -> None:
+        self._start(key, TextContent(""))
+
+    def start_thinking(self, key: Hashable, *, redacted: bool = False) -> None:
+        self._start(key, ThinkingContent("", redacted=redacted))
+
+    def start_tool_call(self, key: Hashable, id: str, name: str) -> None:
+        self._start(key, ToolCall(id, name, {}))
+
+    def has(self, key: Hashable) -> bool:
+        return key in self._by_key
+
+    def is_open(self, key: Hashable) -> bool:
+        block = self._by_key.get(key)
+        return block is not None and not block.ended
+
+    def add(self, key: Hashable, delta: str) -> None:
+        """Add text, thinking or argument JSON. What comes after a block's end still counts, without an event."""
+        if not delta:
+            return
+        block = self._by_key[key]
+        block.parts.append(delta)
+        if block.ended:
+            return
+        if self._pending is not None and self._pending[0] == block.index:
+            self._pending[1].append(delta)
+        else:
+            self._flush()
+            self._pending = (block.index, [delta])
+
+    def sign(self, key: Hashable, signature: str) -> None:
+        """Set the provider's signature of a block; a second one is appended."""
+        block = self._by_key[key].block
+        if isinstance(block, ThinkingContent):
+            block.thinking_signature = (block.thinking_signature or "") + signature
+        elif isinstance(block, TextContent):
+            block.text_signature = (block.text_signature or "") + signature
+        else:
+            block.thought_signature = (block.thought_signature or "") + signature
+
+    def end(self, key: Hashable) -> None:
+        block = self._by_key.get(key)
+        if block is None or block.ended:
+            return
+        self._flush()
+        block.ended = True
+        self._events.append(BlockEnd(block.index, _complete(block)[0]))
+
+    def end_open_blocks(self) -> None:
+        for key in list(self._by_key):
+            self.end(key)
+
+    def finish(self, stop_reason: StopReason) -> None:
+        """The provider said that the message is complete."""
+        self.open()
+        self.end_open_blocks()
+        self._end(stop_reason, None)
+
+    def fail(self, error: str, *, status: int | None = None, retry_after: float | None = None, transient: bool = False) -> None:
+        """The message ends here because of an error; what had arrived stays."""
+        self._end("error", error, status=status, retry_after=retry_after, transient=transient)
+
+    def abort(self) -> None:
+        """The message ends here because the run was aborted; what had arrived stays."""
+        self._end("aborted", ABORTED)
+
+    def take(self) -> list[StreamEvent]:
+        """The events since the last call."""
+        self._flush()
+        events, self._events = self._events, []
+        return events
+
+    # what readers of a run may ask
+
+    def snapshot(self) -> AssistantMessage:
+        """The message as it stands, as a copy. Costs as much as the message is long."""
+        content = [_complete(block, strict=False)[0] for block in self._blocks]
+        return self._message(content, "stop")
+
+    # inside
+
+    def _start(self, key: Hashable, block: AssistantBlock) -> None:
+        self.open()
+        self._flush()
+        opened = _OpenBlock(len(self._blocks), block)
+        self._blocks.append(opened)
+        self._by_key[key] = opened
+        self._events.append(BlockStart(opened.index, msgspec.structs.replace(block)))
+
+    def _flush(self) -> None:
+        if self._pending is not None:
+            index, parts = self._pending
+            self._pending = None
+            self._events.append(BlockDelta(index, "".join(parts)))
+
+    def _end(
+        self,
+        stop_reason: StopReason,
+        error: str | None,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        transient: bool = False,
+    ) -> None:
+        if self.finished is not None:
+            return
+        self._flush()
+        content: list[AssistantBlock] = []
+        bad: dict[str, str] = {}
+        for opened in self._blocks:
+            block, problem = _complete(opened)
+            content.append(block)
+            if problem is not None and isinstance(block, ToolCall):
+                bad[block.id] = problem
+        message = self._message(content, stop_reason, error)
+        self.finished = StreamEnd(message, bad, status, retry_after, transient)
+        self._events.append(self.finished)
+
+    def _message(self, content: list[AssistantBlock], stop_reason: StopReason, error: str | None = None) -> AssistantMessage:
+        model = self.model
+        usage = model.priced(msgspec.structs.replace(self.usage))
+        return AssistantMessage(
+            content, model.api, model.provider, model.id, usage, stop_reason, self._timestamp, self.response_id, error
+        )
+
+
+def _complete(opened: _OpenBlock, *, strict: bool = True) -> tuple[AssistantBlock, str | None]:
+    """The block with all that arrived for it, and the raw arguments if they are no JSON object."""
+    block = msgspec.structs.replace(opened.block)
+    text = "".join(opened.parts)
+    if isinstance(block, TextContent):
+        block.text = text
+    elif isinstance(block, ThinkingContent):
+        block.thinking = text
+    else:
+        arguments = parse_arguments(text) if strict else preview_arguments(text)
+        if arguments is None:
+            return block, text
+        block.arguments = dict(arguments)
+    return block, None
+
+
+def parse_arguments(text: str) -> Mapping[str, Any] | None:
+    """A tool call's arguments, strictly: None unless they are a JSON object. No text at all means no arguments."""
+    if not text.strip():
+        return {}
+    try:
+        value: Any = lenient.decode(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def preview_arguments(text: str) -> Mapping[str, Any]:
+    """As much of unfinished arguments as can be read; only for showing."""
+    import jiter
+
+    try:
+        value: Any = jiter.from_json(text.encode("utf-8", "replace"), partial_mode="trailing-strings", allow_inf_nan=False)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,137 @@
+"""What a tool is, how its arguments are checked, and in which order the calls of one turn may run."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.core.messages import TextContent, ToolCall, UserBlock
+from fairlead.core.model import ToolSpec
+from fairlead.core.runtime import Cancel
+from fairlead.errors import ToolError
+
+#: How the calls of one turn are run, see `groups`.
+Schedule: TypeAlias = Literal["together", "exclusive", "sequential"]
+
+
+class ToolResult(Struct, omit_defaults=True):
+    """What a tool gives back: `content` for the model, `details` for the host."""
+
+    content: list[UserBlock]
+    details: dict[str, Any] | None = None
+
+    @classmethod
+    def text(cls, text: str, details: dict[str, Any] | None = None) -> ToolResult:
+        return cls([TextContent(text)], details)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a running tool knows of its call.
+
+    `cancel` fires when the run is aborted: the tool should end soon, by raising `ToolError` with what
+    it had so far. `update` shows the host an intermediate result; it never blocks and may be dropped.
+    """
+
+    call_id: str
+    cancel: Cancel
+    update: Callable[[ToolResult], None]
+
+
+class RunTool(Protocol):
+    def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Awaitable[ToolResult]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Something the model may call.
+
+    `run` gets arguments that satisfy `parameters`, and returns a `ToolResult` or raises `ToolError`.
+    """
+
+    name: str
+    description: str
+    #: A JSON Schema of an object.
+    parameters: dict[str, Any]
+    run: RunTool
+    #: A few words for people; the name if empty.
+    label: str = ""
+    #: One line for the list of tools in the system prompt; none if empty.
+    snippet: str = ""
+    #: Advice for the system prompt.
+    guidelines: tuple[str, ...] = ()
+    #: Changes the machine: under the `exclusive` schedule it runs alone and in call order.
+    exclusive: bool = False
+    #: Seconds until it is cut off; None: no limit.
+    timeout: float | None = 120.0
+    #: Repairs arguments in an older form before they are checked.
+    prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    _check: list[Any] = field(default_factory=list[Any], compare=False, repr=False)
+
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.description, self.parameters)
+
+    def checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments, ready for `run`. Raises ToolError, worded for the model, if they break the schema."""
+        if self.prepare is not None:
+            arguments = self.prepare(arguments)
+        if not self._check:
+            self._check.append(_validator(self.parameters))
+        problems = [_problem(error) for error in self._check[0].iter_errors(arguments)]
+        if problems:
+            raise invalid_arguments(self.name, problems, arguments)
+        return arguments
+
+
+def invalid_arguments(tool: str, problems: Sequence[str], received: Mapping[str, Any] | str) -> ToolError:
+    lines = "\n".join(f"  - {problem}" for problem in problems)
+    shown = received if isinstance(received, str) else msgspec.json.format(msgspec.json.encode(received), indent=2).decode()
+    return ToolError(f'Validation failed for tool "{tool}":\n{lines}\n\nReceived arguments:\n{shown}')
+
+
+def groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool], schedule: Schedule) -> list[list[ToolCall]]:
+    """The calls of one turn, in groups: the calls of a group run at once, the groups one after another.
+
+    together    one group (pi)
+    exclusive   a tool that changes the machine is a group of its own; its neighbours that do not, one (omp, xcsh)
+    sequential  each call is a group (pi of 2025)
+    """
+    if schedule == "together":
+        return [list(calls)] if calls else []
+    result: list[list[ToolCall]] = []
+    shared = False
+    for call in calls:
+        tool = tools.get(call.name)
+        alone = schedule == "sequential" or (tool is not None and tool.exclusive)
+        if shared and not alone:
+            result[-1].append(call)
+        else:
+            result.append([call])
+        shared = not alone
+    return result
+
+
+def _validator(schema: dict[str, Any]) -> Any:
+    import jsonschema_rs
+
+    try:
+        return jsonschema_rs.validator_for(schema, retriever=_refuse_reference)
+    except Exception as error:  # the library raises several kinds, all of which mean the same here
+        raise ToolError(f"The tool's parameter schema is not a valid JSON Schema: {error}") from error
+
+
+def _refuse_reference(uri: str) -> Any:
+    raise ValueError(f"references outside the schema are not followed: {uri}")
+
+
+def _problem(error: Any) -> str:
+    path = ".".join(str(step) for step in error.instance_path)
+    message = str(error.message)
+    if message.endswith("is a required property"):
+        name = message.removesuffix(" is a required property").strip("\"'")
+        return f"{path}.{name}: is required" if path else f"{name}: is required"
+    return f"{path}: {message}" if path else message
