@@ -8,7 +8,7 @@ deltas merged. Nothing here grows with the square of an answer's length.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Hashable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -324,7 +324,7 @@ def parse_arguments(text: str) -> Mapping[str, Any] | None:
         value: Any = lenient.decode(text)
     except ValueError:
         return None
-    return value if isinstance(value, dict) else None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def preview_arguments(text: str) -> Mapping[str, Any]:
@@ -335,4 +335,4 @@ def preview_arguments(text: str) -> Mapping[str, Any]:
         value: Any = jiter.from_json(text.encode("utf-8", "replace"), partial_mode="trailing-strings", allow_inf_nan=False)
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
