@@ -98,6 +98,8 @@ class StreamStart(Struct):
     """The provider began to answer. `message` has no content yet."""
 
     message: AssistantMessage
+    #: The message while it arrives.
+    partial: PartialMessage
 
 
 class BlockStart(Struct):
@@ -172,7 +174,7 @@ class PartialMessage:
         """The provider began to answer. Called once usage and id of the message start are known."""
         if not self._opened:
             self._opened = True
-            self._events.append(StreamStart(self._message([], "stop")))
+            self._events.append(StreamStart(self.shell(), self))
 
     def start_text(self, key: Hashable) -> None:
         self._start(key, TextContent(""))
@@ -252,6 +254,10 @@ class PartialMessage:
         """The message as it stands, as a copy. Costs as much as the message is long."""
         content = [_complete(block, strict=False)[0] for block in self._blocks]
         return self._message(content, "stop")
+
+    def shell(self) -> AssistantMessage:
+        """The message as it stands, without its content."""
+        return self._message([], "stop")
 
     # inside
 

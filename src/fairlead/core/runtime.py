@@ -57,7 +57,7 @@ class Runtime(Protocol):
         """Run every job, at most `limit` at once, started in order; return when all have ended."""
         ...
 
-    async def bounded(self, work: Coroutine[Any, Any, T], cancel: Cancel, *, timeout: float | None, grace: float) -> T:
+    async def bounded(self, work: Awaitable[T], cancel: Cancel, *, timeout: float | None, grace: float) -> T:
         """Await `work`. It is expected to end by itself soon after `cancel` fires; `grace` seconds later
         it is cut off with `Interrupted`. Past `timeout` seconds it is cut off with `TimedOut`."""
         ...
@@ -69,6 +69,3 @@ class Interrupted(Exception):
 
 class TimedOut(Exception):
     """Work exceeded its time limit and was cut off."""
-
-
-Emit = Callable[[Any], Awaitable[None]]

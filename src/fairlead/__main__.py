@@ -1,0 +1,3 @@
+from fairlead.cli.main import main
+
+raise SystemExit(main())

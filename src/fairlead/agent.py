@@ -1,0 +1,229 @@
+"""The library: an agent in this process.
+
+agent = Agent(model="anthropic/claude-sonnet-4-5", cwd="/some/project")
+async for event in agent.run("Fix the failing test"):
+    ...
+print(agent.text())
+await agent.close()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from fairlead.config.home import Home, Scratch
+from fairlead.config.settings import Settings, load_settings
+from fairlead.core.events import AgentSettled, Event
+from fairlead.core.messages import ImageContent
+from fairlead.core.model import Model, ModelStream, ThinkingLevel
+from fairlead.core.queues import InterruptMode
+from fairlead.core.tool import Schedule, Tool
+from fairlead.errors import ModelNotFound
+from fairlead.models.http import Http
+from fairlead.models.registry import Registry, clamp_level, default_level
+from fairlead.session.models import Models, OneModel
+from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.session import Session, SessionOptions
+from fairlead.tools import DEFAULT_TOOLS, builtin_tools
+from fairlead.tools.workspace import Workspace
+
+
+@dataclass(kw_only=True)
+class AgentOptions:
+    """Everything that can be chosen about an agent. The defaults are those of the command."""
+
+    #: A pattern (`provider/id`, an id, a glob, each with `:level`), or a model with its own `stream`.
+    model: str | Model | None = None
+    stream: ModelStream | None = None
+    provider: str | None = None
+    #: Patterns of models to cycle through.
+    models: Sequence[str] = ()
+    api_key: str | None = None
+    thinking: ThinkingLevel | None = None
+    cwd: str | Path = "."
+    #: The environment that keys are looked up in and commands run with; this process's if None.
+    env: Mapping[str, str] | None = None
+    #: Takes the place of our part of the system prompt.
+    system_prompt: str | None = None
+    append_system_prompt: Sequence[str] = ()
+    #: Names of the tools that the model may use; None: `default_tools`.
+    tools: Sequence[str] | None = None
+    exclude_tools: Sequence[str] = ()
+    default_tools: Sequence[str] = DEFAULT_TOOLS
+    #: Tools of the caller's own, beside the built-in ones; the model may use them all.
+    extra_tools: Sequence[Tool] = ()
+    #: Read no user configuration; keys come from the environment or `api_key` alone.
+    isolated: bool = False
+    schedule: Schedule = "together"
+    interrupt: InterruptMode = "wait"
+
+
+class Agent:
+    """A session with everything it needs. `warnings` says what in the user's configuration could not be used."""
+
+    def __init__(self, options: AgentOptions | None = None, **changes: object) -> None:
+        options = AgentOptions(**changes) if options is None else options  # pyright: ignore[reportArgumentType]
+        env = os.environ if options.env is None else options.env
+        cwd = Path(options.cwd).absolute()
+        self.home = Home.find(env, isolated=options.isolated)
+        self.settings, self.warnings = load_settings(self.home, cwd)
+        self._scratch = Scratch()
+        self._http = Http(idle_timeout=self.settings.http_idle_timeout_ms / 1000, env=env)
+        self.registry = Registry.load(self.home, env, api_key=options.api_key, api_key_provider=options.provider)
+        self.session = self._session(options, cwd, env)
+        self.warnings += self.registry.warnings
+
+    async def run(self, text: str, images: list[ImageContent] | None = None) -> AsyncGenerator[Event]:
+        """Prompt the agent and give all that happens until it has settled. Leaving early aborts the run."""
+        events: asyncio.Queue[Event] = asyncio.Queue()
+        forget = self.session.subscribe(events.put_nowait)
+        try:
+            await self.session.prompt(text, images)
+            while True:
+                event = await events.get()
+                yield event
+                if isinstance(event, AgentSettled):
+                    return
+        finally:
+            forget()
+            await self.session.abort()
+
+    async def ask(self, text: str, images: list[ImageContent] | None = None) -> str:
+        """Prompt the agent and return its answer."""
+        async with aclosing(self.run(text, images)) as events:
+            async for _ in events:
+                pass
+        return self.text()
+
+    def text(self) -> str:
+        """The text of the last answer."""
+        answer = self.session.conversation.last_answer()
+        return "" if answer is None else answer.text()
+
+    def warm_up(self) -> None:
+        """Get slow imports and TLS out of the way of the first prompt, in the background."""
+        self._http.warm_up()
+
+    async def close(self) -> None:
+        """Stop whatever runs, close connections, and remove scratch files that nobody was told of."""
+        self.session.abort_all_bash()
+        await self.session.abort()
+        await self._http.close()
+        self._scratch.remove()
+
+    def remove_scratch(self) -> None:
+        self._scratch.remove()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # Putting it together
+
+    def _session(self, options: AgentOptions, cwd: Path, env: Mapping[str, str]) -> Session:
+        settings = self.settings
+        workspace = Workspace(
+            cwd,
+            env,
+            settings.shell_path,
+            settings.shell_command_prefix or "",
+            log_dir=self._scratch.path,
+            keep_log=self._scratch.keep,
+            resize_images=settings.images.auto_resize,
+            default_timeout=settings.tools.timeout_seconds,
+        )
+        tools = builtin_tools(workspace) | {tool.name: tool for tool in options.extra_tools}
+        runtime = AsyncioRuntime()
+        model, level, models = self._models(options, runtime)
+        scoped = [] if options.stream else self.registry.match_many(options.models or settings.enabled_models or [])
+        session = Session(
+            SessionOptions(
+                models=models,
+                tools=tools,
+                active_tools=self._active(options, tools),
+                workspace=workspace,
+                system_prompt=SystemPrompt(cwd, options.system_prompt, options.append_system_prompt),
+                model=model,
+                thinking=level,
+                scoped=scoped,
+                schedule=options.schedule,
+                concurrent_tools=settings.tools.concurrent,
+                runtime=runtime,
+            )
+        )
+        session.queues.steering.mode = settings.steering_mode
+        session.queues.follow_up.mode = settings.follow_up_mode
+        session.queues.interrupt = settings.interrupt_mode or options.interrupt
+        return session
+
+    def _models(self, options: AgentOptions, runtime: AsyncioRuntime) -> tuple[Model | None, ThinkingLevel, Models]:
+        if isinstance(options.model, Model):
+            if options.stream is not None:
+                return options.model, options.thinking or "medium", OneModel(options.model, options.stream)
+            model, level = options.model, options.thinking
+        else:
+            model, level = self._named(options)
+        from fairlead.models.access import ModelAccess
+
+        budgets = {str(name): tokens for name, tokens in self.settings.thinking_budgets.items()}
+        access = ModelAccess(self.registry, self._http, runtime.now_ms, budgets)
+        level = options.thinking or level
+        if model is None:
+            return None, level or "medium", access
+        return model, clamp_level(model, level) if level else default_level(model, self.settings), access
+
+    def _named(self, options: AgentOptions) -> tuple[Model | None, ThinkingLevel | None]:
+        if isinstance(options.model, str):
+            pattern = options.model
+            if options.provider and not pattern.startswith(f"{options.provider}/"):
+                pattern = f"{options.provider}/{pattern}"
+            return self.registry.match(pattern)
+        if options.provider:
+            model = self.registry.default_of(options.provider)
+            if model is None:
+                raise ModelNotFound(f'No model of the provider "{options.provider}" is known. Name one with --model.')
+            return model, None
+        if options.models and (chosen := self.registry.match_many(options.models)):
+            return chosen[0]
+        return self.registry.default(self.settings), None
+
+    def _active(self, options: AgentOptions, tools: Mapping[str, Tool]) -> list[str]:
+        chosen = options.default_tools if options.tools is None else options.tools
+        unknown = [name for name in chosen if name not in tools] if options.tools is not None else []
+        if unknown:
+            self.warnings.append(f"Unknown tools, left out: {', '.join(unknown)}. The tools are: {', '.join(tools)}")
+        names = [*chosen, *(tool.name for tool in options.extra_tools)]
+        return [name for name in dict.fromkeys(names) if name in tools and name not in options.exclude_tools]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPrompt:
+    """The system prompt of a session, made once for each set of tools and day."""
+
+    cwd: Path
+    custom: str | None
+    appended: Sequence[str]
+    _made: dict[tuple[object, ...], str] = field(default_factory=dict[tuple[object, ...], str])
+
+    def __call__(self, tools: Sequence[Tool]) -> str:
+        import time
+
+        from fairlead.session.system_prompt import system_prompt
+
+        date = time.strftime("%Y-%m-%d")
+        key = (date, *(tool.name for tool in tools))
+        if key not in self._made:
+            self._made.clear()
+            self._made[key] = system_prompt(self.cwd, tools, custom=self.custom, appended=self.appended, date=date)
+        return self._made[key]
+
+
+__all__ = ["Agent", "AgentOptions", "Settings"]

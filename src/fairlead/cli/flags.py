@@ -1,0 +1,213 @@
+"""The command line, declared as a table and read by a small parser of our own.
+
+Hosts written for pi, omp and xcsh start fairlead with those programs' flags. What belongs to a feature
+that is not there yet, or means nothing here, is accepted with a line on stderr; anything else unknown is
+an error that names the nearest flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from fairlead.errors import ConfigError
+
+Kind: TypeAlias = Literal["switch", "value", "list", "optional"]
+
+
+class Flag(Struct, frozen=True):
+    """One flag. `name` is its field in `Arguments`; `metavar` its value's name in the help."""
+
+    names: tuple[str, ...]
+    name: str
+    kind: Kind
+    help: str
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+
+
+FLAGS: tuple[Flag, ...] = (
+    Flag(
+        ("--mode",),
+        "mode",
+        "value",
+        "how to talk: text (the answer alone), json (events), rpc (a host)",
+        "MODE",
+        ("text", "json", "rpc"),
+    ),
+    Flag(("-p", "--print"), "print", "switch", "answer the prompt on standard output and exit"),
+    Flag(("--dialect",), "dialect", "value", "the protocol of rpc mode: pi, omp or xcsh", "NAME"),
+    Flag(("--provider",), "provider", "value", "the provider of the model", "NAME"),
+    Flag(("--model",), "model", "value", "the model: provider/id, an id or a pattern, with :level if you like", "PATTERN"),
+    Flag(("--models",), "models", "value", "models to cycle through, as patterns separated by commas", "PATTERNS"),
+    Flag(("--api-key",), "api_key", "value", "the provider's key, instead of the one in the environment", "KEY"),
+    Flag(
+        ("--thinking",),
+        "thinking",
+        "value",
+        "how much the model thinks",
+        "LEVEL",
+        ("off", "minimal", "low", "medium", "high", "xhigh"),
+    ),
+    Flag(("--system-prompt",), "system_prompt", "value", "a system prompt instead of ours: a text or a file", "TEXT"),
+    Flag(
+        ("--append-system-prompt",),
+        "append_system_prompt",
+        "list",
+        "more system prompt: a text or a file; may be repeated",
+        "TEXT",
+    ),
+    Flag(("-t", "--tools"), "tools", "value", "the tools that the model may use, separated by commas", "NAMES"),
+    Flag(("-nt", "--no-tools"), "no_tools", "switch", "no tools at all"),
+    Flag(("-nbt", "--no-builtin-tools"), "no_tools", "switch", "no built-in tools"),
+    Flag(("-xt", "--exclude-tools"), "exclude_tools", "value", "tools to leave out, separated by commas", "NAMES"),
+    Flag(("--no-session",), "no_session", "switch", "do not keep the conversation"),
+    Flag(("--session-dir",), "session_dir", "value", "where conversations are kept", "DIR"),
+    Flag(("--isolated",), "isolated", "switch", "read no user configuration; keys from the environment or --api-key only"),
+    Flag(("--updates",), "updates", "value", "the form of message_update: full or delta", "FORM", ("full", "delta")),
+    Flag(
+        ("--max-frame-bytes",),
+        "max_frame_bytes",
+        "value",
+        "the longest frame to send; longer ones are cut into rpc_chunk frames",
+        "N",
+    ),
+    Flag(
+        ("--on-eof",),
+        "on_eof",
+        "value",
+        "when the host's input ends: abort the run, or finish it first",
+        "WHAT",
+        ("abort", "finish"),
+    ),
+    Flag(("--list-models",), "list_models", "optional", "list the models, or those that match, and exit", "PATTERN"),
+    Flag(("--offline",), "offline", "switch", "reach nothing but the model's provider"),
+    Flag(("--verbose",), "verbose", "switch", "say more on stderr"),
+    Flag(("-h", "--help"), "help", "switch", "show this and exit"),
+    Flag(("-v", "--version"), "version", "switch", "show the version and exit"),
+)
+
+#: Flags of pi, omp and xcsh without a value, and with one, that do nothing here (yet).
+IGNORED_SWITCHES = frozenset(
+    """--no-skills -ns --no-rules --no-title --no-extensions -ne --no-context-files -nc --no-prompt-templates -np
+    --no-themes --continue -c --resume -r --approve -a --no-approve -na --no-lsp --no-pty --no-memory --no-mcp
+    --allow-home --auto-approve --yolo --hide-thinking --no-hide-thinking --no-startup-checks""".split()
+)
+IGNORED_VALUES = frozenset(
+    """--provider-session-id --extension -e --hook --skill --skills --prompt-template --theme --use-theme --tui-mode
+    --session --session-id --fork --name -n --export --plan --smol --slow --config --plugin-dir --durability""".split()
+)
+
+
+class Arguments(Struct):
+    """The command line, read."""
+
+    mode: str | None = None
+    print: bool = False
+    dialect: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    models: str | None = None
+    api_key: str | None = None
+    thinking: str | None = None
+    system_prompt: str | None = None
+    append_system_prompt: list[str] = []
+    tools: str | None = None
+    no_tools: bool = False
+    exclude_tools: str | None = None
+    no_session: bool = False
+    session_dir: str | None = None
+    isolated: bool = False
+    updates: str | None = None
+    max_frame_bytes: str | None = None
+    on_eof: str | None = None
+    #: None: not asked for; "": all.
+    list_models: str | None = None
+    offline: bool = False
+    verbose: bool = False
+    help: bool = False
+    version: bool = False
+    #: What is not a flag: prompts, and files as @name.
+    words: list[str] = []
+    #: Flags that do nothing here.
+    ignored: list[str] = []
+
+
+class UsageError(ConfigError):
+    """The command line cannot be understood."""
+
+
+def parse(argv: Sequence[str]) -> Arguments:
+    """Read a command line. Raises UsageError."""
+    known = {name: flag for flag in FLAGS for name in flag.names}
+    arguments = Arguments()
+    words = list(reversed(argv))
+    while words:
+        word = words.pop()
+        if word == "--":
+            arguments.words += reversed(words)
+            break
+        if not word.startswith("-") or word == "-":
+            arguments.words.append(word)
+            continue
+        name, has_value, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        if name in IGNORED_SWITCHES or name in IGNORED_VALUES:
+            if name in IGNORED_VALUES and not has_value and words:
+                words.pop()
+            arguments.ignored.append(name)
+        elif name in known:
+            _set(arguments, known[name], name, value if has_value else None, words)
+        else:
+            raise UsageError(_unknown(name, known))
+    return arguments
+
+
+def _set(arguments: Arguments, flag: Flag, name: str, value: str | None, words: list[str]) -> None:
+    if flag.kind == "switch":
+        if value is not None:
+            raise UsageError(f"{name} takes no value.")
+        setattr(arguments, flag.name, True)
+        return
+    if value is None:
+        if flag.kind == "optional":
+            value = words.pop() if words and not words[-1].startswith("-") else ""
+        elif not words:
+            raise UsageError(f"{name} needs a value: {flag.metavar}.")
+        else:
+            value = words.pop()
+    if flag.choices and value not in flag.choices:
+        raise UsageError(f"{name}: expected {' or '.join(flag.choices)}, got {value!r}.")
+    if flag.kind == "list":
+        before: list[Any] = getattr(arguments, flag.name)
+        setattr(arguments, flag.name, [*before, value])
+    else:
+        setattr(arguments, flag.name, value)
+
+
+def _unknown(name: str, known: dict[str, Flag]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [*known, *IGNORED_SWITCHES, *IGNORED_VALUES], 1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return f"Unknown flag {name}.{hint} `fairlead --help` lists them all."
+
+
+def help_text() -> str:
+    lines = [
+        "fairlead: a coding agent that other programs embed.",
+        "",
+        "  fairlead --mode rpc [flags]            serve a host on standard input and output",
+        "  fairlead -p [flags] PROMPT [@FILE...]  answer one prompt; piped input comes before it",
+        "  fairlead --mode json [flags] PROMPT    the same, as a line of JSON per event",
+        "  fairlead shim pi|omp|xcsh DIR          write launchers that hosts of these programs can start",
+        "",
+        "Flags:",
+    ]
+    for flag in FLAGS:
+        left = ", ".join(flag.names) + (f" {flag.metavar}" if flag.metavar else "")
+        lines.append(f"  {left:34} {flag.help}")
+    lines += ["", "Keys come from the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY ...), from"]
+    lines += ["~/.fairlead/auth.json or from ~/.fairlead/models.json; see docs/models.md."]
+    return "\n".join(lines)

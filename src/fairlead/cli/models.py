@@ -1,0 +1,42 @@
+"""`fairlead --list-models`: what there is, and what each model can do."""
+
+from __future__ import annotations
+
+import sys
+
+from fairlead.agent import Agent
+from fairlead.core.model import Model
+
+
+def list_models(agent: Agent, search: str) -> int:
+    """Print the models for which there is a key, or those whose name contains all words of `search`."""
+    words = search.lower().split()
+    models = [
+        model for model in agent.registry.available() if all(word in f"{model.provider}/{model.id}".lower() for word in words)
+    ]
+    if not models:
+        hint = f" matches {search!r}" if search else " can be used: no provider has a key. Set one, such as ANTHROPIC_API_KEY"
+        sys.stderr.write(f"No model{hint}.\n")
+        return 1
+    rows = [("provider", "model", "context", "max out", "thinking", "images", "$/M in", "$/M out"), *map(_row, models)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
+    return 0
+
+
+def _row(model: Model) -> tuple[str, ...]:
+    return (
+        model.provider,
+        model.id,
+        _thousands(model.context_window),
+        _thousands(model.max_tokens),
+        "yes" if model.reasoning else "no",
+        "yes" if "image" in model.input else "no",
+        f"{model.cost.input:g}",
+        f"{model.cost.output:g}",
+    )
+
+
+def _thousands(count: int) -> str:
+    return f"{count / 1e6:g}M" if count >= 1_000_000 else f"{count / 1000:.4g}K"

@@ -1,0 +1,58 @@
+"""`fairlead shim`: launchers under the names that hosts look for.
+
+A host that starts `pi` gets a program called `pi`; a client that starts `node cli.js` or `bun cli.js` gets a
+`cli.js`. Both start this fairlead, with the dialect chosen.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairlead.cli.flags import UsageError
+from fairlead.errors import ConfigError, NotAvailable
+
+USAGE = "usage: fairlead shim pi|omp|xcsh|opal DIR"
+
+_NODE = """\
+#!/usr/bin/env node
+// Starts fairlead for clients that spawn this file with node or bun. The child has our stdio: nothing is copied.
+const {{ spawn }} = require("node:child_process");
+const [program, ...args] = {command};
+const child = spawn(program, [...args, ...process.argv.slice(2)], {{ stdio: "inherit" }});
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+child.on("error", (error) => {{ console.error(`fairlead: ${{error.message}}`); process.exit(127); }});
+child.on("exit", (code, signal) => {{
+  if (signal) {{ process.removeAllListeners(signal); process.kill(process.pid, signal); }}
+  else process.exit(code);
+}});
+"""
+
+
+def shim(arguments: Sequence[str]) -> int:
+    if len(arguments) != 2:
+        raise UsageError(USAGE)
+    dialect, folder = arguments[0], Path(arguments[1])
+    if dialect == "opal":
+        raise NotAvailable("The dialect opal is not available yet.")
+    if dialect not in ("pi", "omp", "xcsh"):
+        raise UsageError(f"Unknown dialect {dialect!r}. {USAGE}")
+    command = [sys.executable, "-m", "fairlead", "--dialect", dialect]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / dialect, f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        _write(folder / "cli.js", _NODE.format(command=json.dumps(command)))
+        # A package.json further up could declare every .js file a module; this one is not.
+        _write(folder / "package.json", '{"type": "commonjs"}\n', mode=0o644)
+    except OSError as error:
+        raise ConfigError(f"Cannot write launchers to {folder}: {error.strerror}") from error
+    sys.stdout.write(f"{folder / dialect}\n{folder / 'cli.js'}\n")
+    return 0
+
+
+def _write(path: Path, text: str, mode: int = 0o755) -> None:
+    path.write_text(text)
+    path.chmod(mode)

@@ -1,0 +1,180 @@
+"""The agent loop: context + model + tools + queues -> events.
+
+One run goes like this. The user's message opens the first turn. In each turn the model answers; if it
+asks for tools, they run and their results open the next turn. Between turns the loop listens: first to
+steering, then, when the model has nothing more to do, to follow-ups. It ends when nobody has anything
+left to say, when the model fails, or when the run is cancelled.
+
+Whatever happens, a run emits exactly one AgentStart and one AgentEnd, every TurnStart has its TurnEnd,
+every MessageStart its MessageEnd, and every tool call of a finished message its result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from fairlead.core.calls import run_calls
+from fairlead.core.events import (
+    AgentEnd,
+    AgentStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    TurnEnd,
+    TurnStart,
+)
+from fairlead.core.messages import AssistantMessage, Message, UserMessage
+from fairlead.core.model import (
+    Model,
+    ModelStream,
+    PartialMessage,
+    Request,
+    StreamEnd,
+    StreamEvent,
+    StreamStart,
+)
+from fairlead.core.queues import Queue, Queues
+from fairlead.core.runtime import Cancel, Runtime
+from fairlead.core.tool import Schedule, Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one model call works with. It is asked for anew each turn, so that changes take effect during a run."""
+
+    model: Model
+    stream: ModelStream
+    request: Request
+    tools: Mapping[str, Tool]
+    schedule: Schedule
+    #: How many tools may run at once.
+    concurrent: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Everything a run is given from outside."""
+
+    #: The next turn, for the context so far. Raises nothing: a problem becomes a stream that fails.
+    next_turn: Callable[[], Awaitable[Turn]]
+    #: Adds a message to the conversation. It is called before the message's MessageEnd is emitted.
+    add: Callable[[Message], None]
+    #: Tells of an event; waits while whoever listens cannot keep up.
+    emit: Callable[[Event], Awaitable[None]]
+    #: The same for events that may be dropped: never waits.
+    notify: Callable[[Event], None]
+    queues: Queues
+    runtime: Runtime
+    cancel: Cancel
+
+
+async def run_agent(run: Run, prompts: list[UserMessage]) -> StreamEnd:
+    """Run until there is nothing left to do. Returns how the last model call ended."""
+    emit, queues, cancel = run.emit, run.queues, run.cancel
+    added: list[Message] = []
+
+    async def say(message: Message) -> None:
+        await emit(MessageStart(message))
+        run.add(message)
+        added.append(message)
+        await emit(MessageEnd(message))
+
+    async def deliver(queue: Queue) -> int:
+        count = queue.due()
+        for _ in range(count):
+            message = queue.messages.pop(0)
+            await emit(queues.update())
+            await say(message)
+        return count
+
+    await emit(AgentStart())
+    await emit(TurnStart())
+    for prompt in prompts:
+        await say(prompt)
+    await deliver(queues.steering)
+
+    while True:
+        turn = await run.next_turn()
+        end = await _answer(run, turn, added)
+        if end.message.stop_reason in ("error", "aborted"):
+            await emit(TurnEnd(end.message, []))
+            break
+        calls = end.message.tool_calls()
+        results = await run_calls(run, turn, end, say) if calls else []
+        await emit(TurnEnd(end.message, results))
+        if cancel.fired:
+            if calls:
+                end = await _aborted_turn(run, turn, added)
+            break
+        queue = queues.steering
+        if not calls and not queue.due():
+            queue = queues.follow_up
+            if not queue.due():
+                break
+        await emit(TurnStart())
+        await deliver(queue)
+
+    await emit(AgentEnd(added))
+    return end
+
+
+async def _answer(run: Run, turn: Turn, added: list[Message]) -> StreamEnd:
+    """One model call. Its message is started, updated and ended, whatever becomes of it."""
+    partial: PartialMessage | None = None
+    end: StreamEnd | None = None
+    async for batch in _guarded(run, turn):
+        for event in batch:
+            if isinstance(event, StreamStart):
+                partial = event.partial
+                await run.emit(MessageStart(event.message))
+            elif isinstance(event, StreamEnd):
+                if partial is None:
+                    # The request failed before any stream: both frames show the final message.
+                    await run.emit(MessageStart(event.message))
+                await _finish(run, event.message, added)
+                end = event
+            elif partial is not None:
+                await run.emit(MessageUpdate(event, partial))
+    assert end is not None, "a guarded stream has an end"
+    return end
+
+
+async def _guarded(run: Run, turn: Turn) -> AsyncIterator[list[StreamEvent]]:
+    """The model's stream. If it breaks its promise (raises, or stops without an end) the message ends as an error."""
+    partial = PartialMessage(turn.model, run.runtime.now_ms())
+    ended = False
+    error = "the model's stream stopped without an end"
+    try:
+        async for batch in turn.stream(turn.request, run.cancel):
+            if ended:
+                continue
+            ended = isinstance(batch[-1], StreamEnd) if batch else False
+            if batch and isinstance(batch[0], StreamStart):
+                partial = batch[0].partial
+            yield batch
+    except Exception as problem:
+        error = f"{type(problem).__name__}: {problem}"
+    if not ended:
+        partial.fail(error)
+        yield partial.take()
+
+
+async def _aborted_turn(run: Run, turn: Turn, added: list[Message]) -> StreamEnd:
+    """The turn that would have followed: an empty message that says the run was aborted."""
+    partial = PartialMessage(turn.model, run.runtime.now_ms())
+    partial.abort()
+    assert partial.finished is not None
+    message = partial.finished.message
+    await run.emit(TurnStart())
+    await run.emit(MessageStart(message))
+    await _finish(run, message, added)
+    await run.emit(TurnEnd(message, []))
+    return partial.finished
+
+
+async def _finish(run: Run, message: AssistantMessage, added: list[Message]) -> None:
+    run.add(message)
+    added.append(message)
+    await run.emit(MessageEnd(message))

@@ -1,0 +1,1 @@
+"""The wire declarations, data only: what hosts may send and what they get."""

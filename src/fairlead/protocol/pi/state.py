@@ -1,0 +1,39 @@
+"""What `get_state` answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+
+from fairlead.core.model import Model, ThinkingLevel, ToolSpec
+from fairlead.core.queues import InterruptMode, QueueMode
+
+
+class ContextUsage(Struct, rename="camel"):
+    """How full the model's context is; null while that is not known."""
+
+    tokens: int | None
+    context_window: int
+    percent: float | None
+
+
+class State(Struct, rename="camel", kw_only=True):
+    model: Model | None
+    is_streaming: bool
+    is_compacting: bool
+    steering_mode: QueueMode
+    follow_up_mode: QueueMode
+    interrupt_mode: InterruptMode
+    session_id: str
+    auto_compaction_enabled: bool
+    message_count: int
+    pending_message_count: int
+    queued_message_count: int
+    todo_phases: list[Any]
+    context_usage: ContextUsage | UnsetType = UNSET
+    thinking_level: ThinkingLevel | UnsetType = UNSET
+    session_file: str | UnsetType = UNSET
+    session_name: str | UnsetType = UNSET
+    system_prompt: str | UnsetType = UNSET
+    dump_tools: list[ToolSpec] | UnsetType = UNSET

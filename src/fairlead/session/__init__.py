@@ -1,0 +1,1 @@
+"""A conversation: its messages, its model, its queues, and the one run it may have going."""

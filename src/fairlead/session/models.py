@@ -1,0 +1,66 @@
+"""What a session needs of the world of models."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from fairlead.core.model import THINKING_LEVELS, Model, ModelStream, PartialMessage, Request, StreamEvent, ThinkingLevel
+from fairlead.core.runtime import Cancel
+
+
+class Models(Protocol):
+    """The models a session may use."""
+
+    def available(self) -> list[Model]:
+        """The models for which there are credentials."""
+        ...
+
+    def find(self, provider: str, model_id: str) -> Model | None: ...
+
+    def levels(self, model: Model) -> list[ThinkingLevel]:
+        """The thinking levels that the model has; `["off"]` if it does not reason."""
+        ...
+
+    def clamp(self, model: Model, level: ThinkingLevel) -> ThinkingLevel:
+        """The level nearest to `level` that the model has."""
+        ...
+
+    async def stream(self, model: Model) -> ModelStream:
+        """How to ask the model. Raises NoCredentials."""
+        ...
+
+
+class OneModel:
+    """The only model there is, and how to ask it: for tests, demonstrations, and hosts that bring their own."""
+
+    def __init__(self, model: Model, stream: ModelStream) -> None:
+        self._model = model
+        self._stream = stream
+
+    def available(self) -> list[Model]:
+        return [self._model]
+
+    def find(self, provider: str, model_id: str) -> Model | None:
+        return self._model if (provider, model_id) == (self._model.provider, self._model.id) else None
+
+    def levels(self, model: Model) -> list[ThinkingLevel]:
+        return list(THINKING_LEVELS[:-1]) if model.reasoning else ["off"]
+
+    def clamp(self, model: Model, level: ThinkingLevel) -> ThinkingLevel:
+        levels = self.levels(model)
+        return level if level in levels else levels[-1]
+
+    async def stream(self, model: Model) -> ModelStream:
+        return self._stream
+
+
+def failing(model: Model, error: str, timestamp: int) -> ModelStream:
+    """A model that cannot be asked: the answer says why."""
+
+    async def stream(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+        partial = PartialMessage(model, timestamp)
+        partial.fail(error)
+        yield partial.take()
+
+    return stream

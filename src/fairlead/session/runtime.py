@@ -1,0 +1,58 @@
+"""The core's clock and concurrency, on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from fairlead.core.runtime import Cancel, Interrupted, TimedOut
+
+T = TypeVar("T")
+
+
+class AsyncioRuntime:
+    """Implements `fairlead.core.runtime.Runtime`."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    async def run_all(self, jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]], limit: int) -> None:
+        if len(jobs) == 1:
+            await jobs[0]()
+            return
+        waiting = iter(jobs)
+
+        async def worker() -> None:
+            for job in waiting:
+                await job()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(limit, len(jobs))):
+                group.create_task(worker())
+
+    async def bounded(self, work: Awaitable[T], cancel: Cancel, *, timeout: float | None, grace: float) -> T:
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(work)
+        cut: list[Exception] = []
+        timers: list[asyncio.TimerHandle] = []
+
+        def cut_off(reason: Exception) -> None:
+            cut.append(reason)
+            task.cancel()
+
+        forget = cancel.on_fire(lambda: timers.append(loop.call_later(grace, cut_off, Interrupted())))
+        if timeout is not None:
+            timers.append(loop.call_later(timeout, cut_off, TimedOut()))
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if cut:
+                raise cut[0] from None
+            task.cancel()
+            raise
+        finally:
+            forget()
+            for timer in timers:
+                timer.cancel()

@@ -1,0 +1,321 @@
+"""A session: one conversation and the one run it may have going.
+
+Everything happens on one asyncio loop. Listeners are called in order, at once, and must not block; a
+`gate` makes the run wait while whoever listens cannot keep up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fairlead.core.events import AgentEnd, AgentSettled, Event, ThinkingLevelChanged
+from fairlead.core.loop import Run, Turn, run_agent
+from fairlead.core.messages import AssistantMessage, ImageContent, Message, UserMessage, user_message
+from fairlead.core.model import Model, Request, StreamEnd, ThinkingLevel
+from fairlead.core.queues import Queues
+from fairlead.core.runtime import Cancel
+from fairlead.core.tool import Schedule, Tool
+from fairlead.errors import BadCommand, BusyError, ConfigError, FairleadError, ModelNotFound
+from fairlead.session.conversation import Conversation
+from fairlead.session.models import Models, failing
+from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.user_bash import BashDone, run_for_user
+from fairlead.tools.workspace import Workspace
+
+NO_MODEL = (
+    "No model selected.\n\nSet a provider's key in the environment (such as ANTHROPIC_API_KEY), or choose a model "
+    "with set_model or --model. `fairlead --list-models` shows what there is."
+)
+
+
+class Gate(Protocol):
+    """Whoever passes a session's events on, when it may fall behind."""
+
+    @property
+    def paused(self) -> bool: ...
+
+    async def wait(self, cancel: Cancel) -> None:
+        """Return when there is room again, or when `cancel` fires."""
+        ...
+
+
+@dataclass
+class SessionOptions:
+    """What a session is made of."""
+
+    models: Models
+    tools: Mapping[str, Tool]
+    active_tools: Sequence[str]
+    workspace: Workspace
+    #: The system prompt for the tools that are active.
+    system_prompt: Callable[[Sequence[Tool]], str]
+    model: Model | None = None
+    thinking: ThinkingLevel = "medium"
+    #: Models to cycle through; all available ones if empty.
+    scoped: Sequence[tuple[Model, ThinkingLevel | None]] = ()
+    #: How the tools of one turn run while the interrupt mode is `wait`, and while it is `immediate`.
+    schedule: Schedule = "together"
+    schedule_immediate: Schedule = "exclusive"
+    concurrent_tools: int = 8
+    runtime: AsyncioRuntime = field(default_factory=AsyncioRuntime)
+
+
+class Session:
+    def __init__(self, options: SessionOptions) -> None:
+        self.id = new_session_id()
+        self.conversation = Conversation()
+        self.queues = Queues()
+        self.model = options.model
+        self.gate: Gate | None = None
+        #: How the last model call of the last run ended.
+        self.last_end: StreamEnd | None = None
+        self._options = options
+        self._wanted: ThinkingLevel = options.thinking
+        self._active = [name for name in options.active_tools if name in options.tools]
+        self._listeners: list[Callable[[Event], None]] = []
+        self._run: asyncio.Task[None] | None = None
+        self._cancel = Cancel()
+        self._deferred: list[Message] = []
+        self._commands: list[Cancel] = []
+
+    # Listening
+
+    def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
+        """Call `listener` with every event; the returned function takes it back."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    # Running
+
+    @property
+    def is_streaming(self) -> bool:
+        """True from the acceptance of a prompt until the run is settled."""
+        return self._run is not None
+
+    async def prompt(self, text: str, images: list[ImageContent] | None = None) -> UserMessage:
+        """Start a run. Raises if it cannot start; then nothing has changed."""
+        if self.model is None:
+            raise ConfigError(NO_MODEL)
+        if self._run is None:
+            await self._options.models.stream(self.model)
+        if self._run is not None:
+            raise BusyError("Agent is already processing.")
+        message = user_message(text, images, self._options.runtime.now_ms())
+        self._cancel = Cancel()
+        self._run = asyncio.create_task(self._work([message]), name="fairlead-run")
+        return message
+
+    def steer(self, text: str, images: list[ImageContent] | None = None) -> UserMessage:
+        """Queue a message for the next moment at which the agent listens."""
+        message = user_message(text, images, self._options.runtime.now_ms())
+        self.queues.steering.messages.append(message)
+        self._tell(self.queues.update())
+        return message
+
+    def follow_up(self, text: str, images: list[ImageContent] | None = None) -> UserMessage:
+        """Queue a message for when the agent would otherwise stop."""
+        message = user_message(text, images, self._options.runtime.now_ms())
+        self.queues.follow_up.messages.append(message)
+        self._tell(self.queues.update())
+        return message
+
+    def clear_queue(self) -> tuple[list[str], list[str]]:
+        """Forget all queued messages; returns their texts, steering and follow-ups."""
+        texts = self.queues.steering.clear(), self.queues.follow_up.clear()
+        self._tell(self.queues.update())
+        return texts
+
+    def cancel(self) -> None:
+        """Tell the run to stop, without waiting for it."""
+        self._cancel.fire()
+
+    async def abort(self) -> None:
+        """Stop the run and wait until it has settled. Queued messages stay queued."""
+        self._cancel.fire()
+        await self.idle()
+
+    async def idle(self) -> None:
+        """Wait until no run is going."""
+        while self._run is not None:
+            await asyncio.wait([self._run])
+
+    # Models and thinking
+
+    @property
+    def thinking(self) -> ThinkingLevel:
+        """The level in force: what was asked for, as far as the model has it."""
+        return self._options.models.clamp(self.model, self._wanted) if self.model is not None else self._wanted
+
+    def levels(self) -> list[ThinkingLevel]:
+        return self._options.models.levels(self.model) if self.model is not None else ["off"]
+
+    def set_thinking(self, level: ThinkingLevel) -> None:
+        before = self.thinking
+        self._wanted = level
+        self._tell_if_changed(before)
+
+    def cycle_thinking(self) -> ThinkingLevel | None:
+        """Go to the next level, from the last to the first. None if the model has only one."""
+        levels = self.levels()
+        if len(levels) < 2:
+            return None
+        self.set_thinking(levels[(levels.index(self.thinking) + 1) % len(levels)])
+        return self.thinking
+
+    def available_models(self) -> list[Model]:
+        return self._options.models.available()
+
+    def set_model(self, provider: str, model_id: str) -> Model:
+        model = self._options.models.find(provider, model_id)
+        if model is None:
+            raise ModelNotFound(f"Model not found: {provider}/{model_id}")
+        self._use(model, None)
+        return model
+
+    def cycle_model(self) -> tuple[Model, bool] | None:
+        """Go to the next model; the flag says whether from a chosen set. None if there is no other."""
+        scoped = bool(self._options.scoped)
+        models: list[tuple[Model, ThinkingLevel | None]] = list(self._options.scoped)
+        if not scoped:
+            models = [(model, None) for model in self._options.models.available()]
+        if len(models) < 2:
+            return None
+        here = next((i for i, (model, _) in enumerate(models) if model == self.model), -1)
+        model, level = models[(here + 1) % len(models)]
+        self._use(model, level)
+        return model, scoped
+
+    # Tools
+
+    @property
+    def workspace(self) -> Workspace:
+        return self._options.workspace
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self._options.tools
+
+    @property
+    def active_tools(self) -> list[str]:
+        return list(self._active)
+
+    def set_active_tools(self, names: Sequence[str]) -> None:
+        unknown = [name for name in names if name not in self._options.tools]
+        if unknown:
+            known = ", ".join(self._options.tools)
+            raise BadCommand(f"Unknown tool: {', '.join(unknown)}. The tools are: {known}")
+        self._active = list(dict.fromkeys(names))
+
+    def system_prompt(self) -> str:
+        return self._options.system_prompt([self._options.tools[name] for name in self._active])
+
+    # The host's own commands
+
+    async def bash(self, command: str, *, exclude_from_context: bool = False) -> BashDone:
+        """Run a shell command for the user, beside whatever the agent does, and add it to the conversation."""
+        cancel = Cancel()
+        self._commands.append(cancel)
+        try:
+            done = await run_for_user(
+                self._options.workspace, command, cancel, self._options.runtime.now_ms, exclude_from_context=exclude_from_context
+            )
+        finally:
+            self._commands.remove(cancel)
+        if self._run is None:
+            self.conversation.add(done.message)
+        else:  # it must not come between a tool call and its result
+            self._deferred.append(done.message)
+        return done
+
+    def abort_bash(self) -> None:
+        """Stop the latest of the host's running commands."""
+        if self._commands:
+            self._commands[-1].fire()
+
+    def abort_all_bash(self) -> None:
+        for cancel in self._commands:
+            cancel.fire()
+
+    # Inside
+
+    async def _work(self, prompts: list[UserMessage]) -> None:
+        try:
+            self.last_end = await run_agent(
+                Run(
+                    next_turn=self._next_turn,
+                    add=self.conversation.add,
+                    emit=self._emit,
+                    notify=self._tell,
+                    queues=self.queues,
+                    runtime=self._options.runtime,
+                    cancel=self._cancel,
+                ),
+                prompts,
+            )
+        finally:
+            self._run = None
+            for message in self._deferred:
+                self.conversation.add(message)
+            self._deferred.clear()
+            self._tell(AgentSettled())
+
+    async def _next_turn(self) -> Turn:
+        options, model = self._options, self.model
+        assert model is not None, "a run needs a model, and a model is never unset"
+        tools = {name: options.tools[name] for name in self._active}
+        request = Request(
+            system_prompt=self.system_prompt(),
+            messages=self.conversation.for_model(),
+            tools=[tool.spec() for tool in tools.values()],
+            thinking=self.thinking,
+            session_id=self.id,
+        )
+        try:
+            stream = await options.models.stream(model)
+        except FairleadError as error:
+            stream = failing(model, str(error), options.runtime.now_ms())
+        schedule = options.schedule_immediate if self.queues.interrupt == "immediate" else options.schedule
+        return Turn(model, stream, request, tools, schedule, options.concurrent_tools)
+
+    async def _emit(self, event: Event) -> None:
+        self._tell(event)
+        gate = self.gate
+        # A run's end is told without waiting: from the last look into the queues to the settled session nothing
+        # else may happen, or a message queued in between would be left behind.
+        if gate is not None and gate.paused and not isinstance(event, AgentEnd):
+            await gate.wait(self._cancel)
+
+    def _tell(self, event: Event) -> None:
+        for listener in self._listeners:
+            listener(event)
+
+    def _use(self, model: Model, level: ThinkingLevel | None) -> None:
+        before = self.thinking
+        self.model = model
+        if level is not None:
+            self._wanted = level
+        self._tell_if_changed(before)
+
+    def _tell_if_changed(self, before: ThinkingLevel) -> None:
+        if self.thinking != before:
+            self._tell(ThinkingLevelChanged(self.thinking))
+
+
+def new_session_id() -> str:
+    """A UUID of version 7: it begins with the time, so that ids sort by age."""
+    value = (time.time_ns() // 1_000_000) << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def context_tokens(messages: Sequence[Message]) -> int | None:
+    """How much of the context was in use at the last answer; None if that is not known."""
+    for message in reversed(messages):
+        if isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted"):
+            return message.usage.total_tokens
+    return None

@@ -1,0 +1,44 @@
+"""What the model is told before the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairlead.core.tool import Tool
+
+_INTRODUCTION = (
+    "You are a coding agent. You work on the user's machine through the tools below: you read and change files, "
+    "run commands, and report what you did. Another program relays the conversation between you and the user."
+)
+
+_HABITS = (
+    "Look before you change: read the files that matter, follow the conventions you find.",
+    "Check your work by running it where that is possible.",
+    "Answer briefly. Name files by their path.",
+)
+
+
+def system_prompt(
+    cwd: Path,
+    tools: Sequence[Tool],
+    *,
+    custom: str | None = None,
+    appended: Sequence[str] = (),
+    date: str,
+) -> str:
+    """The system prompt. `custom` takes the place of the part that is ours; `appended` texts, the date and the
+    working directory follow either way."""
+    parts = [custom if custom is not None else _ours(tools), *appended]
+    parts.append(f"Current date: {date}\nCurrent working directory: {cwd}")
+    return "\n\n".join(part.strip() for part in parts if part.strip())
+
+
+def _ours(tools: Sequence[Tool]) -> str:
+    listed = "\n".join(f"- {tool.name}: {tool.snippet}" for tool in tools if tool.snippet)
+    advice = dict.fromkeys([line for tool in tools for line in tool.guidelines])
+    parts = [_INTRODUCTION]
+    if listed:
+        parts.append(f"Tools:\n{listed}")
+    parts.append("Guidelines:\n" + "\n".join(f"- {line}" for line in (*advice, *_HABITS)))
+    return "\n\n".join(parts)

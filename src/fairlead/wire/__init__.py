@@ -1,0 +1,1 @@
+"""Talking to hosts: lines in, lines out, and a dialect in between."""

@@ -1,0 +1,44 @@
+"""JSON mode: a run's events as lines, written as they happen."""
+
+from __future__ import annotations
+
+import time
+from typing import BinaryIO
+
+import msgspec
+
+from fairlead.agent import Agent
+from fairlead.core.events import Event
+from fairlead.wire.output import Output
+from fairlead.wire.pi.events import EventFrames
+from fairlead.wire.pi.profile import Profile
+from fairlead.wire.pi.updates import Form, Pacing, Updates
+
+
+class JsonLines:
+    """Writes what happens to `stream`. Writing blocks the agent, which is what a pipeline wants."""
+
+    def __init__(self, stream: BinaryIO, agent: Agent, profile: Profile, form: Form) -> None:
+        self._stream = stream
+        self._agent = agent
+        self._output = Output(self._write, limit=agent.settings.output.queue_bytes)
+        settings = agent.settings.output
+        pacing = Pacing(settings.pace_ms / 1000, settings.bytes_per_second, settings.full_update_bytes)
+        self._frames = EventFrames(self._output, profile, Updates(self._output, pacing, form))
+        agent.session.subscribe(self._tell)
+
+    def header(self) -> None:
+        """The first line: the session, as in a session file."""
+        now = time.time()
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03}Z"
+        cwd = str(self._agent.session.workspace.cwd)
+        header = {"type": "session", "version": 3, "id": self._agent.session.id, "timestamp": stamp, "cwd": cwd}
+        self._output.send(msgspec.json.encode(header) + b"\n")
+
+    def _tell(self, event: Event) -> None:
+        self._frames.tell(event)
+
+    def _write(self, frame: bytes) -> None:
+        self._stream.write(frame)
+        self._stream.flush()
+        self._output.written(len(frame))

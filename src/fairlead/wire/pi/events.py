@@ -1,0 +1,73 @@
+"""Session events as frames of the pi family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from fairlead.core import events
+from fairlead.core.messages import Message
+from fairlead.protocol.pi import frames
+from fairlead.wire.output import Output
+from fairlead.wire.pi.profile import Profile
+from fairlead.wire.pi.updates import Updates
+
+_Encode = Callable[[Any], frames.Frame]
+
+_FRAMES: dict[type, _Encode] = {
+    events.AgentStart: lambda e: frames.AgentStart(),
+    events.AgentSettled: lambda e: frames.AgentSettled(),
+    events.TurnStart: lambda e: frames.TurnStart(),
+    events.TurnEnd: lambda e: frames.TurnEnd(e.message, e.tool_results),
+    events.MessageStart: lambda e: frames.MessageStart(e.message),
+    events.MessageEnd: lambda e: frames.MessageEnd(e.message),
+    events.ToolStart: lambda e: frames.ToolExecutionStart(e.call_id, e.tool_name, e.arguments),
+    events.ToolUpdate: lambda e: frames.ToolExecutionUpdate(e.call_id, e.tool_name, e.arguments, e.partial),
+    events.ToolEnd: lambda e: frames.ToolExecutionEnd(e.call_id, e.tool_name, e.result, e.is_error),
+    events.QueueUpdate: lambda e: frames.QueueUpdate(e.steering, e.follow_up),
+    events.ThinkingLevelChanged: lambda e: frames.ThinkingLevelChanged(e.level),
+    events.ExtensionError: lambda e: frames.ExtensionError(e.extension_path, e.event, e.error),
+}
+
+
+class EventFrames:
+    """Sends a session's events to the host, in the form of one profile."""
+
+    def __init__(self, output: Output, profile: Profile, updates: Updates) -> None:
+        self._output = output
+        self._profile = profile
+        self._updates = updates
+        self._encoder = msgspec.json.Encoder()
+
+    def send(self, frame: frames.Frame) -> None:
+        if frame.__struct_config__.tag not in self._profile.hidden_events:
+            self._output.send(self._encoder.encode(frame) + b"\n")
+
+    def tell(self, event: events.Event) -> None:
+        if isinstance(event, events.MessageUpdate):
+            self._updates.update(event.event, event.partial)
+            return
+        if isinstance(event, events.MessageStart):
+            self._updates.begin()
+        elif isinstance(event, events.MessageEnd):
+            self._updates.flush()
+        if isinstance(event, events.ToolUpdate) and self._output.behind:
+            return  # the next one has all of its output too, and so has the tool's end
+        if isinstance(event, events.AgentEnd):
+            self._agent_end(event)
+        else:
+            self.send(_FRAMES[type(event)](event))
+
+    def _agent_end(self, event: events.AgentEnd) -> None:
+        will_retry = event.will_retry if self._profile.says_will_retry else UNSET
+        encoded = self._encoder.encode(frames.AgentEnd(messages=event.messages, will_retry=will_retry)) + b"\n"
+        limit = self._output.max_frame
+        if limit is not None and len(encoded) > limit:
+            # Every message of the run has had its message_end: they are left out and counted.
+            none: list[Message] = []
+            short = frames.AgentEnd(messages=none, will_retry=will_retry, message_count=len(event.messages))
+            encoded = self._encoder.encode(short) + b"\n"
+        self._output.send(encoded)

@@ -1,0 +1,213 @@
+"""One handler per command: what it does to the session, and what the host gets for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from fairlead.core.model import Model
+from fairlead.protocol.pi import commands as c
+from fairlead.protocol.pi.state import ContextUsage, State
+from fairlead.session.session import Session, context_tokens
+
+if TYPE_CHECKING:
+    from fairlead.wire.pi.server import Server
+
+
+async def _prompt(server: Server, command: c.Prompt) -> None:
+    session = server.session
+    if not session.is_streaming or command.streaming_behavior is None:
+        message = await session.prompt(command.message, command.images)
+    elif command.streaming_behavior == "followUp":
+        message = session.follow_up(command.message, command.images)
+    else:
+        message = session.steer(command.message, command.images)
+    server.accepted(message, command.id)
+
+
+def _steer(server: Server, command: c.Steer) -> None:
+    server.session.steer(command.message, command.images)
+
+
+def _follow_up(server: Server, command: c.FollowUp) -> None:
+    server.session.follow_up(command.message, command.images)
+
+
+async def _abort(server: Server, command: c.Abort) -> None:
+    await server.session.abort()
+
+
+async def _abort_and_prompt(server: Server, command: c.AbortAndPrompt) -> None:
+    await server.session.abort()
+    server.accepted(await server.session.prompt(command.message, command.images), command.id)
+
+
+def _clear_queue(server: Server, command: c.ClearQueue) -> c.ClearedQueue:
+    return c.ClearedQueue(*server.session.clear_queue())
+
+
+def _get_state(server: Server, command: c.GetState) -> State:
+    session = server.session
+    verbose = command.verbose or server.profile.verbose_state
+    state = State(
+        model=session.model,
+        is_streaming=session.is_streaming,
+        is_compacting=False,
+        steering_mode=session.queues.steering.mode,
+        follow_up_mode=session.queues.follow_up.mode,
+        interrupt_mode=session.queues.interrupt,
+        session_id=session.id,
+        auto_compaction_enabled=False,
+        message_count=len(session.conversation.messages),
+        pending_message_count=len(session.queues),
+        queued_message_count=len(session.queues),
+        todo_phases=[],
+        thinking_level=_shown_level(server),
+    )
+    if session.model is not None:
+        state.context_usage = _context_usage(session, session.model)
+    if verbose:
+        state.system_prompt = session.system_prompt()
+        state.dump_tools = [session.tools[name].spec() for name in session.active_tools]
+    return state
+
+
+def _shown_level(server: Server) -> Any:
+    session = server.session
+    if not server.profile.shows_level_off and (session.model is None or not session.model.reasoning):
+        return UNSET
+    return session.thinking
+
+
+def _context_usage(session: Session, model: Model) -> ContextUsage:
+    tokens = context_tokens(session.conversation.messages)
+    percent = None if tokens is None else tokens / model.context_window * 100
+    return ContextUsage(tokens, model.context_window, percent)
+
+
+def _get_messages(server: Server, command: c.GetMessages) -> c.Messages:
+    return c.Messages(server.session.conversation.messages)
+
+
+def _get_last_assistant_text(server: Server, command: c.GetLastAssistantText) -> c.LastText:
+    answer = server.session.conversation.last_answer()
+    return c.LastText(answer.text() if answer is not None else None)
+
+
+def _set_model(server: Server, command: c.SetModel) -> Model:
+    return server.session.set_model(command.provider, command.model_id)
+
+
+def _cycle_model(server: Server, command: c.CycleModel) -> c.CycledModel | None:
+    cycled = server.session.cycle_model()
+    return None if cycled is None else c.CycledModel(*cycled, _shown_level(server))
+
+
+def _get_available_models(server: Server, command: c.GetAvailableModels) -> c.AvailableModels:
+    return c.AvailableModels(server.session.available_models())
+
+
+def _set_thinking_level(server: Server, command: c.SetThinkingLevel) -> None:
+    server.session.set_thinking(command.level)
+
+
+def _cycle_thinking_level(server: Server, command: c.CycleThinkingLevel) -> c.CycledLevel | None:
+    level = server.session.cycle_thinking()
+    return None if level is None else c.CycledLevel(level)
+
+
+def _get_available_thinking_levels(server: Server, command: c.GetAvailableThinkingLevels) -> c.ThinkingLevels:
+    return c.ThinkingLevels(server.session.levels())
+
+
+def _set_steering_mode(server: Server, command: c.SetSteeringMode) -> None:
+    server.session.queues.steering.mode = command.mode
+
+
+def _set_follow_up_mode(server: Server, command: c.SetFollowUpMode) -> None:
+    server.session.queues.follow_up.mode = command.mode
+
+
+def _set_interrupt_mode(server: Server, command: c.SetInterruptMode) -> None:
+    server.session.queues.interrupt = command.mode
+
+
+async def _bash(server: Server, command: c.Bash) -> c.BashResult:
+    done = await server.session.bash(command.command, exclude_from_context=bool(command.exclude_from_context))
+    message, size = done.message, done.truncation
+    result = c.BashResult(message.output, message.cancelled, message.truncated)
+    if message.exit_code is not None:
+        result.exit_code = message.exit_code
+    if message.full_output_path is not None:
+        result.full_output_path = message.full_output_path
+    if message.cancelled:
+        result.output = server.profile.cancelled_bash_prefix + result.output
+    if server.profile.counts_bash_output:
+        result.total_lines, result.total_bytes = size.total_lines, size.total_bytes
+        result.output_lines, result.output_bytes = size.output_lines, size.output_bytes
+    return result
+
+
+def _abort_bash(server: Server, command: c.AbortBash) -> None:
+    server.session.abort_bash()
+
+
+def _abort_retry(server: Server, command: c.AbortRetry) -> None:
+    """No attempt is ever waited for yet, so there is nothing to give up."""
+
+
+def _get_tools(server: Server, command: c.GetTools) -> c.Tools:
+    session = server.session
+    active = set(session.active_tools)
+    return c.Tools(
+        [c.ToolInfo(t.name, t.label or t.name, t.description, t.parameters, t.name in active) for t in session.tools.values()]
+    )
+
+
+def _set_active_tools(server: Server, command: c.SetActiveTools) -> c.ActiveTools:
+    server.session.set_active_tools(command.tools)
+    return c.ActiveTools(server.session.active_tools)
+
+
+def _set_updates(server: Server, command: c.SetUpdates) -> None:
+    server.updates.flush()
+    server.updates.form = command.updates
+
+
+async def _shutdown(server: Server, command: c.Shutdown) -> None:
+    await server.session.abort()
+    server.stopping = True
+
+
+HANDLERS: dict[type[c.Command], Callable[..., Any]] = {
+    c.Prompt: _prompt,
+    c.Steer: _steer,
+    c.FollowUp: _follow_up,
+    c.Abort: _abort,
+    c.AbortAndPrompt: _abort_and_prompt,
+    c.ClearQueue: _clear_queue,
+    c.GetState: _get_state,
+    c.GetMessages: _get_messages,
+    c.GetLastAssistantText: _get_last_assistant_text,
+    c.SetModel: _set_model,
+    c.CycleModel: _cycle_model,
+    c.GetAvailableModels: _get_available_models,
+    c.SetThinkingLevel: _set_thinking_level,
+    c.CycleThinkingLevel: _cycle_thinking_level,
+    c.GetAvailableThinkingLevels: _get_available_thinking_levels,
+    c.SetSteeringMode: _set_steering_mode,
+    c.SetFollowUpMode: _set_follow_up_mode,
+    c.SetInterruptMode: _set_interrupt_mode,
+    c.Bash: _bash,
+    c.AbortBash: _abort_bash,
+    c.AbortRetry: _abort_retry,
+    c.GetTools: _get_tools,
+    c.SetActiveTools: _set_active_tools,
+    c.SetUpdates: _set_updates,
+    c.Shutdown: _shutdown,
+}
+
+#: Commands that may be answered after ones that came later.
+LATE: frozenset[type[c.Command]] = frozenset({c.Bash})

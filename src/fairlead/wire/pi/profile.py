@@ -1,0 +1,103 @@
+"""What differs between the members of the pi family, as data. Everything else is one behaviour."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from fairlead.core.queues import InterruptMode
+from fairlead.core.tool import Schedule
+from fairlead.errors import ConfigError
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    name: str
+    #: The first frame: none, `ready`, or `ready` with our version.
+    ready: Literal["none", "plain", "version"]
+    #: Whether the answer to an unknown command has its id.
+    unknown_command_echoes_id: bool
+    #: A prompt that cannot start is acknowledged first, and fails in a second response.
+    late_prompt_errors: bool
+    busy: str
+    #: Events that this member's hosts do not know.
+    hidden_events: frozenset[str]
+    #: How the tools of one turn run in the interrupt mode `wait`; `immediate` always means `exclusive`.
+    schedule: Schedule
+    interrupt: InterruptMode
+    default_tools: tuple[str, ...]
+    #: Whether `thinkingLevel` is "off", rather than absent, for a model without reasoning.
+    shows_level_off: bool
+    #: Whether `get_state` has systemPrompt and dumpTools unasked.
+    verbose_state: bool
+    #: Whether the `bash` response counts lines and bytes.
+    counts_bash_output: bool
+    cancelled_bash_prefix: str
+    #: Whether `agent_end` says `willRetry`.
+    says_will_retry: bool
+    #: Whether each prompt gets a `prompt_result`, and the session a `session_settled`.
+    prompt_results: bool
+
+
+PI = Profile(
+    name="pi",
+    ready="none",
+    unknown_command_echoes_id=True,
+    late_prompt_errors=False,
+    busy="Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.",
+    hidden_events=frozenset(),
+    schedule="together",
+    interrupt="wait",
+    default_tools=("read", "bash", "edit", "write"),
+    shows_level_off=True,
+    verbose_state=False,
+    counts_bash_output=False,
+    cancelled_bash_prefix="",
+    says_will_retry=True,
+    prompt_results=False,
+)
+
+OMP = Profile(
+    name="omp",
+    ready="plain",
+    unknown_command_echoes_id=False,
+    late_prompt_errors=True,
+    busy="Agent is already processing. Use steer() or followUp() to queue messages, or wait for completion.",
+    hidden_events=frozenset({"queue_update", "thinking_level_changed", "session_info_changed"}),
+    schedule="exclusive",
+    interrupt="immediate",
+    default_tools=("read", "bash", "edit", "write", "grep", "find", "ls"),
+    shows_level_off=False,
+    verbose_state=False,
+    counts_bash_output=True,
+    cancelled_bash_prefix="[Command cancelled]\n",
+    says_will_retry=False,
+    prompt_results=True,
+)
+
+XCSH = Profile(
+    name="xcsh",
+    ready="version",
+    unknown_command_echoes_id=OMP.unknown_command_echoes_id,
+    late_prompt_errors=OMP.late_prompt_errors,
+    busy=OMP.busy,
+    hidden_events=OMP.hidden_events,
+    schedule=OMP.schedule,
+    interrupt="wait",
+    default_tools=OMP.default_tools,
+    shows_level_off=OMP.shows_level_off,
+    verbose_state=True,
+    counts_bash_output=OMP.counts_bash_output,
+    cancelled_bash_prefix=OMP.cancelled_bash_prefix,
+    says_will_retry=OMP.says_will_retry,
+    prompt_results=False,
+)
+
+PROFILES = {profile.name: profile for profile in (PI, OMP, XCSH)}
+
+
+def profile_named(name: str) -> Profile:
+    try:
+        return PROFILES[name]
+    except KeyError:
+        raise ConfigError(f"Unknown dialect {name!r}. The dialects are: {', '.join(PROFILES)}") from None

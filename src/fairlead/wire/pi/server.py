@@ -1,0 +1,208 @@
+"""The dispatcher: lines to commands, commands to handlers, results to responses, events to frames.
+
+Commands take effect in the order received; a getter sees all that came before it. Only those in
+`handlers.LATE` may be answered later. While the host does not read, commands wait, but `abort` and
+`shutdown` act the moment they arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from msgspec import UNSET, Raw, UnsetType
+
+from fairlead import __version__
+from fairlead.core.events import AgentSettled, Event
+from fairlead.core.messages import UserMessage
+from fairlead.core.runtime import Cancel
+from fairlead.errors import BadCommand, BusyError, FairleadError
+from fairlead.protocol.pi import frames
+from fairlead.protocol.pi.commands import ANSWERS, COMMANDS, LATER, AbortAndPrompt, Command, Prompt
+from fairlead.session.session import Session
+from fairlead.wire.connection import Connection
+from fairlead.wire.pi import decode
+from fairlead.wire.pi.events import EventFrames
+from fairlead.wire.pi.handlers import HANDLERS, LATE
+from fairlead.wire.pi.profile import Profile
+from fairlead.wire.pi.updates import Form, Pacing, Updates
+
+Id = Raw | UnsetType
+
+
+class Server:
+    """One host, one session, one profile."""
+
+    def __init__(self, connection: Connection, session: Session, profile: Profile, *, pacing: Pacing, updates: Form) -> None:
+        self.connection = connection
+        self.session = session
+        self.profile = profile
+        self.updates = Updates(connection.output, pacing, updates)
+        #: Set by `shutdown`: the session is to end after the answer.
+        self.stopping = False
+        self._frames = EventFrames(connection.output, profile, self.updates)
+        self._prompts: list[tuple[UserMessage, Id]] = []
+        self._late: set[asyncio.Task[None]] = set()
+        self._stalled = False
+        session.gate = connection.output
+        session.subscribe(self._tell)
+        connection.on_arrival = self._arrived
+
+    async def serve(self) -> None:
+        """Answer the host until its input ends or it asks to shut down."""
+        if self.profile.ready != "none":
+            self._frames.send(frames.Ready(__version__ if self.profile.ready == "version" else UNSET))
+        while not self.stopping:
+            try:
+                line = await self.connection.next_line()
+            except EOFError:
+                return
+            work = self._handle(line)
+            if work is not None:
+                await self._without_stalling(work)
+            if self.connection.output.paused:
+                await self._without_stalling(self.connection.output.wait(Cancel()))
+
+    def accepted(self, message: UserMessage, ident: Id) -> None:
+        """Remember a prompt whose outcome the host is to be told."""
+        if self.profile.prompt_results:
+            self._prompts.append((message, ident))
+
+    async def late_answers(self) -> None:
+        """Wait for the commands that are still being worked on."""
+        if self._late:
+            await asyncio.wait(self._late)
+
+    # Input
+
+    async def _without_stalling(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that may take long, while commands that must not wait act as they arrive."""
+        self._stalled = True
+        for line in self.connection.waiting():
+            self._arrived(line)
+        try:
+            await work
+        finally:
+            self._stalled = False
+
+    def _arrived(self, line: bytes) -> None:
+        if not self._stalled or (b'"abort' not in line and b'"shutdown"' not in line):
+            return
+        try:
+            name = decode.envelope(line)[0].type
+        except BadCommand:
+            return
+        if name in ("abort", "abort_and_prompt", "shutdown"):
+            self.session.cancel()
+
+    def _handle(self, line: bytes | None) -> Coroutine[Any, Any, None] | None:
+        """Act on one line. What takes time, and must be over before the next line's turn, is returned."""
+        if line is None:
+            self._fail(UNSET, "parse", "Failed to parse command: the line is too long")
+            return None
+        if not line.strip():
+            return None
+        try:
+            outer, line = decode.envelope(line)
+        except BadCommand as error:
+            self._fail(UNSET, "parse", f"Failed to parse command: {error}")
+            return None
+        name = outer.type
+        if name is None:
+            self._fail(outer.id, "parse", "Failed to parse command: type: expected the name of a command, as a string")
+        elif name in COMMANDS:
+            return self._run(name, outer.id, line)
+        elif name in LATER:
+            self._fail(outer.id, name, f"{name} is not available yet in fairlead {__version__}")
+        elif name not in ANSWERS:
+            ident = outer.id if self.profile.unknown_command_echoes_id else UNSET
+            self._fail(ident, name, f"Unknown command: {name}")
+        return None
+
+    def _run(self, name: str, ident: Id, line: bytes) -> Coroutine[Any, Any, None] | None:
+        try:
+            command = decode.command(name, line)
+        except BadCommand as error:
+            self._fail(ident, name, str(error))
+            return None
+        command.id = ident
+        with self._answering(name, command):
+            result = HANDLERS[type(command)](self, command)
+            if not isinstance(result, Coroutine):
+                self._succeed(command, name, result)
+                return None
+            work = self._finish(name, command, cast("Coroutine[Any, Any, Any]", result))
+            if type(command) not in LATE:
+                return work
+            task = asyncio.create_task(work)
+            self._late.add(task)
+            task.add_done_callback(self._late.discard)
+        return None
+
+    async def _finish(self, name: str, command: Command, work: Coroutine[Any, Any, Any]) -> None:
+        with self._answering(name, command):
+            self._succeed(command, name, await work)
+
+    @contextmanager
+    def _answering(self, name: str, command: Command) -> Generator[None]:
+        """Turns an error of a command into its response."""
+        try:
+            yield
+        except BusyError:
+            self._refuse(name, command, self.profile.busy)
+        except FairleadError as error:
+            self._refuse(name, command, str(error))
+        except Exception as error:
+            traceback.print_exc(file=sys.stderr)
+            self._fail(command.id, name, f"Internal error: {type(error).__name__}: {error}")
+
+    # Output
+
+    def _refuse(self, name: str, command: Command, error: str) -> None:
+        if self.profile.late_prompt_errors and isinstance(command, Prompt | AbortAndPrompt):
+            self._frames.send(frames.Response(id=command.id, command=name, success=True))
+        self._fail(command.id, name, error)
+
+    def _succeed(self, command: Command, name: str, result: Any) -> None:
+        data = result if command.result is not None else UNSET
+        self._frames.send(frames.Response(id=command.id, command=name, success=True, data=data))
+
+    def _fail(self, ident: Id, name: str, error: str) -> None:
+        self._frames.send(frames.Response(id=ident, command=name, success=False, error=error))
+
+    def _tell(self, event: Event) -> None:
+        if isinstance(event, AgentSettled) and self.profile.prompt_results:
+            self._report_prompts()
+            self._frames.send(frames.SessionSettled())
+        self._frames.tell(event)
+
+    def _report_prompts(self) -> None:
+        """What became of each prompt that is no longer queued; the one that began the run comes last, as in omp."""
+        queues = self.session.queues
+        queued = {id(message) for queue in (queues.steering, queues.follow_up) for message in queue.messages}
+        done = [pair for pair in self._prompts if id(pair[0]) not in queued]
+        self._prompts = [pair for pair in self._prompts if id(pair[0]) in queued]
+        for _, ident in done[1:] + done[:1]:
+            self._frames.send(self._outcome(ident))
+
+    def _outcome(self, ident: Id) -> frames.PromptResult:
+        end = self.session.last_end
+        assert end is not None
+        message = end.message
+        result = frames.PromptResult(id=ident, agent_invoked=True, status="completed", session_settled=True)
+        if message.stop_reason == "aborted":
+            result.status = "aborted"
+        elif message.stop_reason == "error":
+            result.status = "error"
+            result.error = frames.PromptError(
+                message=message.error_message or "unknown error",
+                retryable=end.transient,
+                provider=message.provider,
+                model=message.model,
+                http_status=UNSET if end.status is None else end.status,
+            )
+        return result

@@ -1,0 +1,203 @@
+"""Streaming without swelling: `message_update` frames whose cost grows with the answer, not with its square.
+
+The family repeats the whole message, twice, in every update. Here deltas are concatenated and paced, so
+that full updates never exceed a number of bytes per second however long the answer; the message is
+encoded once per update and spliced in twice; and a growing text is never escaped again from its start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.core.messages import AssistantBlock, TextContent, ThinkingContent, ToolCall
+from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, PartialMessage, preview_arguments
+from fairlead.wire.output import Output
+
+Form: TypeAlias = Literal["full", "delta"]
+
+#: While this many seconds of full updates are already spent, starts and ends of blocks go out in delta form.
+MOST_DEBT = 1.0
+
+
+class Pacing(Struct, frozen=True):
+    #: Seconds between two updates.
+    interval: float = 0.016
+    #: Bytes of full updates per second.
+    rate: int = 512 * 1024
+    #: A message longer than this is not repeated.
+    largest: int = 256 * 1024
+
+
+class _Growing:
+    """A block while it arrives: its JSON up to the growing string, and that string's JSON so far."""
+
+    __slots__ = ("_head", "_parts", "_tail", "kind", "raw")
+
+    def __init__(self, block: AssistantBlock) -> None:
+        self._parts: list[bytes] = []
+        self.raw: list[str] | None = None
+        if isinstance(block, TextContent):
+            self.kind = b"text"
+            self._head, self._tail = b'{"type":"text","text":"', b'"}'
+        elif isinstance(block, ThinkingContent):
+            self.kind = b"thinking"
+            self._head, self._tail = b'{"type":"thinking","thinking":"', b'"}'
+        else:
+            self.kind = b"toolcall"
+            self.raw = []
+            self._head = b'{"type":"toolCall","id":%s,"name":%s,"arguments":' % (_json(block.id), _json(block.name))
+            self._tail = b"}"
+
+    def add(self, delta: str, escaped: bytes) -> None:
+        if self.raw is None:
+            self._parts.append(escaped)
+        else:
+            self.raw.append(delta)
+
+    def encode(self) -> bytes:
+        if self.raw is None:
+            if len(self._parts) > 1:
+                self._parts = [b"".join(self._parts)]
+            return b"".join((self._head, *self._parts, self._tail))
+        if len(self.raw) > 1:
+            self.raw = ["".join(self.raw)]
+        return self._head + msgspec.json.encode(preview_arguments("".join(self.raw))) + self._tail
+
+
+class Updates:
+    """Turns the stream of one assistant message after another into paced `message_update` frames."""
+
+    def __init__(self, output: Output, pacing: Pacing, form: Form) -> None:
+        self.form: Form = form
+        self._output = output
+        self._pacing = pacing
+        self._loop = asyncio.get_running_loop()
+        self._partial: PartialMessage | None = None
+        self._done: list[bytes] = []
+        self._growing: dict[int, _Growing] = {}
+        self._pending: tuple[int, list[str]] | None = None
+        self._fresh: set[int] = set()
+        self._sent_at = 0.0
+        self._spent_until = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting = False
+
+    def begin(self) -> None:
+        """A new message begins."""
+        self._partial = None
+        self._done.clear()
+        self._growing.clear()
+        self._fresh.clear()
+
+    def update(self, event: BlockStart | BlockDelta | BlockEnd, partial: PartialMessage) -> None:
+        self._partial = partial
+        if isinstance(event, BlockDelta):
+            self._delta(event)
+            return
+        self.flush()
+        if isinstance(event, BlockStart):
+            growing = self._growing[event.index] = _Growing(event.block)
+            self._fresh.add(event.index)
+            inner = b"%s_start" % growing.kind, event.index, _start_fields(event.block)
+        else:
+            growing = self._growing.pop(event.index)
+            while len(self._done) <= event.index:
+                self._done.append(b"")
+            self._done[event.index] = msgspec.json.encode(event.block)
+            inner = b"%s_end" % growing.kind, event.index, _end_fields(event.block, self._done[event.index])
+        now = self._loop.time()
+        self._send(*inner, full=self._spent_until - now < MOST_DEBT)
+
+    def flush(self) -> None:
+        """Send what is held back. Called before anything that must come after it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._pending is None:
+            return
+        index, parts = self._pending
+        self._pending = None
+        growing = self._growing[index]
+        delta = "".join(parts)
+        escaped = _json(delta)
+        growing.add(delta, escaped[1:-1])
+        now = self._loop.time()
+        self._send(b"%s_delta" % growing.kind, index, b',"delta":' + escaped, full=self._spent_until - now < MOST_DEBT)
+        self._sent_at = now
+
+    def _delta(self, event: BlockDelta) -> None:
+        if self._pending is not None and self._pending[0] == event.index:
+            self._pending[1].append(event.delta)
+        else:
+            self.flush()
+            self._pending = (event.index, [event.delta])
+        if self._timer is not None or self._waiting:
+            return
+        if event.index in self._fresh:
+            self._fresh.discard(event.index)
+            due = self._spent_until if self.form == "full" else 0.0
+        else:
+            due = max(self._sent_at + self._pacing.interval, self._spent_until if self.form == "full" else 0.0)
+        self._flush_at(due)
+
+    def _flush_at(self, due: float) -> None:
+        if self._output.behind:
+            # The host does not keep up: deltas merge until it does.
+            self._waiting = True
+            self._output.when_caught_up(self._caught_up)
+        elif due <= self._loop.time():
+            self.flush()
+        else:
+            self._timer = self._loop.call_at(due, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self._flush_at(0.0)
+
+    def _caught_up(self) -> None:
+        self._waiting = False
+        self.flush()
+
+    def _send(self, kind: bytes, index: int, fields: bytes, *, full: bool) -> None:
+        assert self._partial is not None
+        head = b'{"type":"message_update","assistantMessageEvent":{"type":"%s","contentIndex":%d%s' % (kind, index, fields)
+        shell = self._partial.shell()
+        usage = msgspec.json.encode(shell.usage)
+        message = self._message(msgspec.json.encode(shell)) if full and self.form == "full" else None
+        if message is None:
+            self._output.send(b"".join((head, b'},"usage":', usage, b"}\n")))
+            return
+        frame = b"".join((head, b',"partial":', message, b'},"usage":', usage, b',"message":', message, b"}\n"))
+        if self._output.max_frame is not None and len(frame) > self._output.max_frame:
+            frame = b"".join((head, b'},"usage":', usage, b"}\n"))
+        self._output.send(frame)
+        self._spent_until = max(self._loop.time(), self._spent_until) + len(frame) / self._pacing.rate
+
+    def _message(self, shell: bytes) -> bytes | None:
+        """The message so far, or None if it has grown too long to repeat."""
+        blocks = [block for block in self._done if block]
+        blocks += [growing.encode() for growing in self._growing.values()]
+        if sum(map(len, blocks)) > self._pacing.largest:
+            return None
+        head, tail = shell.split(b'"content":[]', 1)
+        return b"".join((head, b'"content":[', b",".join(blocks), b"]", tail))
+
+
+def _start_fields(block: AssistantBlock) -> bytes:
+    if isinstance(block, ToolCall):
+        return b',"id":%s,"toolName":%s' % (_json(block.id), _json(block.name))
+    return b""
+
+
+def _end_fields(block: AssistantBlock, encoded: bytes) -> bytes:
+    if isinstance(block, ToolCall):
+        return b',"toolCall":' + encoded
+    return b',"content":' + _json(block.text if isinstance(block, TextContent) else block.thinking)
+
+
+def _json(text: str) -> bytes:
+    return msgspec.json.encode(text)

@@ -1,0 +1,112 @@
+"""RPC mode: a host on standard input and output, from the first frame to the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Literal
+
+from msgspec import Struct
+
+from fairlead.agent import Agent
+from fairlead.config.settings import OutputSettings
+from fairlead.wire.connection import Connection
+from fairlead.wire.pi.profile import Profile
+from fairlead.wire.pi.server import Server
+from fairlead.wire.pi.updates import Form, Pacing
+
+#: Seconds that aborted work has to end, and that a host has to read on, before the process exits regardless.
+ABORT_PATIENCE, READ_PATIENCE, LONGEST_FLUSH = 0.5, 0.3, 10.0
+#: A second SIGINT within this many seconds ends the process.
+SECOND_SIGINT = 1.0
+
+
+class RpcOptions(Struct, kw_only=True):
+    profile: Profile
+    updates: Form = "full"
+    max_frame_bytes: int | None = None
+    on_eof: Literal["abort", "finish"] = "abort"
+
+
+async def serve(agent: Agent, stdin: int, stdout: int, options: RpcOptions) -> int:
+    """Serve one host until it leaves. Returns the exit code."""
+    return await _Process(agent, stdin, stdout, options).run()
+
+
+class _Process:
+    def __init__(self, agent: Agent, stdin: int, stdout: int, options: RpcOptions) -> None:
+        self._agent = agent
+        self._options = options
+        output = agent.settings.output
+        self._connection = Connection(
+            stdin,
+            stdout,
+            queue_bytes=output.queue_bytes,
+            line_bytes=output.line_bytes,
+            max_frame=options.max_frame_bytes,
+        )
+        self._server = Server(self._connection, agent.session, options.profile, pacing=_pacing(output), updates=options.updates)
+        self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._interrupted_at = float("-inf")
+
+    async def run(self) -> int:
+        self._handle_signals()
+        self._connection.on_broken = lambda: self._finish(0)
+        self._connection.on_end = self._input_ended
+        self._connection.start()
+        serving = asyncio.create_task(self._serve())
+        self._agent.warm_up()
+        code = await self._over
+        serving.cancel()
+        await self._wind_down()
+        return code
+
+    async def _serve(self) -> None:
+        await self._server.serve()
+        if not self._server.stopping and self._options.on_eof == "finish":
+            await self._agent.session.idle()
+            await self._server.late_answers()
+        self._finish(0)
+
+    def _input_ended(self) -> None:
+        """The host left. Commands it sent before still get their turn, but a run that blocks them is stopped."""
+        if self._options.on_eof == "abort":
+            asyncio.get_running_loop().call_later(ABORT_PATIENCE, self._finish, 0)
+
+    def _finish(self, code: int) -> None:
+        if not self._over.done():
+            self._over.set_result(code)
+
+    async def _wind_down(self) -> None:
+        """Stop what runs, let its last events out, and leave nothing behind."""
+        session = self._agent.session
+        session.cancel()
+        session.abort_all_bash()
+        try:
+            async with asyncio.timeout(ABORT_PATIENCE):
+                await session.idle()
+                await self._server.late_answers()
+        except TimeoutError:
+            pass
+        await self._connection.output.flushed(READ_PATIENCE, LONGEST_FLUSH)
+        self._agent.remove_scratch()
+
+    # Signals
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for name, code in (("SIGTERM", 143), ("SIGHUP", 129)):
+            if hasattr(signal, name):
+                loop.add_signal_handler(getattr(signal, name), self._finish, code)
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+
+    def _interrupt(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._interrupted_at < SECOND_SIGINT:
+            self._finish(130)
+        self._interrupted_at = now
+        self._agent.session.cancel()
+
+
+def _pacing(settings: OutputSettings) -> Pacing:
+    return Pacing(settings.pace_ms / 1000, settings.bytes_per_second, settings.full_update_bytes)

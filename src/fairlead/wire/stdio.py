@@ -1,0 +1,192 @@
+"""Standard input and output as a transport of lines, for every kind of file that a host may give us.
+
+Two daemon threads do blocking reads and writes on private duplicates of fd 0 and 1, so that pipes,
+sockets (Node gives those), files, terminals and /dev/null all work, and so that a host that stops reading
+blocks nothing but its own writer. After `take_over`, fd 0 is /dev/null and fd 1 is stderr: stray prints
+and child processes cannot touch the protocol.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+READ_SIZE = 1 << 16
+#: How long the reader looks away from its input's end while it may not read, in milliseconds.
+POLL_MS = 200
+
+
+def take_over() -> tuple[int, int]:
+    """Private duplicates of standard input and output; a closed one becomes /dev/null."""
+    null = os.open(os.devnull, os.O_RDWR)
+    fds: list[int] = []
+    for fd in (0, 1):
+        try:
+            fds.append(os.dup(fd))
+        except OSError:
+            fds.append(os.dup(null))
+    os.dup2(null, 0)
+    try:
+        os.dup2(2, 1)
+    except OSError:  # stderr is closed
+        os.dup2(null, 1)
+    os.close(null)
+    return fds[0], fds[1]
+
+
+class LineSplitter:
+    """Cuts a stream of bytes into lines, at LF only. Each byte is looked at once.
+
+    A line longer than `limit` is dropped as it arrives, and reported as None in its place.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._dropping = False
+
+    def feed(self, data: bytes) -> list[bytes | None]:
+        lines: list[bytes | None] = []
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            self._keep(data[start:end])
+            lines.append(self._take())
+            start = end + 1
+        if start < len(data):
+            self._keep(data[start:])
+        return lines
+
+    def rest(self) -> list[bytes | None]:
+        """What came after the last LF, at the end of the input: a last line without an end counts."""
+        return [self._take()] if self._size or self._dropping else []
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._limit:
+            self._dropping = True
+            self._parts.clear()
+        elif part:
+            self._parts.append(part)
+
+    def _take(self) -> bytes | None:
+        line = None if self._dropping else self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts.clear()
+        self._size = 0
+        self._dropping = False
+        return line
+
+
+class Reader:
+    """Reads lines on a thread. `on_lines` and `on_end` are called there, not on the event loop.
+
+    `hold` stops reading, `go_on` resumes. The end of the input is noticed all the same.
+    """
+
+    def __init__(
+        self, fd: int, limit: int, on_lines: Callable[[Sequence[bytes | None]], None], on_end: Callable[[], None]
+    ) -> None:
+        self._fd = fd
+        self._splitter = LineSplitter(limit)
+        self._on_lines = on_lines
+        self._on_end = on_end
+        self._may_read = threading.Event()
+        self._may_read.set()
+
+    def start(self) -> None:
+        threading.Thread(target=self._work, name="fairlead-stdin", daemon=True).start()
+
+    def hold(self) -> None:
+        self._may_read.clear()
+
+    def go_on(self) -> None:
+        self._may_read.set()
+
+    def _work(self) -> None:
+        while True:
+            if not self._may_read.is_set() and self._ended_while_held():
+                break
+            try:
+                data = os.read(self._fd, READ_SIZE)
+            except InterruptedError:
+                continue
+            except BlockingIOError:  # the host shares the description and made it non-blocking
+                select.select([self._fd], [], [])
+                continue
+            except OSError:  # a terminal that hung up, a socket that was reset
+                break
+            if not data:
+                break
+            if lines := self._splitter.feed(data):
+                self._on_lines(lines)
+        if rest := self._splitter.rest():
+            self._on_lines(rest)
+        self._on_end()
+
+    def _ended_while_held(self) -> bool:
+        """Wait until reading is allowed again; True if the other side went away meanwhile."""
+        poll = select.poll()
+        poll.register(self._fd, getattr(select, "POLLRDHUP", 0))
+        while not self._may_read.wait(POLL_MS / 1000):
+            if any(flags & (select.POLLHUP | getattr(select, "POLLRDHUP", 0)) for _, flags in poll.poll(0)):
+                return True
+        return False
+
+
+class Writer:
+    """Writes frames on a thread, in order. `on_progress(bytes)` and `on_broken` are called there.
+
+    Frames that wait together leave in one write.
+    """
+
+    def __init__(self, fd: int, on_progress: Callable[[int], None], on_broken: Callable[[], None]) -> None:
+        self._fd = fd
+        self._on_progress = on_progress
+        self._on_broken = on_broken
+        self._frames: deque[bytes] = deque()
+        self._wake = threading.Condition()
+        self._broken = False
+
+    def start(self) -> None:
+        threading.Thread(target=self._work, name="fairlead-stdout", daemon=True).start()
+
+    def put(self, frame: bytes) -> None:
+        with self._wake:
+            self._frames.append(frame)
+            self._wake.notify()
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                while not self._frames:
+                    self._wake.wait()
+                batch = self._next_batch()
+            try:
+                self._write(batch)
+            except OSError:
+                self._on_broken()
+                return
+            self._on_progress(len(batch))
+
+    def _next_batch(self) -> bytes:
+        frames = [self._frames.popleft()]
+        size = len(frames[0])
+        while self._frames and size + len(self._frames[0]) <= READ_SIZE:
+            frames.append(self._frames.popleft())
+            size += len(frames[-1])
+        return frames[0] if len(frames) == 1 else b"".join(frames)
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                written = os.write(self._fd, view)
+            except InterruptedError:
+                continue
+            except BlockingIOError:  # the host shares the description and made it non-blocking
+                select.select([], [self._fd], [])
+                continue
+            view = view[written:]
