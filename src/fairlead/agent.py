@@ -13,12 +13,13 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from msgspec import Struct
+
 from fairlead.config.home import Home, Scratch
-from fairlead.config.settings import Settings, load_settings
+from fairlead.config.settings import load_settings, persist_setting
 from fairlead.core.events import AgentSettled, Event
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
@@ -34,8 +35,7 @@ from fairlead.tools import DEFAULT_TOOLS, builtin_tools
 from fairlead.tools.workspace import Workspace
 
 
-@dataclass(kw_only=True)
-class AgentOptions:
+class AgentOptions(Struct, kw_only=True):
     """Everything that can be chosen about an agent. The defaults are those of the command."""
 
     #: A pattern (`provider/id`, an id, a glob, each with `:level`), or a model with its own `stream`.
@@ -105,6 +105,10 @@ class Agent:
         """The text of the last answer."""
         answer = self.session.conversation.last_answer()
         return "" if answer is None else answer.text()
+
+    def persist(self, key: str, value: object) -> None:
+        """Write one key of the user's settings, for the sessions to come."""
+        persist_setting(self.home, key, value)
 
     def warm_up(self) -> None:
         """Get slow imports and TLS out of the way of the first prompt, in the background."""
@@ -204,14 +208,14 @@ class Agent:
         return [name for name in dict.fromkeys(names) if name in tools and name not in options.exclude_tools]
 
 
-@dataclass(frozen=True, slots=True)
 class SystemPrompt:
     """The system prompt of a session, made once for each set of tools and day."""
 
-    cwd: Path
-    custom: str | None
-    appended: Sequence[str]
-    _made: dict[tuple[object, ...], str] = field(default_factory=dict[tuple[object, ...], str])
+    def __init__(self, cwd: Path, custom: str | None, appended: Sequence[str]) -> None:
+        self._cwd = cwd
+        self._custom = custom
+        self._appended = appended
+        self._made: tuple[tuple[str, ...], str] | None = None
 
     def __call__(self, tools: Sequence[Tool]) -> str:
         import time
@@ -220,10 +224,10 @@ class SystemPrompt:
 
         date = time.strftime("%Y-%m-%d")
         key = (date, *(tool.name for tool in tools))
-        if key not in self._made:
-            self._made.clear()
-            self._made[key] = system_prompt(self.cwd, tools, custom=self.custom, appended=self.appended, date=date)
-        return self._made[key]
+        if self._made is None or self._made[0] != key:
+            text = system_prompt(self._cwd, tools, custom=self._custom, appended=self._appended, date=date)
+            self._made = key, text
+        return self._made[1]
 
 
-__all__ = ["Agent", "AgentOptions", "Settings"]
+__all__ = ["Agent", "AgentOptions"]

@@ -12,7 +12,8 @@ every MessageStart its MessageEnd, and every tool call of a finished message its
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from fairlead.core.calls import run_calls
 from fairlead.core.events import (
@@ -40,8 +41,7 @@ from fairlead.core.runtime import Cancel, Runtime
 from fairlead.core.tool import Schedule, Tool
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """What one model call works with. It is asked for anew each turn, so that changes take effect during a run."""
 
     model: Model
@@ -53,8 +53,7 @@ class Turn:
     concurrent: int = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Everything a run is given from outside."""
 
     #: The next turn, for the context so far. Raises nothing: a problem becomes a stream that fails.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -29,8 +28,7 @@ class ToolResult(Struct, omit_defaults=True):
         return cls([TextContent(text)], details)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(Struct, frozen=True):
     """What a running tool knows of its call.
 
     `cancel` fires when the run is aborted: the tool should end soon, by raising `ToolError` with what
@@ -46,8 +44,7 @@ class RunTool(Protocol):
     def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Awaitable[ToolResult]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """Something the model may call.
 
     `run` gets arguments that satisfy `parameters`, and returns a `ToolResult` or raises `ToolError`.
@@ -70,7 +67,7 @@ class Tool:
     timeout: float | None = 120.0
     #: Repairs arguments in an older form before they are checked.
     prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    _check: list[Any] = field(default_factory=list[Any], compare=False, repr=False)
+    _check: list[Any] = []
 
     def spec(self) -> ToolSpec:
         return ToolSpec(self.name, self.description, self.parameters)

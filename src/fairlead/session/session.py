@@ -7,11 +7,12 @@ Everything happens on one asyncio loop. Listeners are called in order, at once, 
 from __future__ import annotations
 
 import asyncio
-import secrets
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct
 
 from fairlead.core.events import AgentEnd, AgentSettled, Event, ThinkingLevelChanged
 from fairlead.core.loop import Run, Turn, run_agent
@@ -44,8 +45,7 @@ class Gate(Protocol):
         ...
 
 
-@dataclass
-class SessionOptions:
+class SessionOptions(Struct, kw_only=True):
     """What a session is made of."""
 
     models: Models
@@ -62,7 +62,7 @@ class SessionOptions:
     schedule: Schedule = "together"
     schedule_immediate: Schedule = "exclusive"
     concurrent_tools: int = 8
-    runtime: AsyncioRuntime = field(default_factory=AsyncioRuntime)
+    runtime: AsyncioRuntime
 
 
 class Session:
@@ -170,8 +170,11 @@ class Session:
     def available_models(self) -> list[Model]:
         return self._options.models.available()
 
+    def find_model(self, provider: str, model_id: str) -> Model | None:
+        return self._options.models.find(provider, model_id)
+
     def set_model(self, provider: str, model_id: str) -> Model:
-        model = self._options.models.find(provider, model_id)
+        model = self.find_model(provider, model_id)
         if model is None:
             raise ModelNotFound(f"Model not found: {provider}/{model_id}")
         self._use(model, None)
@@ -308,7 +311,8 @@ class Session:
 
 def new_session_id() -> str:
     """A UUID of version 7: it begins with the time, so that ids sort by age."""
-    value = (time.time_ns() // 1_000_000) << 80 | 7 << 76 | secrets.randbits(12) << 64 | 2 << 62 | secrets.randbits(62)
+    random = int.from_bytes(os.urandom(10))
+    value = (time.time_ns() // 1_000_000) << 80 | 7 << 76 | (random >> 68) << 64 | 2 << 62 | random & (1 << 62) - 1
     digits = f"{value:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 

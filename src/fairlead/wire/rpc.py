@@ -45,7 +45,14 @@ class _Process:
             line_bytes=output.line_bytes,
             max_frame=options.max_frame_bytes,
         )
-        self._server = Server(self._connection, agent.session, options.profile, pacing=_pacing(output), updates=options.updates)
+        self._server = Server(
+            self._connection,
+            agent.session,
+            options.profile,
+            pacing=_pacing(output),
+            updates=options.updates,
+            persist=agent.persist,
+        )
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._interrupted_at = float("-inf")
 

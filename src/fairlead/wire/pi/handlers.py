@@ -97,6 +97,9 @@ def _get_last_assistant_text(server: Server, command: c.GetLastAssistantText) ->
 
 
 def _set_model(server: Server, command: c.SetModel) -> Model:
+    if command.persist and server.session.find_model(command.provider, command.model_id):
+        server.persist("defaultProvider", command.provider)
+        server.persist("defaultModel", command.model_id)
     return server.session.set_model(command.provider, command.model_id)
 
 
@@ -110,6 +113,8 @@ def _get_available_models(server: Server, command: c.GetAvailableModels) -> c.Av
 
 
 def _set_thinking_level(server: Server, command: c.SetThinkingLevel) -> None:
+    if command.persist:
+        server.persist("defaultThinkingLevel", command.level)
     server.session.set_thinking(command.level)
 
 
@@ -123,14 +128,20 @@ def _get_available_thinking_levels(server: Server, command: c.GetAvailableThinki
 
 
 def _set_steering_mode(server: Server, command: c.SetSteeringMode) -> None:
+    if command.persist:
+        server.persist("steeringMode", command.mode)
     server.session.queues.steering.mode = command.mode
 
 
 def _set_follow_up_mode(server: Server, command: c.SetFollowUpMode) -> None:
+    if command.persist:
+        server.persist("followUpMode", command.mode)
     server.session.queues.follow_up.mode = command.mode
 
 
 def _set_interrupt_mode(server: Server, command: c.SetInterruptMode) -> None:
+    if command.persist:
+        server.persist("interruptMode", command.mode)
     server.session.queues.interrupt = command.mode
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import traceback
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -37,10 +37,21 @@ Id = Raw | UnsetType
 class Server:
     """One host, one session, one profile."""
 
-    def __init__(self, connection: Connection, session: Session, profile: Profile, *, pacing: Pacing, updates: Form) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        session: Session,
+        profile: Profile,
+        *,
+        pacing: Pacing,
+        updates: Form,
+        persist: Callable[[str, Any], None],
+    ) -> None:
         self.connection = connection
         self.session = session
         self.profile = profile
+        #: Writes one key of the user's settings.
+        self.persist = persist
         self.updates = Updates(connection.output, pacing, updates)
         #: Set by `shutdown`: the session is to end after the answer.
         self.stopping = False
