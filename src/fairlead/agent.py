@@ -76,7 +76,11 @@ class Agent:
         self._scratch = Scratch()
         self._http = Http(idle_timeout=self.settings.http_idle_timeout_ms / 1000, env=env)
         self.registry = Registry.load(self.home, env, api_key=options.api_key, api_key_provider=options.provider)
-        self.session = self._session(options, cwd, env)
+        try:
+            self.session = self._session(options, cwd, env)
+        except ModelNotFound as error:
+            # A file that could not be used may be why.
+            raise ModelNotFound("\n".join([str(error), *self.warnings, *self.registry.warnings])) from None
         self.warnings += self.registry.warnings
 
     async def run(self, text: str, images: list[ImageContent] | None = None) -> AsyncGenerator[Event]:
@@ -147,7 +151,7 @@ class Agent:
         tools = builtin_tools(workspace) | {tool.name: tool for tool in options.extra_tools}
         runtime = AsyncioRuntime()
         model, level, models = self._models(options, runtime)
-        scoped = [] if options.stream else self.registry.match_many(options.models or settings.enabled_models or [])
+        scoped = [] if options.stream else self._scoped(options)
         session = Session(
             SessionOptions(
                 models=models,
@@ -198,6 +202,16 @@ class Agent:
         if options.models and (chosen := self.registry.match_many(options.models)):
             return chosen[0]
         return self.registry.default(self.settings), None
+
+    def _scoped(self, options: AgentOptions) -> list[tuple[Model, ThinkingLevel | None]]:
+        """The models to cycle through: those of the flag must exist, those of the settings may have gone."""
+        if options.models:
+            return self.registry.match_many(options.models)
+        try:
+            return self.registry.match_many(self.settings.enabled_models or [])
+        except ModelNotFound as error:
+            self.warnings.append(f"enabledModels: {error}")
+            return []
 
     def _active(self, options: AgentOptions, tools: Mapping[str, Tool]) -> list[str]:
         chosen = options.default_tools if options.tools is None else options.tools

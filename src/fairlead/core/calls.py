@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -35,17 +36,22 @@ async def run_calls(run: Run, turn: Turn, answer: StreamEnd, say: Say) -> list[T
 
     async def ended(call: ToolCall, result: ToolResult, is_error: bool) -> None:
         await run.emit(ToolEnd(call.id, call.name, result, is_error))
-        details = {} if is_error and result.details is None else UNSET if result.details is None else result.details
+        details = UNSET if result.details is None else result.details
         message = ToolResultMessage(call.id, call.name, result.content, is_error, run.runtime.now_ms(), details)
         results[id(call)] = message
         if not together:
             await say(message)
 
-    async def failed(call: ToolCall, error: ToolError) -> None:
-        await ended(call, ToolResult.text(str(error), error.details), True)
-
     for group in groups(calls, turn.tools, turn.schedule):
         reason = _why_not(run)
+        ended_before = len(results)
+
+        async def one(call: ToolCall, tool: Tool, arguments: dict[str, Any], ended_before: int = ended_before) -> None:
+            # A call that had to wait for a place looks again whether it may start.
+            waited = len(results) > ended_before
+            reason = _why_not(run) if waited else None
+            await ended(call, *(_failure(reason) if reason else await _execute(run, tool, call, arguments)))
+
         ready: list[Callable[[], Coroutine[Any, Any, None]]] = []
         for call in group:
             await run.emit(ToolStart(call.id, call.name, call.arguments))
@@ -54,9 +60,9 @@ async def run_calls(run: Run, turn: Turn, answer: StreamEnd, say: Say) -> list[T
                     raise ToolError(reason)
                 tool, arguments = _checked(turn, answer, call)
             except ToolError as error:
-                await failed(call, error)
+                await ended(call, *_failure(str(error), error.details))
             else:
-                ready.append(lambda c=call, t=tool, a=arguments: _run_one(run, t, c, a, ended, failed))
+                ready.append(partial(one, call, tool, arguments))
         await run.runtime.run_all(ready, turn.concurrent)
 
     ordered = [results[id(call)] for call in calls]
@@ -84,14 +90,8 @@ def _checked(turn: Turn, answer: StreamEnd, call: ToolCall) -> tuple[Tool, dict[
     return tool, tool.checked(call.arguments)
 
 
-async def _run_one(
-    run: Run,
-    tool: Tool,
-    call: ToolCall,
-    arguments: dict[str, Any],
-    ended: Callable[[ToolCall, ToolResult, bool], Awaitable[None]],
-    failed: Callable[[ToolCall, ToolError], Awaitable[None]],
-) -> None:
+async def _execute(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> tuple[ToolResult, bool]:
+    """Run one tool. Whatever it does, there is a result; the flag says whether it is an error."""
     over = False
 
     def update(partial: ToolResult) -> None:
@@ -99,22 +99,19 @@ async def _run_one(
             run.notify(ToolUpdate(call.id, call.name, call.arguments, partial))
 
     try:
-        if (reason := _why_not(run)) is not None:
-            raise ToolError(reason)
         work = tool.run(arguments, ToolContext(call.id, run.cancel, update))
-        result = await run.runtime.bounded(work, run.cancel, timeout=tool.timeout, grace=GRACE)
+        return await run.runtime.bounded(work, run.cancel, timeout=tool.timeout, grace=GRACE), False
     except ToolError as error:
-        over = True
-        await failed(call, error)
+        return _failure(str(error), error.details)
     except Interrupted:
-        over = True
-        await failed(call, ToolError(ABORTED))
+        return _failure(ABORTED)
     except TimedOut:
-        over = True
-        await failed(call, ToolError(f"{call.name} did not finish within {tool.timeout:g} seconds and was stopped."))
+        return _failure(f"{call.name} did not finish within {tool.timeout:g} seconds and was stopped.")
     except Exception as error:  # a tool's own bug must not end the run
+        return _failure(f"{type(error).__name__}: {error}")
+    finally:
         over = True
-        await failed(call, ToolError(f"{type(error).__name__}: {error}"))
-    else:
-        over = True
-        await ended(call, result, False)
+
+
+def _failure(text: str, details: dict[str, Any] | None = None) -> tuple[ToolResult, bool]:
+    return ToolResult.text(text, details or {}), True

@@ -36,7 +36,8 @@ class AgentStart(Frame, tag="agent_start"):
 
 
 class AgentEnd(Frame, tag="agent_end", kw_only=True):
-    """A run ends. `messages` are those it added; with a frame limit, only those not sent before, and `messageCount` counts all."""
+    """A run ends. `messages` are those it added. If that exceeds the frame limit they are left out, since each had its
+    own `message_end`, and `messageCount` says how many they are."""
 
     messages: list[Message]
     will_retry: bool | UnsetType = UNSET

@@ -1,0 +1,1 @@
+"""Where fairlead keeps its files, and what the user's settings say."""

@@ -1,0 +1,147 @@
+"""Reading JSON that people write by hand, and writing files that are never half written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from fairlead.core import lenient
+from fairlead.errors import ConfigError
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """The contents of a file; None if there is none. Raises ConfigError if it cannot be read."""
+    try:
+        return path.read_bytes().removeprefix(_BOM)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}.") from error
+
+
+def parse_object(path: Path, data: bytes) -> dict[str, Any]:
+    """The JSON object in `data`; comments and trailing commas are tolerated, no text at all is an empty object.
+
+    Raises ConfigError, naming the file and the line, if it is something else.
+    """
+    if not data.strip():
+        return {}
+    try:
+        value: Any = msgspec.json.decode(data)
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply.") from None
+    except (msgspec.DecodeError, UnicodeError):
+        value = _parse_relaxed(path, data)
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: expected a JSON object, found {found(value)}.")
+    return cast("dict[str, Any]", value)
+
+
+def _parse_relaxed(path: Path, data: bytes) -> Any:
+    import json
+
+    try:
+        return lenient.decode(_plain_json(data.decode("utf-8", "replace")))
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{path}: line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}.") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: not valid JSON: {error}.") from None
+
+
+def _plain_json(text: str) -> str:
+    """`text` without comments and trailing commas; what remains keeps its line and column."""
+    import re
+
+    string = r'"(?:[^"\\\n]|\\.)*"'
+
+    def blank(match: re.Match[str]) -> str:
+        return match[0] if match[0][0] == '"' else re.sub(r"[^\n]", " ", match[0])
+
+    text = re.sub(string + r"|//[^\n]*|/\*.*?\*/", blank, text, flags=re.DOTALL)
+    return re.sub(string + r"|,(?=\s*[}\]])", blank, text)
+
+
+def found(value: Any) -> str:
+    """What a JSON value is, for error texts."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f'"{value}"' if len(value) <= 40 else "a string"
+    if isinstance(value, (int, float)):
+        return str(value)
+    return "a list" if isinstance(value, list) else "an object"
+
+
+@contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Hold the lock that guards changes of `path`, across processes."""
+    lock = path.with_name(f".{path.name}.lock")
+    if os.name == "nt":  # no flock; os.replace still keeps the file whole
+        yield
+        return
+    import fcntl
+
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def change_object(path: Path, key: str, value: Any) -> None:
+    """Set `key` in the JSON object that `path` holds, keeping everything else; None takes it out.
+
+    The file is replaced as a whole and readable by its owner alone; its folder is made if need be.
+    Raises ConfigError, leaving the file as it is, if that cannot be done without losing what it says.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with locked(path):
+            content = _strict_object(path)
+            if value is None:
+                content.pop(key, None)
+            else:
+                content[key] = value
+            _replace(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}.") from error
+
+
+def _strict_object(path: Path) -> dict[str, Any]:
+    data = read_bytes(path)
+    if data is None or not data.strip():
+        return {}
+    try:
+        value: Any = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path}: not changed, because it is not a plain JSON object. Comments would be lost; edit it by hand.")
+    return cast("dict[str, Any]", value)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    import tempfile
+
+    target = path.resolve()  # a link to the file stays a link
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,139 @@
+"""Where things are: the home, the project's folder, the folder for scratch files. Nothing is created by looking."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT_FOLDER = ".fairlead"
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folder of the user's configuration and sessions.
+
+    `pi_folder` is the home of pi, whose models.json and auth.json are read, never written, for what ours
+    do not have. An `isolated` home is never read from: the readers below name no files.
+    """
+
+    root: Path
+    pi_folder: Path | None = None
+    isolated: bool = False
+
+    @classmethod
+    def find(cls, env: Mapping[str, str], *, isolated: bool = False) -> Home:
+        """`$FAIRLEAD_HOME`, else `~/.fairlead`; in the latter case with pi's folder, if `$PI_CODING_AGENT_DIR` names it."""
+        own = env.get("FAIRLEAD_HOME")
+        if own:
+            return cls(_absolute(own, env), None, isolated)
+        pi = env.get("PI_CODING_AGENT_DIR")
+        return cls(_absolute("~/.fairlead", env), _absolute(pi, env) if pi else None, isolated)
+
+    @property
+    def settings_path(self) -> Path:
+        return self.root / "settings.json"
+
+    @property
+    def models_path(self) -> Path:
+        return self.root / "models.json"
+
+    @property
+    def auth_path(self) -> Path:
+        return self.root / "auth.json"
+
+    @property
+    def sessions_dir(self) -> Path:
+        return self.root / "sessions"
+
+    @property
+    def context_path(self) -> Path:
+        """Instructions for the model that hold in every project."""
+        return self.root / "AGENTS.md"
+
+    def settings_files(self, cwd: Path) -> tuple[Path, ...]:
+        """The settings files to read; a later one overrides an earlier one."""
+        if self.isolated:
+            return ()
+        return self.settings_path, project_folder(cwd) / "settings.json"
+
+    def models_files(self) -> tuple[Path, ...]:
+        """The models.json files to read; an earlier one wins, provider by provider."""
+        return self._readable("models.json")
+
+    def auth_files(self) -> tuple[Path, ...]:
+        """The auth.json files to read; an earlier one wins, provider by provider."""
+        return self._readable("auth.json")
+
+    def _readable(self, name: str) -> tuple[Path, ...]:
+        if self.isolated:
+            return ()
+        if self.pi_folder is None or self.pi_folder == self.root:
+            return (self.root / name,)
+        return self.root / name, self.pi_folder / name
+
+
+def project_folder(cwd: Path) -> Path:
+    """Where a project keeps its own settings."""
+    return cwd / PROJECT_FOLDER
+
+
+class Scratch:
+    """A private folder for logs of commands, under the system's temporary directory.
+
+    It is made, readable by its owner alone, when first asked for, and removed when the process exits,
+    unless a file in it was named to the host: then that file stays, and all others go.
+    """
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._named: set[Path] = set()
+
+    def path(self) -> Path:
+        """The folder."""
+        if self._folder is None:
+            import tempfile
+
+            self._folder = Path(tempfile.mkdtemp(prefix="fairlead-")).resolve()
+            atexit.register(self.remove)
+        return self._folder
+
+    def keep(self, file: Path) -> None:
+        """The host was told of `file`: it must outlive this process."""
+        self._named.add(file.resolve())
+
+    def remove(self) -> None:
+        """Delete the folder, or all of it that no host was told of. What cannot be deleted is left."""
+        folder, self._folder = self._folder, None
+        if folder is None:
+            return
+        atexit.unregister(self.remove)
+        import shutil
+
+        if not any(file.is_relative_to(folder) for file in self._named):
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        for file in folder.iterdir():
+            if not any(named.is_relative_to(file) for named in self._named):
+                _delete(file)
+
+
+def _absolute(path: str, env: Mapping[str, str]) -> Path:
+    """`path` with a leading `~` replaced by the home directory that `env` names."""
+    if path == "~" or path.startswith("~/"):
+        user = env.get("HOME") or str(Path.home())
+        return Path(user, path[2:]).absolute()
+    return Path(path).absolute()
+
+
+def _delete(path: Path) -> None:
+    import shutil
+
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    try:
+        path.unlink()
+    except OSError:
+        return

@@ -1,0 +1,196 @@
+"""settings.json: the user's, then the project's on top of it, key by key.
+
+Names are pi's where pi has the setting. Every key is optional. A key with an unusable value is reported
+and its default used; keys that mean nothing to fairlead are left to whoever wrote them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from fairlead.config import files
+from fairlead.config.home import Home
+from fairlead.core.model import ThinkingLevel
+from fairlead.errors import ConfigError
+
+QueueMode: TypeAlias = Literal["all", "one-at-a-time"]
+InterruptMode: TypeAlias = Literal["immediate", "wait"]
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+
+
+class _Group(Struct, rename="camel", frozen=True):
+    pass
+
+
+class CompactionSettings(_Group, frozen=True):
+    """When older parts of a conversation are replaced by a summary."""
+
+    enabled: bool = True
+    #: Tokens of the context window to leave free; None: what the dialect says.
+    reserve_tokens: Count | None = None
+    #: Tokens of the newest messages that a compaction leaves alone.
+    keep_recent_tokens: Count = 20_000
+
+
+class RetrySettings(_Group, frozen=True):
+    """What to do when a provider fails in a way that may pass."""
+
+    enabled: bool = True
+    max_retries: Count = 3
+    #: The first delay; each further one is twice as long.
+    base_delay_ms: Count = 2_000
+    max_agent_delay_ms: Count = 60_000
+
+
+class ImageSettings(_Group, frozen=True):
+    #: Make images smaller that providers would refuse.
+    auto_resize: bool = True
+    #: Never send an image to a model.
+    block_images: bool = False
+
+
+class ToolSettings(_Group, frozen=True):
+    #: Seconds until a tool is cut off; bash has no limit unless its call names one.
+    timeout_seconds: Annotated[float, Meta(gt=0)] = 120
+    #: How many tools may run at once.
+    concurrent: Positive = 8
+
+
+class OutputSettings(_Group, frozen=True):
+    """How frames leave: see "Streaming without swelling" in the documentation."""
+
+    queue_bytes: Positive = 8 * 1024 * 1024
+    line_bytes: Positive = 64 * 1024 * 1024
+    pace_ms: Count = 16
+    bytes_per_second: Positive = 512 * 1024
+    full_update_bytes: Count = 256 * 1024
+
+
+class Settings(_Group, frozen=True):
+    """Everything a user can set, with what holds if they do not."""
+
+    default_provider: str | None = None
+    default_model: str | None = None
+    default_thinking_level: ThinkingLevel | None = None
+    #: Tokens for each thinking level, where the provider takes a number.
+    thinking_budgets: dict[ThinkingLevel, Count] = {}
+    steering_mode: QueueMode = "one-at-a-time"
+    follow_up_mode: QueueMode = "one-at-a-time"
+    #: None: what the dialect says.
+    interrupt_mode: InterruptMode | None = None
+    #: Patterns of the models that `cycle_model` goes through; None: all available ones.
+    enabled_models: list[str] | None = None
+    shell_path: str | None = None
+    #: Put before every shell command, on a line of its own.
+    shell_command_prefix: str | None = None
+    session_dir: str | None = None
+    #: How long a provider's stream may be silent; 0: for ever.
+    http_idle_timeout_ms: Count = 300_000
+    compaction: CompactionSettings = CompactionSettings()
+    retry: RetrySettings = RetrySettings()
+    images: ImageSettings = ImageSettings()
+    tools: ToolSettings = ToolSettings()
+    output: OutputSettings = OutputSettings()
+
+
+def load_settings(home: Home, cwd: Path) -> tuple[Settings, list[str]]:
+    """The settings for a run in `cwd`, and a sentence for everything in the files that could not be used."""
+    warnings: list[str] = []
+    merged: dict[str, Any] = {}
+    for path in home.settings_files(cwd):
+        try:
+            data = files.read_bytes(path)
+            if data is not None:
+                merged = _merge(merged, _usable(files.parse_object(path, data), Settings, path, "", warnings))
+        except ConfigError as error:
+            warnings.append(str(error))
+    return (msgspec.convert(merged, Settings) if merged else Settings()), warnings
+
+
+def persist_setting(home: Home, key: str, value: Any) -> None:
+    """Write one top-level key (`"defaultModel"`) to the user's settings.json; None takes it out.
+
+    Raises ConfigError if the value is not one the key can have, or the file cannot be changed.
+    """
+    if home.isolated:
+        raise ConfigError("Settings are not saved in an isolated run.")
+    problems: list[str] = []
+    if value is not None:
+        _usable({key: value}, Settings, home.settings_path, "", problems)
+    if problems:
+        raise ConfigError(problems[0])
+    files.change_object(home.settings_path, key, value)
+
+
+def _usable(values: dict[str, Any], group: type[Struct], path: Path, prefix: str, warnings: list[str]) -> dict[str, Any]:
+    """`values` without those that `group` cannot hold, each of which leaves a warning. null means absent."""
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(group)}
+    usable: dict[str, Any] = {}
+    for key, value in values.items():
+        kind = fields.get(key)
+        if kind is None or value is None:
+            continue
+        name = f"{prefix}{key}"
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            if isinstance(value, dict):
+                usable[key] = _usable(cast("dict[str, Any]", value), kind, path, f"{name}.", warnings)
+            else:
+                warnings.append(_unusable(path, name, "an object", value))
+            continue
+        try:
+            msgspec.convert(value, cast("Any", kind))
+        except msgspec.ValidationError:
+            warnings.append(_unusable(path, name, _expected(kind), value))
+        else:
+            usable[key] = value
+    return usable
+
+
+def _unusable(path: Path, name: str, expected: str, value: Any) -> str:
+    return f"{path}: {name}: expected {expected}, found {files.found(value)}. The default is used."
+
+
+def _expected(kind: Any) -> str:
+    """What a setting of this type can be, in words."""
+    from msgspec import inspect
+
+    return _in_words(inspect.type_info(kind))
+
+
+def _in_words(info: Any) -> str:
+    from msgspec import inspect
+
+    match info:
+        case inspect.UnionType(types=types):
+            return " or ".join(_in_words(each) for each in types if not isinstance(each, inspect.NoneType))
+        case inspect.LiteralType(values=values):
+            return "one of " + ", ".join(f'"{value}"' for value in values)
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.StrType():
+            return "a string"
+        case inspect.IntType(ge=least):
+            return "a whole number" if least is None else f"a whole number of at least {least}"
+        case inspect.FloatType(gt=bound):
+            return "a number" if bound is None else f"a number above {bound:g}"
+        case inspect.ListType():
+            return "a list of strings"
+        case _:
+            return "an object of thinking levels and numbers"
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`over` on top of `base`; objects are merged, everything else is replaced."""
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        if isinstance(old, dict) and isinstance(value, dict):
+            value = _merge(cast("dict[str, Any]", old), cast("dict[str, Any]", value))
+        merged[key] = value
+    return merged

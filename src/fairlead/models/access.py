@@ -1,0 +1,46 @@
+"""The models of a registry, ready to be asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from fairlead.core.model import Model, ModelStream, ThinkingLevel
+from fairlead.models.connect import connect
+from fairlead.models.http import Http
+from fairlead.models.registry import Registry, clamp_level, thinking_levels
+
+
+class ModelAccess:
+    """Streams for models, one each, kept for the conversation."""
+
+    def __init__(
+        self, registry: Registry, http: Http, now_ms: Callable[[], int], thinking_budgets: Mapping[str, int] | None = None
+    ) -> None:
+        self._registry = registry
+        self._http = http
+        self._now_ms = now_ms
+        self._budgets = thinking_budgets
+        self._streams: dict[tuple[str, str], ModelStream] = {}
+
+    def available(self) -> list[Model]:
+        return self._registry.available()
+
+    def find(self, provider: str, model_id: str) -> Model | None:
+        return self._registry.find(provider, model_id)
+
+    def levels(self, model: Model) -> list[ThinkingLevel]:
+        return thinking_levels(model)
+
+    def clamp(self, model: Model, level: ThinkingLevel) -> ThinkingLevel:
+        return clamp_level(model, level)
+
+    async def stream(self, model: Model) -> ModelStream:
+        name = model.provider, model.id
+        stream = self._streams.get(name)
+        if stream is None:
+            # In a thread, because the key may be the output of a command.
+            endpoint = await asyncio.to_thread(self._registry.endpoint, model)
+            stream = connect(model, endpoint, self._http, self._now_ms, thinking_budgets=self._budgets)
+            self._streams[name] = stream
+        return stream

@@ -1,0 +1,152 @@
+"""The providers that work with no configuration, and the models they are known to have.
+
+The providers stand here; the models are data, made by scripts/make_catalog.py, and read only when
+somebody asks for a model that the user's own models.json does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.core.model import Model, Price
+
+
+class Provider(Struct, frozen=True):
+    """A provider as it is without configuration."""
+
+    name: str
+    api: str
+    base_url: str
+    #: Environment variables that may hold the key; the first that is set counts.
+    key_variables: tuple[str, ...]
+    #: The model to use when the user names none.
+    default_model: str
+    #: Environment variables that may name another server.
+    url_variables: tuple[str, ...] = ()
+    #: What such a variable leaves out at the end of the URL.
+    url_suffix: str = ""
+
+    def url(self, env: Mapping[str, str]) -> str:
+        """Where requests go: the server that the environment names, if it does."""
+        for variable in self.url_variables:
+            if value := env.get(variable, "").strip().rstrip("/"):
+                return value if value.endswith(self.url_suffix) else value + self.url_suffix
+        return self.base_url
+
+
+_COMPLETIONS = "openai-completions"
+
+#: In the order in which a default model is looked for.
+PROVIDERS: dict[str, Provider] = {
+    provider.name: provider
+    for provider in (
+        Provider(
+            "anthropic",
+            "anthropic-messages",
+            "https://api.anthropic.com",
+            ("ANTHROPIC_API_KEY",),
+            "claude-opus-5-5",
+            ("ANTHROPIC_BASE_URL",),
+        ),
+        # Many that imitate OpenAI have chat completions only; `"api": "openai-completions"` for `openai` in models.json,
+        # or a provider of one's own there, reaches those.
+        Provider(
+            "openai", "openai-responses", "https://api.openai.com/v1", ("OPENAI_API_KEY",), "gpt-6.1-sol", ("OPENAI_BASE_URL",)
+        ),
+        # Google's own SDK takes the server without the version of the API.
+        Provider(
+            "google",
+            "google-generative-ai",
+            "https://generativelanguage.googleapis.com/v1beta",
+            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            "gemini-4-argon",
+            ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
+            "/v1beta",
+        ),
+        Provider(
+            "openrouter", _COMPLETIONS, "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), "anthropic/claude-opus-5.5"
+        ),
+        Provider("xai", "openai-responses", "https://api.x.ai/v1", ("XAI_API_KEY",), "grok-4.7"),
+        Provider("deepseek", _COMPLETIONS, "https://api.deepseek.com", ("DEEPSEEK_API_KEY",), "deepseek-v4-pro"),
+        Provider("mistral", _COMPLETIONS, "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",), "mistral-medium-latest"),
+        Provider("moonshotai", _COMPLETIONS, "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",), "kimi-k3"),
+        Provider("zai", _COMPLETIONS, "https://api.z.ai/api/paas/v4", ("ZAI_API_KEY",), "glm-5.3"),
+        Provider("groq", _COMPLETIONS, "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), "openai/gpt-oss-120b"),
+        Provider("cerebras", _COMPLETIONS, "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), "gpt-oss-120b"),
+        Provider("together", _COMPLETIONS, "https://api.together.xyz/v1", ("TOGETHER_API_KEY",), "moonshotai/Kimi-K3"),
+        Provider(
+            "fireworks",
+            _COMPLETIONS,
+            "https://api.fireworks.ai/inference/v1",
+            ("FIREWORKS_API_KEY",),
+            "accounts/fireworks/models/kimi-k3",
+        ),
+    )
+}
+
+
+class CatalogModel(Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A model as the data file has it: what its provider says for all its models is left out."""
+
+    id: str
+    name: str
+    context_window: int
+    max_tokens: int
+    cost: Price
+    reasoning: bool = False
+    #: Whether it sees images.
+    images: bool = False
+    thinking_level_map: dict[str, str | None] | None = None
+    compat: dict[str, Any] | None = None
+
+
+class Source(Struct, frozen=True):
+    """Where the prices and context windows come from."""
+
+    name: str
+    version: str
+    date: str
+
+
+class Catalog(Struct, frozen=True):
+    """The data file."""
+
+    source: Source
+    models: dict[str, list[CatalogModel]]
+
+
+def read_catalog() -> Catalog:
+    """The data that ships with this version."""
+    return msgspec.json.decode(Path(__file__).with_name("catalog.json").read_bytes(), type=Catalog)
+
+
+def catalog_models(env: Mapping[str, str]) -> list[Model]:
+    """Every model of the catalog, provider by provider."""
+    catalog = read_catalog()
+    models: list[Model] = []
+    for provider in PROVIDERS.values():
+        url = provider.url(env)
+        models += [_model(entry, provider, url) for entry in catalog.models.get(provider.name, [])]
+    return models
+
+
+def _model(entry: CatalogModel, provider: Provider, url: str) -> Model:
+    return Model(
+        entry.id,
+        entry.name,
+        provider.api,
+        provider.name,
+        url,
+        entry.reasoning,
+        ["text", "image"] if entry.images else ["text"],
+        entry.cost,
+        entry.context_window,
+        entry.max_tokens,
+        entry.thinking_level_map,
+        entry.compat,
+    )

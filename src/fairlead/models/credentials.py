@@ -1,0 +1,183 @@
+"""Keys: where they come from, and how one is stored.
+
+In this order: the key given on the command line, auth.json, the provider's environment variable,
+`apiKey` in models.json. A value in auth.json or models.json is a `!command` whose output counts, the
+name of an environment variable that is set, or the value itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any, cast
+
+from fairlead.config import files
+from fairlead.config.home import Home
+from fairlead.errors import ConfigError, NoCredentials
+from fairlead.models.catalog import PROVIDERS
+
+COMMAND_SECONDS = 10.0
+
+
+class Credentials:
+    """The keys of one process. Files are read when first needed, commands run when first needed, each once."""
+
+    def __init__(
+        self,
+        home: Home,
+        env: Mapping[str, str],
+        *,
+        api_key: str | None = None,
+        api_key_provider: str | None = None,
+        warnings: list[str],
+    ) -> None:
+        self._home = home
+        self._env = env
+        self._flag_key = api_key
+        self._flag_provider = api_key_provider
+        self._warnings = warnings
+        self._auth: dict[str, Any] | None = None
+        self._outputs: dict[str, str] = {}
+        self._running = Lock()
+        self._unset: set[str] = set()
+
+    def choose(self, provider: str) -> None:
+        """`provider` is the one the user runs with: a key from the command line that names no provider is its key."""
+        if self._flag_provider is None:
+            self._flag_provider = provider
+
+    def configured(self, provider: str, models_json_key: str | None) -> bool:
+        """Whether there is a key, as far as can be told without running a command."""
+        return self._written(provider, models_json_key) is not None
+
+    def key(self, provider: str, models_json_key: str | None) -> str | None:
+        """The key of a provider; None if there is none. Raises NoCredentials if a command that should print it fails.
+
+        It may take as long as that command does, so callers with an event loop ask from a thread.
+        """
+        written = self._written(provider, models_json_key)
+        if written is None:
+            return None
+        value, literal = written
+        return value if literal else self.resolve(value, f"The key of {provider}")
+
+    def resolve(self, value: str, what: str) -> str:
+        """What a value in a file stands for."""
+        if value.startswith("!"):
+            return self._output(value[1:].strip(), what)
+        if named := self._env.get(value):
+            return named
+        if "_" in value and value.isupper() and value.isidentifier() and value not in self._unset:
+            self._unset.add(value)
+            self._warnings.append(f"{what} is given as {value}, but no such environment variable is set: {value} itself is sent.")
+        return value
+
+    def has_login(self, provider: str) -> bool:
+        """Whether auth.json has a login for the provider that is no key."""
+        entry = self._auth_entry(provider)
+        return entry is not None and not _key_of(entry)
+
+    def _written(self, provider: str, models_json_key: str | None) -> tuple[str, bool] | None:
+        """The key as written, and whether it stands for itself."""
+        if self._flag_key and provider == self._flag_provider:
+            return self._flag_key, True
+        stored = _key_of(self._auth_entry(provider))
+        if stored:
+            return stored, False
+        known = PROVIDERS.get(provider)
+        for variable in known.key_variables if known else ():
+            if value := self._env.get(variable, "").strip():
+                return value, True
+        return (models_json_key, False) if models_json_key else None
+
+    def _auth_entry(self, provider: str) -> Any:
+        if self._auth is None:
+            entries: dict[str, Any] = {}
+            for path in self._home.auth_files():
+                entries = {**self._read_auth(path), **entries}
+            self._auth = entries
+        return self._auth.get(provider)
+
+    def _read_auth(self, path: Path) -> dict[str, Any]:
+        try:
+            data = files.read_bytes(path)
+            if data is None:
+                return {}
+            if os.name == "posix" and path.stat().st_mode & 0o077:
+                self._warnings.append(f"{path}: other users may read your keys. Run: chmod 600 {path}")
+            return files.parse_object(path, data)
+        except ConfigError as error:
+            self._warnings.append(str(error))
+            return {}
+
+    def _output(self, command: str, what: str) -> str:
+        with self._running:
+            if command not in self._outputs:
+                self._outputs[command] = _run(command, what, self._env)
+            return self._outputs[command]
+
+
+def store_key(home: Home, provider: str, key: str) -> None:
+    """Write a key to auth.json, which only its owner may read. Raises ConfigError if that cannot be done."""
+    if home.isolated:
+        raise ConfigError("Keys are not stored in an isolated run.")
+    if not provider or not key.strip():
+        raise ConfigError("A key needs the name of its provider, and must not be empty.")
+    files.change_object(home.auth_path, provider, {"type": "api_key", "key": key.strip()})
+
+
+def _key_of(entry: Any) -> str | None:
+    if not isinstance(entry, dict):
+        return None
+    fields = cast("dict[str, Any]", entry)
+    key = fields.get("key")
+    return key if fields.get("type") == "api_key" and isinstance(key, str) and key else None
+
+
+def _run(command: str, what: str, env: Mapping[str, str]) -> str:
+    """What a shell command prints, without the white space around it."""
+    import subprocess
+
+    # The command gets no standard input: fairlead's own is the host's.
+    process = subprocess.Popen(
+        command,
+        shell=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(env),
+        start_new_session=True,
+    )
+    with process:
+        try:
+            output, errors = process.communicate(timeout=COMMAND_SECONDS)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            raise NoCredentials(
+                f"{what} comes from a command that took longer than {COMMAND_SECONDS:g} seconds: {command}"
+            ) from None
+    if process.returncode != 0:
+        reason = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise NoCredentials(
+            f"{what} comes from a command that failed with exit code {process.returncode}: {command}"
+            + (f" ({reason})" if reason else "")
+        )
+    text = output.decode("utf-8", "replace").strip()
+    if not text:
+        raise NoCredentials(f"{what} comes from a command that printed nothing: {command}")
+    return text
+
+
+def _kill(process: Any) -> None:
+    """End the command and what it started."""
+    if os.name != "posix":
+        process.kill()
+        return
+    import signal
+
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

@@ -1,0 +1,128 @@
+"""How a model is named: `provider/id`, an id, part of one, or a glob; each with `:level` at the end, if wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
+from fairlead.core.model import THINKING_LEVELS, Model, ThinkingLevel
+from fairlead.errors import ModelNotFound
+
+Choice: TypeAlias = tuple[Model, ThinkingLevel | None]
+Naming: TypeAlias = Callable[[Model], str]
+
+
+def qualified(provider: str | None, model: str) -> str:
+    """The pattern for `--provider` and `--model` together."""
+    if not provider or model.lower().startswith(f"{provider.lower()}/"):
+        return model
+    return f"{provider}/{model}"
+
+
+def split_level(pattern: str) -> tuple[str, ThinkingLevel | None]:
+    """A pattern without its `:level`, and the level. Another `:` belongs to the id, as in `qwen:7b`."""
+    name, colon, suffix = pattern.rpartition(":")
+    for level in THINKING_LEVELS:
+        if colon and name and suffix.lower() == level:
+            return name, level
+    return pattern, None
+
+
+def split_list(patterns: Iterable[str]) -> list[str]:
+    """The patterns of a comma separated list, or of several."""
+    return [part for pattern in patterns for part in (each.strip() for each in pattern.split(",")) if part]
+
+
+def exact(pattern: str, models: Sequence[Model], naming: Naming) -> list[Choice]:
+    """The models that are called exactly `pattern`, whatever the case: several if several providers have that id.
+
+    The whole pattern is tried first: an id may end in what looks like a level.
+    """
+    for text, level in dict.fromkeys(((pattern, None), split_level(pattern))):
+        wanted = text.lower()
+        found = [model for model in models if naming(model).lower() == wanted]
+        same_case = [model for model in found if naming(model) == text]
+        if found:
+            return [(model, level) for model in same_case or found]
+    return []
+
+
+def matching(pattern: str, models: Sequence[Model]) -> list[Model]:
+    """The models that a glob matches, or that have `pattern` as part of their id or name, in the given order.
+
+    A provider before the first slash means its models alone. Versions are written `4.5` or `4-5`; here both mean both.
+    """
+    wanted = _loose(pattern)
+    provider, _, rest = wanted.partition("/")
+    within = [model for model in models if _loose(model.provider) == provider] if rest else []
+    if within:
+        models, wanted = within, rest
+    if not is_glob(wanted):
+        return [model for model in models if wanted in _loose(model.id) or wanted in _loose(model.name)]
+    from fnmatch import fnmatchcase
+
+    namings = (bare_id,) if within else (bare_id, full_name)
+    return [model for model in models if any(fnmatchcase(_loose(naming(model)), wanted) for naming in namings)]
+
+
+def best(models: Sequence[Model]) -> Model:
+    """The one that a short name most likely means: of the first provider, an alias rather than a dated version,
+    the newest, the plainest."""
+    first = [model for model in models if model.provider == models[0].provider]
+    return min(first, key=_rank)
+
+
+def is_glob(pattern: str) -> bool:
+    return any(character in pattern for character in "*?[")
+
+
+def full_name(model: Model) -> str:
+    return f"{model.provider}/{model.id}"
+
+
+def bare_id(model: Model) -> str:
+    return model.id
+
+
+def not_found(pattern: str, models: Sequence[Model]) -> ModelNotFound:
+    """The error for a pattern that matches nothing; it names what may have been meant."""
+    text = f'Model "{pattern}" not found. Use --list-models to see available models.'
+    near = _nearest(split_level(pattern)[0], models)
+    return ModelNotFound(f"{text} Did you mean {_either(near)}?" if near else text)
+
+
+def ambiguous(pattern: str, models: Sequence[Model]) -> ModelNotFound:
+    """The error for an id that several providers have."""
+    return ModelNotFound(
+        f'Model "{pattern}" is offered by several providers: name one of {", ".join(full_name(model) for model in models)}.'
+    )
+
+
+def _loose(name: str) -> str:
+    return name.lower().replace(".", "-")
+
+
+def _rank(model: Model) -> tuple[bool, list[int], int, str]:
+    import re
+
+    name = model.id.lower()
+    dated = re.search(r"[-@](\d{8}|\d{6}|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{2}-\d{4}|\d{4})$", name)
+    # A number of three digits or more is a size or a date, not a version.
+    version = [-int(number) for number in re.findall(r"(?<!\d)\d{1,2}(?!\d)", name)]
+    # A list that goes on counts as newer: 5.5 over 5. The end mark compares higher than any negated number.
+    return dated is not None, [*version, 1], len(name), name
+
+
+def _nearest(pattern: str, models: Sequence[Model]) -> list[str]:
+    from difflib import get_close_matches
+
+    wanted = pattern.lower()
+    naming: Naming = full_name if "/" in wanted else bare_id
+    names: dict[str, str] = {}
+    for model in models:
+        names.setdefault(naming(model).lower(), full_name(model))
+    return [names[name] for name in get_close_matches(wanted, names, n=3, cutoff=0.7)]
+
+
+def _either(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

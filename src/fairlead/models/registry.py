@@ -1,0 +1,334 @@
+"""Which models there are, which of them can be used, and with what key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from fairlead.config.home import Home
+from fairlead.config.settings import Settings
+from fairlead.core.model import THINKING_LEVELS, Model, Price, ThinkingLevel
+from fairlead.errors import ModelNotFound, NoCredentials
+from fairlead.models import patterns
+from fairlead.models.catalog import PROVIDERS, catalog_models
+from fairlead.models.credentials import Credentials
+from fairlead.models.endpoint import Endpoint
+from fairlead.models.models_json import ModelChange, ModelEntry, ProviderEntry, read_models_json
+
+DEFAULT_LEVEL: ThinkingLevel = "medium"
+
+_KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
+
+
+class Registry:
+    """All models: those of the user's models.json first, in its order, then the catalog's.
+
+    Made with `load`. Files are read when first needed: the catalog not at all while the user's own
+    models suffice. `warnings` has a sentence for everything that could not be used, and may grow.
+    """
+
+    def __init__(self, home: Home, env: Mapping[str, str], credentials: Credentials, warnings: list[str]) -> None:
+        self.warnings = warnings
+        self._home = home
+        self._env = env
+        self._credentials = credentials
+        self._entries: dict[str, ProviderEntry] | None = None
+        self._own: list[Model] | None = None
+        self._all: list[Model] | None = None
+
+    @classmethod
+    def load(
+        cls, home: Home, env: Mapping[str, str], *, api_key: str | None = None, api_key_provider: str | None = None
+    ) -> Registry:
+        """`api_key` is the key of `api_key_provider`; without one, of the provider of the first model that is chosen
+        with `match`, `default` or `endpoint`."""
+        warnings: list[str] = []
+        credentials = Credentials(home, env, api_key=api_key, api_key_provider=api_key_provider, warnings=warnings)
+        return cls(home, env, credentials, warnings)
+
+    # which models there are
+
+    def all(self) -> list[Model]:
+        """Every model that is known."""
+        return list(self._everything())
+
+    def available(self) -> list[Model]:
+        """The models whose provider has a key, or needs none. No command is run to find out."""
+        return self._usable(self._everything())
+
+    def find(self, provider: str, model_id: str) -> Model | None:
+        """The model of exactly this name."""
+        for models in (self._own_models, self._everything):
+            for model in models():
+                if model.id == model_id and model.provider == provider:
+                    return model
+        return None
+
+    def match(self, pattern: str, *, available_only: bool = False) -> tuple[Model, ThinkingLevel | None]:
+        """The model that `pattern` means, and the thinking level it names. Raises ModelNotFound."""
+        choice = self._match(pattern.strip(), available_only)
+        self._credentials.choose(choice[0].provider)
+        return choice
+
+    def match_many(self, patterns_: Sequence[str]) -> list[tuple[Model, ThinkingLevel | None]]:
+        """The models that a list of patterns means, each once, in the list's order; a glob means all it matches.
+
+        A pattern that matches nothing leaves a warning. Raises ModelNotFound if none matches anything.
+        """
+        chosen: dict[str, tuple[Model, ThinkingLevel | None]] = {}
+        problems: list[ModelNotFound] = []
+        for pattern in patterns.split_list(patterns_):
+            try:
+                choices = self._match_all(pattern)
+            except ModelNotFound as error:
+                problems.append(error)
+                continue
+            for choice in choices:
+                chosen.setdefault(patterns.full_name(choice[0]), choice)
+        if problems and not chosen:
+            raise problems[0]
+        self.warnings += [str(problem) for problem in problems]
+        return list(chosen.values())
+
+    def default(self, settings: Settings) -> Model | None:
+        """The model to start with when none is named: the one of the settings if it can be used, else the best one of
+        the first provider that can."""
+        model = self._from_settings(settings) or self._first_usable()
+        if model is not None:
+            self._credentials.choose(model.provider)
+        return model
+
+    def default_of(self, provider: str) -> Model | None:
+        """The model to use when only a provider is named."""
+        for model in self._own_models():
+            if model.provider == provider:
+                return model
+        known = PROVIDERS.get(provider)
+        return None if known is None else self.find(provider, known.default_model)
+
+    # reaching one
+
+    def endpoint(self, model: Model) -> Endpoint:
+        """The key and headers for requests to `model`. Raises NoCredentials, which says how to give a key.
+
+        A `!command` in models.json or auth.json is run, for up to ten seconds, when its output is first
+        needed; callers with an event loop ask from a thread.
+        """
+        self._credentials.choose(model.provider)
+        entry = self._entry(model.provider)
+        headers = {
+            name: self._credentials.resolve(value, f"The header {name} of {model.provider}")
+            for name, value in self._headers(model).items()
+        }
+        key = self._credentials.key(model.provider, entry.api_key)
+        if key is None:
+            if not (_is_loopback(model.base_url) or _carries_key(headers)):
+                raise self._no_key(model.provider)
+        elif entry.auth_header:
+            headers["Authorization"] = f"Bearer {key}"
+        return Endpoint(key, headers)
+
+    # inside: reading
+
+    def _provider_entries(self) -> dict[str, ProviderEntry]:
+        if self._entries is None:
+            entries: dict[str, ProviderEntry] = {}
+            for path in self._home.models_files():
+                for name, entry in read_models_json(path, self.warnings).items():
+                    entries.setdefault(name, entry)
+            self._entries = entries
+        return self._entries
+
+    def _entry(self, provider: str) -> ProviderEntry:
+        return self._provider_entries().get(provider) or ProviderEntry()
+
+    def _own_models(self) -> list[Model]:
+        """The models that models.json has in full."""
+        if self._own is None:
+            made = [
+                self._overridden(self._make(provider, entry, model), entry)
+                for provider, entry in self._provider_entries().items()
+                for model in entry.models or ()
+            ]
+            self._own = list({(model.provider, model.id): model for model in made}.values())
+        return self._own
+
+    def _everything(self) -> list[Model]:
+        if self._all is None:
+            own = self._own_models()
+            replaced = {(model.provider, model.id) for model in own}
+            rest = (model for model in catalog_models(self._env) if (model.provider, model.id) not in replaced)
+            self._all = own + [self._adjusted(model) for model in rest]
+        return self._all
+
+    def _make(self, provider: str, entry: ProviderEntry, model: ModelEntry) -> Model:
+        known = PROVIDERS.get(provider)
+        api = entry.api or (known.api if known else "")
+        base_url = (entry.base_url or (known.url(self._env) if known else "")).rstrip("/")
+        base = Model(model.id, model.id, api, provider, base_url, False, ["text"], Price(), 128_000, 16_384, compat=entry.compat)
+        return _changed(base, model)
+
+    def _adjusted(self, model: Model) -> Model:
+        """A catalog model as the provider's entry in models.json wants it."""
+        entry = self._provider_entries().get(model.provider)
+        if entry is None:
+            return model
+        change = ModelChange(base_url=entry.base_url, api=entry.api, compat=entry.compat)
+        return self._overridden(_changed(model, change), entry)
+
+    def _overridden(self, model: Model, entry: ProviderEntry) -> Model:
+        change = (entry.model_overrides or {}).get(model.id)
+        return model if change is None else _changed(model, change)
+
+    def _headers(self, model: Model) -> dict[str, str]:
+        """The extra headers for a model, as written: its provider's, its own, its override's."""
+        entry = self._entry(model.provider)
+        override = (entry.model_overrides or {}).get(model.id)
+        given = [entry.headers, *(each.headers for each in entry.models or () if each.id == model.id)]
+        given.append(override.headers if override else None)
+        return {name: value for headers in given if headers for name, value in headers.items()}
+
+    # inside: choosing
+
+    def _match(self, pattern: str, available_only: bool) -> patterns.Choice:
+        narrow = self._usable if available_only else list[Model]
+        # The user's own models go first, also so that naming one of them does not read the catalog.
+        for models in (self._own_models, self._everything):
+            found = patterns.exact(pattern, narrow(models()), patterns.full_name)
+            if found:
+                return found[0]
+            found = patterns.exact(pattern, narrow(models()), patterns.bare_id)
+            if self._usable([model for model, _ in found]):
+                return self._one_of(pattern, found)
+        # A name without its provider means a model that can be used, even if another is called exactly so.
+        candidates = narrow(self._everything())
+        name, level = patterns.split_level(pattern)
+        similar = patterns.matching(name, candidates) if name else []
+        if usable := self._usable(similar):
+            return patterns.best(usable), level
+        if found := patterns.exact(pattern, candidates, patterns.bare_id):
+            return self._one_of(pattern, found)
+        if not similar:
+            raise patterns.not_found(pattern, candidates)
+        return patterns.best(similar), level
+
+    def _one_of(self, pattern: str, choices: list[patterns.Choice]) -> patterns.Choice:
+        usable = self._usable([model for model, _ in choices])
+        choices = [choice for choice in choices if choice[0] in usable] or choices
+        if len(choices) > 1:
+            raise patterns.ambiguous(pattern, [model for model, _ in choices])
+        return choices[0]
+
+    def _match_all(self, pattern: str) -> list[patterns.Choice]:
+        name, level = patterns.split_level(pattern)
+        if not patterns.is_glob(name):
+            return [self._match(pattern, False)]
+        models = self._everything()
+        found = patterns.matching(name, models)
+        if not found:
+            raise patterns.not_found(pattern, models)
+        return [(model, level) for model in self._usable(found) or found]
+
+    def _from_settings(self, settings: Settings) -> Model | None:
+        if settings.default_provider:
+            self._credentials.choose(settings.default_provider)
+        if not settings.default_model:
+            model = self.default_of(settings.default_provider) if settings.default_provider else None
+            return model if model is not None and self._can_use(model) else None
+        try:
+            pattern = patterns.qualified(settings.default_provider, settings.default_model)
+            return self._match(pattern, available_only=True)[0]
+        except ModelNotFound:
+            return None
+
+    def _first_usable(self) -> Model | None:
+        for model in self._own_models():
+            if self._can_use(model):
+                return model
+        for provider in PROVIDERS:
+            model = self.default_of(provider) if self._has_key(provider) else None
+            if model is not None:
+                return model
+        return None
+
+    # inside: keys
+
+    def _usable(self, models: Sequence[Model]) -> list[Model]:
+        keys = {provider: self._has_key(provider) for provider in {model.provider for model in models}}
+        return [model for model in models if keys[model.provider] or self._can_use(model)]
+
+    def _has_key(self, provider: str) -> bool:
+        return self._credentials.configured(provider, self._entry(provider).api_key)
+
+    def _can_use(self, model: Model) -> bool:
+        return self._has_key(model.provider) or _is_loopback(model.base_url) or _carries_key(self._headers(model))
+
+    def _no_key(self, provider: str) -> NoCredentials:
+        known = PROVIDERS.get(provider)
+        ways = [f"set {known.key_variables[0]}"] if known else []
+        ways.append("pass --api-key")
+        if not self._home.isolated:
+            ways.append(f"add an apiKey for {provider} to {self._home.models_path}")
+        text = f"No API key found for {provider}. To give one, {', '.join(ways[:-1])} or {ways[-1]}."
+        if self._credentials.has_login(provider):
+            text += " auth.json has a login for it that is not an API key; fairlead cannot use that."
+        return NoCredentials(text)
+
+
+def thinking_levels(model: Model) -> list[ThinkingLevel]:
+    """The levels that a model has. xhigh only where the model's map names it; a level that the map marks as lacking, not."""
+    if not model.reasoning:
+        return ["off"]
+    names = model.thinking_level_map or {}
+    levels: list[ThinkingLevel] = []
+    for level in THINKING_LEVELS:
+        if names[level] is not None if level in names else level != "xhigh":
+            levels.append(level)
+    return levels or ["off"]
+
+
+def clamp_level(model: Model, level: ThinkingLevel) -> ThinkingLevel:
+    """The level itself if the model has it, else the next higher one it has, else the next lower one."""
+    levels = thinking_levels(model)
+    wanted = THINKING_LEVELS.index(level)
+    for candidate in (*THINKING_LEVELS[wanted:], *reversed(THINKING_LEVELS[:wanted])):
+        if candidate in levels:
+            return candidate
+    return levels[0]
+
+
+def default_level(model: Model, settings: Settings) -> ThinkingLevel:
+    """The level to start with when none is named."""
+    return clamp_level(model, settings.default_thinking_level or DEFAULT_LEVEL)
+
+
+def _changed(model: Model, change: ModelChange) -> Model:
+    values = {
+        name: value
+        for name in ("name", "api", "reasoning", "thinking_level_map", "input", "context_window", "max_tokens")
+        if (value := getattr(change, name)) is not None
+    }
+    if change.base_url:
+        values["base_url"] = change.base_url.rstrip("/")
+    if change.cost is not None:
+        values["cost"] = change.cost.on(model.cost)
+    if change.compat is not None:
+        values["compat"] = {**(model.compat or {}), **change.compat}
+    return structs.replace(model, **values)
+
+
+def _is_loopback(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    if host.startswith("127."):
+        return host.replace(".", "").isdigit()  # not a name such as 127.example.com
+    return host in ("localhost", "::1", "0.0.0.0") or host.endswith(".localhost")
+
+
+def _carries_key(headers: Mapping[str, str]) -> bool:
+    return any(name.lower() in _KEY_HEADERS for name in headers)
