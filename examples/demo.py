@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""fairlead at work in your terminal.
+
+With a provider's key in the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY ...): a chat about the
+current directory. Without one: a demonstration in which a scripted model repairs a small program, through the real
+engine, the real tools and a real shell, in a folder of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from contextlib import aclosing
+
+from fairlead import Agent
+from fairlead.core import events
+from fairlead.core.messages import TextContent, ToolCall
+from fairlead.core.model import BlockDelta, BlockStart
+from fairlead.errors import FairleadError
+from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
+
+TASK = "Write a program that prints two means, and make it work."
+
+PROGRAM = """\
+def mean(numbers):
+    return sum(numbers) / len(numbers)
+
+print("mean of 2, 4, 9:", mean([2, 4, 9]))
+print("mean of nothing:", mean([]))
+"""
+
+REPAIR = [
+    Turn(
+        text="I will write the program and run it.\n",
+        tool_calls=[ToolCall("1", "write", {"path": "mean.py", "content": PROGRAM})],
+    ),
+    Turn(tool_calls=[ToolCall("2", "bash", {"command": "python3 mean.py"})]),
+    Turn(
+        text="It divides by zero when there are no numbers. I will make that case 0.\n",
+        tool_calls=[
+            ToolCall(
+                "3",
+                "edit",
+                {
+                    "path": "mean.py",
+                    "edits": [
+                        {
+                            "oldText": "return sum(numbers) / len(numbers)",
+                            "newText": "return sum(numbers) / len(numbers) if numbers else 0",
+                        }
+                    ],
+                },
+            )
+        ],
+    ),
+    Turn(tool_calls=[ToolCall("4", "bash", {"command": "python3 mean.py"})]),
+    Turn(text="Fixed: `mean.py` now prints both lines.\n"),
+]
+
+
+async def main() -> int:
+    async with Agent() as agent:
+        if agent.session.model is not None:
+            return await chat(agent)
+    print("No provider's key in the environment: here is a scripted model instead.\n")
+    with tempfile.TemporaryDirectory(prefix="fairlead-demo-") as folder:
+        async with Agent(model=SCRIPTED_MODEL, stream=Scripted(REPAIR), cwd=folder, isolated=True) as agent:
+            print(f"> {TASK}\n")
+            await show(agent, TASK)
+        print("\nSet a key, such as ANTHROPIC_API_KEY, and run this again to chat with a real model.")
+    return 0
+
+
+async def chat(agent: Agent) -> int:
+    model = agent.session.model
+    assert model is not None
+    print(f"Chatting with {model.provider}/{model.id} about {agent.session.workspace.cwd}. End with an empty line.")
+    while True:
+        sys.stdout.write("\n> ")
+        sys.stdout.flush()
+        line = (await asyncio.to_thread(sys.stdin.readline)).strip()
+        if not line:
+            return 0
+        try:
+            await show(agent, line)
+        except FairleadError as error:
+            print(error)
+
+
+async def show(agent: Agent, prompt: str) -> None:
+    """Run a prompt and show what happens, as it happens."""
+    in_text = False
+    async with aclosing(agent.run(prompt)) as happenings:
+        async for event in happenings:
+            match event:
+                case events.MessageUpdate(event=BlockStart(block=block)):
+                    in_text = isinstance(block, TextContent)
+                case events.MessageUpdate(event=BlockDelta(delta=delta)) if in_text:
+                    sys.stdout.write(delta)
+                    sys.stdout.flush()
+                case events.ToolStart():
+                    print(f"  [{event.tool_name}] {event.arguments.get('command') or event.arguments.get('path', '')}")
+                case events.ToolEnd():
+                    for line in _lines(event):
+                        print(f"    {line}")
+                case events.MessageEnd(message=message) if getattr(message, "error_message", None):
+                    print(f"  {message.error_message}")  # type: ignore[union-attr]
+                case _:
+                    pass
+    print()
+
+
+def _lines(event: events.ToolEnd) -> list[str]:
+    details = event.result.details or {}
+    text = details.get("diff") or "".join(block.text for block in event.result.content if isinstance(block, TextContent))
+    lines = text.strip("\n").splitlines()
+    return lines if len(lines) <= 12 else [*lines[:4], "...", *lines[-8:]]
+
+
+if __name__ == "__main__":
+    raise SystemExit(asyncio.run(main()))

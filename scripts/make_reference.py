@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Writes docs/protocol.md, the reference of the pi family's protocol, from the declarations in fairlead.protocol.
+
+make_reference.py           write it
+make_reference.py --check   fail if it is not what the declarations say
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+from msgspec import inspect as types
+
+from fairlead.core.messages import Message
+from fairlead.protocol.pi.commands import COMMANDS, LATER, Command
+from fairlead.protocol.pi.frames import FRAMES, Frame, InnerEvent
+from fairlead.wire.pi.profile import PROFILES
+
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "protocol.md"
+
+INTRODUCTION = """\
+# The protocol of the pi family
+
+Made from the declarations in `src/fairlead/protocol/pi` by `make generate`. Do not edit.
+
+A host starts `fairlead --mode rpc` and exchanges JSON objects with it, one a line, separated by LF. It sends
+[commands](#commands) and gets [frames](#frames): one response per command, and events as they happen. Every command
+may carry an `id` of any JSON type, which its response echoes. `null` for an optional field means absent. Commands
+take effect in the order received; only `bash` may be answered after commands that came later.
+
+A line that cannot be read gets a response whose `command` is `parse`. A field of the wrong type gets an error that names
+it and says what was expected. Nothing is changed by a command that fails.
+"""
+
+
+class Reference:
+    """Collects the types that fields mention, so that each is explained once."""
+
+    def __init__(self) -> None:
+        self.shapes: dict[str, type] = {}
+        self.shapes_of: dict[str, list[str]] = {}
+
+    def text(self) -> str:
+        parts = [INTRODUCTION, "## Commands\n"]
+        parts += [self.command(name, command) for name, command in COMMANDS.items()]
+        later = ", ".join(f"`{name}`" for name in sorted(LATER))
+        parts.append(f"### Not available yet\n\nThese are answered with an error that says so: {later}.\n")
+        parts.append("## Frames\n")
+        parts += [self.frame(frame) for frame in FRAMES]
+        parts.append("## Types\n")
+        parts += [f"### {name}\n\nOne of {', '.join(members)}.\n" for name, members in self.shapes_of.items()]
+        done: set[str] = set()
+        while missing := [name for name in self.shapes if name not in done]:
+            for name in missing:
+                done.add(name)
+                parts.append(self.shape(name))
+        parts.append(profiles())
+        return "\n".join(parts)
+
+    def command(self, name: str, command: type[Command]) -> str:
+        lines = [f"### {name}\n", prose(command), "", *self.fields(command, leave_out={"id"})]
+        if command.result is not None:
+            lines += [f"Answers {self.name(types.type_info(command.result))}.", ""]
+        return "\n".join(lines)
+
+    def frame(self, frame: type[Frame]) -> str:
+        return "\n".join([f"### {frame.__struct_config__.tag}\n", prose(frame), "", *self.fields(frame)])
+
+    def shape(self, name: str) -> str:
+        shape = self.shapes[name]
+        tag = shape.__struct_config__.tag  # type: ignore[attr-defined]
+        head = f"`{shape.__struct_config__.tag_field}` is `{tag}`." if tag else ""  # type: ignore[attr-defined]
+        text = " ".join(part for part in (prose(shape), head) if part)
+        return "\n".join([f"### {name}\n", text, "", *self.fields(shape)])
+
+    def fields(self, shape: type, leave_out: set[str] | None = None) -> list[str]:
+        rows = []
+        for field in msgspec.structs.fields(shape):
+            if field.encode_name in (leave_out or ()):
+                continue
+            optional = "" if field.required else "optional"
+            rows.append(f"| `{field.encode_name}` | {self.name(types.type_info(field.type))} | {optional} |")
+        return ["| field | type | |", "|---|---|---|", *rows, ""] if rows else []
+
+    def name(self, info: Any) -> str:
+        """A type in words, with links to the types that are explained below."""
+        match info:
+            case types.StructType(cls=cls):
+                name = cls.__name__
+                if self.shapes.setdefault(name, cls) is not cls:
+                    raise SystemExit(f"two types are called {name}")
+                return f"[{name}](#{name.lower()})"
+            case types.UnionType(types=members) if name := named_union(members):
+                self.shapes_of[name] = [self.name(member) for member in members]
+                return f"[{name}](#{name.lower()})"
+            case types.UnionType(types=members):
+                shown = [self.name(m) for m in members if "Unset" not in type(m).__name__ and "unset" not in repr(m).lower()]
+                return " or ".join(dict.fromkeys(shown))
+            case types.ListType(item_type=item):
+                return f"list of {self.name(item)}"
+            case types.LiteralType(values=values):
+                return " or ".join(f"`{value}`" for value in values)
+            case types.DictType():
+                return "object"
+            case types.NoneType():
+                return "null"
+            case types.StrType():
+                return "string"
+            case types.BoolType():
+                return "boolean"
+            case types.IntType() | types.FloatType():
+                return "number"
+            case _:
+                return "any"
+
+
+def named_union(members: Any) -> str | None:
+    """The name of a union that is mentioned often enough to have one."""
+    classes = {member.cls for member in members if isinstance(member, types.StructType)}
+    for name, union in (("Message", Message), ("InnerEvent", InnerEvent)):
+        if classes == set(get_args(union)):
+            return name
+    return None
+
+
+def prose(declared: type) -> str:
+    text = inspect.cleandoc(declared.__doc__ or "")
+    return re.sub(r"(?<!\n)\n(?!\n)", " ", text)
+
+
+def profiles() -> str:
+    lines = ["## Profiles\n", "What differs between the members of the family:", ""]
+    names = list(PROFILES)
+    lines += [f"| | {' | '.join(f'`{name}`' for name in names)} |", "|---|" + "---|" * len(names)]
+    for field in msgspec.structs.fields(type(PROFILES["pi"])):
+        if field.name != "name":
+            cells = [value(getattr(PROFILES[name], field.name)) for name in names]
+            lines.append(f"| {field.name.replace('_', ' ')} | {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def value(item: Any) -> str:
+    if isinstance(item, bool):
+        return "yes" if item else "no"
+    if isinstance(item, str):
+        return repr(item).strip("'\"") or "none"
+    return ", ".join(sorted(item)) or "none"
+
+
+def main() -> int:
+    text = Reference().text()
+    if "--check" in sys.argv[1:]:
+        if not TARGET.exists() or TARGET.read_text() != text:
+            print("docs/protocol.md is stale: run `make generate`", file=sys.stderr)
+            return 1
+        return 0
+    TARGET.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
