@@ -22,6 +22,8 @@ class Output:
 
     def __init__(self, put: Callable[[bytes], None], *, limit: int, max_frame: int | None = None) -> None:
         self.backlog = 0
+        #: Bytes that left, in all.
+        self.total = 0
         self.max_frame = max_frame
         self._put = put
         self._limit = limit
@@ -77,6 +79,7 @@ class Output:
 
     def written(self, count: int) -> None:
         self.backlog -= count
+        self.total += count
         self._moved.set()
         if not self.behind and self._on_caught_up:
             callbacks, self._on_caught_up = self._on_caught_up, []

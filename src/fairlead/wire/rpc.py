@@ -55,6 +55,7 @@ class _Process:
         )
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._interrupted_at = float("-inf")
+        self._left_alone = False
 
     async def run(self) -> int:
         self._handle_signals()
@@ -76,9 +77,19 @@ class _Process:
         self._finish(0)
 
     def _input_ended(self) -> None:
-        """The host left. Commands it sent before still get their turn, but a run that blocks them is stopped."""
+        """The host left. What it sent before still gets its turn, as long as the host reads on or nothing blocks."""
         if self._options.on_eof == "abort":
-            asyncio.get_running_loop().call_later(ABORT_PATIENCE, self._finish, 0)
+            self._agent.session.cancel()
+            self._leave_unless_moving(self._connection.output.total)
+
+    def _leave_unless_moving(self, total: int) -> None:
+        now = self._connection.output.total
+        if self._over.done():
+            return
+        if now == total and self._left_alone:
+            self._finish(0)
+        self._left_alone = now == total
+        asyncio.get_running_loop().call_later(READ_PATIENCE / 2, self._leave_unless_moving, now)
 
     def _finish(self, code: int) -> None:
         if not self._over.done():

@@ -77,7 +77,7 @@ class Updates:
         self._pacing = pacing
         self._loop = asyncio.get_running_loop()
         self._partial: PartialMessage | None = None
-        self._done: list[bytes] = []
+        self._done: dict[int, bytes] = {}
         self._growing: dict[int, _Growing] = {}
         self._pending: tuple[int, list[str]] | None = None
         self._fresh: set[int] = set()
@@ -105,8 +105,6 @@ class Updates:
             inner = b"%s_start" % growing.kind, event.index, _start_fields(event.block)
         else:
             growing = self._growing.pop(event.index)
-            while len(self._done) <= event.index:
-                self._done.append(b"")
             self._done[event.index] = msgspec.json.encode(event.block)
             inner = b"%s_end" % growing.kind, event.index, _end_fields(event.block, self._done[event.index])
         now = self._loop.time()
@@ -179,8 +177,7 @@ class Updates:
 
     def _message(self, shell: bytes) -> bytes | None:
         """The message so far, or None if it has grown too long to repeat."""
-        blocks = [block for block in self._done if block]
-        blocks += [growing.encode() for growing in self._growing.values()]
+        blocks = [self._done.get(i) or self._growing[i].encode() for i in range(len(self._done) + len(self._growing))]
         if sum(map(len, blocks)) > self._pacing.largest:
             return None
         head, tail = shell.split(b'"content":[]', 1)
