@@ -1,0 +1,4 @@
+"""Reaching a model: HTTP, one adapter per provider API, the catalog, credentials, and `scripted`.
+
+`connect` gives a `ModelStream` for a model; nothing here is imported before it is needed.
+"""

@@ -1,0 +1,177 @@
+"""How the imitators of OpenAI's Chat Completions differ from it, and from each other.
+
+A model's `compat` (the keys of pi's models.json) says so explicitly; what it leaves out is guessed
+from the provider's name and address. An endpoint nobody knows gets the dialect that most servers
+accept: a `system` message, nothing stored, no strict tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.core.model import Model
+from fairlead.errors import ConfigError
+
+#: How a model is told to think:
+#:   openai              reasoning_effort
+#:   openrouter          reasoning: {effort}
+#:   deepseek            thinking: {type}, and reasoning_effort
+#:   together            reasoning: {enabled}, and reasoning_effort
+#:   zai                 thinking: {type}
+#:   qwen                enable_thinking
+#:   qwen-chat-template  chat_template_kwargs: {enable_thinking}
+ThinkingFormat: TypeAlias = Literal["openai", "openrouter", "deepseek", "together", "zai", "qwen", "qwen-chat-template"]
+
+
+class CompletionsCompat(Struct, rename="camel", frozen=True, kw_only=True):
+    """The departures of one endpoint. The defaults are those of an endpoint nobody knows."""
+
+    #: Takes `store`, so that it can be told to keep nothing.
+    supports_store: bool = False
+    #: Wants the system prompt of a reasoning model in a `developer` message.
+    supports_developer_role: bool = False
+    supports_reasoning_effort: bool = True
+    #: Takes `stream_options`; some send usage without being asked and refuse the field.
+    supports_usage_in_streaming: bool = True
+    #: Takes `strict` in tool definitions.
+    supports_strict_mode: bool = False
+    #: Takes `prompt_cache_key`.
+    supports_prompt_cache_key: bool = False
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
+    #: Tool results must name their tool.
+    requires_tool_result_name: bool = False
+    #: A user message may not follow a tool result directly.
+    requires_assistant_after_tool_result: bool = False
+    #: Earlier thinking goes back as plain text, not in a field of its own.
+    requires_thinking_as_text: bool = False
+    #: Every earlier assistant message must have `reasoning_content`, if only an empty one.
+    requires_reasoning_content_on_assistant_messages: bool = False
+    #: Tool call ids are exactly nine letters and digits.
+    requires_mistral_tool_ids: bool = False
+    thinking_format: ThinkingFormat = "openai"
+    #: The field that takes a number of thinking tokens, if there is one.
+    thinking_token_budget_field: Literal["thinking_token_budget", "thinking_budget", "thinking_budget_tokens"] | None = None
+    #: Prompt caching is asked for with Anthropic's `cache_control` marks.
+    cache_control_format: Literal["anthropic"] | None = None
+    #: OpenRouter's `provider` preferences, passed on as they are.
+    open_router_routing: dict[str, Any] | None = None
+
+
+class _Known(NamedTuple):
+    names: tuple[str, ...]
+    #: A host and all below it; with a port, that port on any host.
+    hosts: tuple[str, ...]
+    traits: dict[str, Any]
+
+
+_KNOWN = (
+    _Known(
+        ("openai", "azure-openai"),
+        ("api.openai.com", "openai.azure.com"),
+        {
+            "supportsStore": True,
+            "supportsDeveloperRole": True,
+            "supportsStrictMode": True,
+            "supportsPromptCacheKey": True,
+        },
+    ),
+    _Known(("openrouter",), ("openrouter.ai",), {"thinkingFormat": "openrouter"}),
+    _Known(
+        ("mistral",),
+        ("api.mistral.ai",),
+        {
+            "maxTokensField": "max_tokens",
+            "supportsReasoningEffort": False,
+            "supportsUsageInStreaming": False,
+            "requiresToolResultName": True,
+            "requiresAssistantAfterToolResult": True,
+            "requiresThinkingAsText": True,
+            "requiresMistralToolIds": True,
+        },
+    ),
+    _Known(
+        ("deepseek",),
+        ("api.deepseek.com",),
+        {
+            "maxTokensField": "max_tokens",
+            "thinkingFormat": "deepseek",
+            "requiresReasoningContentOnAssistantMessages": True,
+        },
+    ),
+    _Known(
+        ("moonshot", "moonshotai", "kimi"),
+        ("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
+        {"maxTokensField": "max_tokens", "thinkingFormat": "zai", "requiresReasoningContentOnAssistantMessages": True},
+    ),
+    _Known(("xai",), ("api.x.ai",), {"supportsReasoningEffort": False}),
+    _Known(("github-copilot",), ("githubcopilot.com",), {"supportsReasoningEffort": False}),
+    _Known(
+        ("zai", "zhipu"),
+        ("api.z.ai", "open.bigmodel.cn"),
+        {"maxTokensField": "max_tokens", "thinkingFormat": "zai", "supportsReasoningEffort": False},
+    ),
+    _Known(
+        ("qwen", "dashscope"),
+        ("aliyuncs.com",),
+        {"maxTokensField": "max_tokens", "thinkingFormat": "qwen", "thinkingTokenBudgetField": "thinking_budget"},
+    ),
+    _Known(
+        ("together",), ("api.together.xyz", "api.together.ai"), {"maxTokensField": "max_tokens", "thinkingFormat": "together"}
+    ),
+    _Known(
+        ("ollama", "lmstudio", "llama.cpp", "llamacpp", "vllm", "sglang", "fireworks", "nvidia", "chutes"),
+        (":11434", ":1234", "api.fireworks.ai", "integrate.api.nvidia.com", "llm.chutes.ai"),
+        {"maxTokensField": "max_tokens"},
+    ),
+)
+
+
+def completions_compat(model: Model) -> CompletionsCompat:
+    """What `model` says of its endpoint, the rest guessed. Raises ConfigError if it says something unusable."""
+    told = {key: value for key, value in (model.compat or {}).items() if value is not None}
+    try:
+        return msgspec.convert({**_guessed(model), **told}, CompletionsCompat)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"The compat settings of model {model.provider}/{model.id} are unusable: {_explained(error, told)}"
+        ) from error
+
+
+def _guessed(model: Model) -> Mapping[str, Any]:
+    from urllib.parse import urlsplit
+
+    name = model.provider.lower()
+    address = urlsplit(model.base_url)
+    known = next((known for known in _KNOWN if name in known.names), None) or next(
+        (known for known in _KNOWN if _is_at(known.hosts, (address.netloc or "").lower())), None
+    )
+    traits: dict[str, Any] = dict(known.traits) if known is not None else {}
+    if traits.get("thinkingFormat") == "openrouter" and model.id.startswith("anthropic/"):
+        # Other vendors' caches behind OpenRouter need no marks.
+        traits["cacheControlFormat"] = "anthropic"
+    return traits
+
+
+def _is_at(hosts: tuple[str, ...], address: str) -> bool:
+    return any(address.endswith(host) if host[0] == ":" else f".{address}".endswith(f".{host}") for host in hosts)
+
+
+def _explained(error: msgspec.ValidationError, told: Mapping[str, Any]) -> str:
+    """msgspec does not say which values it would have taken."""
+    for field in msgspec.structs.fields(CompletionsCompat):
+        key = field.encode_name
+        if key in told and str(error).endswith(f"`$.{key}`"):
+            value = msgspec.json.encode(told[key]).decode()
+            return f"{key} is {value}, but must be {_choices(field.type)}"
+    return str(error)
+
+
+def _choices(wanted: Any) -> str:
+    if wanted is bool:
+        return "true or false"
+    values = [value for member in (wanted, *get_args(wanted)) if get_origin(member) is Literal for value in get_args(member)]
+    return "one of " + ", ".join(f'"{value}"' for value in values) if values else "an object"

@@ -1,0 +1,242 @@
+"""One request and its answer on one connection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+import fairlead
+from fairlead.core.runtime import Cancel
+from fairlead.errors import ProviderError
+from fairlead.models.connection import Connection, ConnectionLost, IdleTimeout
+from fairlead.models.framing import Body, BodyUntilClose, ChunkedBody, FixedBody, MalformedBody
+from fairlead.models.proxy import Proxy
+
+if TYPE_CHECKING:
+    import h11
+
+_LONGEST_HEAD = 65536
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+_HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_SAFE_IN_PATH = "/%:@!$&'()*+,;=~-._"
+
+
+class HttpRequest(Struct):
+    """A request as adapters make it; `host`, `content-length` and the like are added on the way."""
+
+    method: str
+    url: str
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+class RequestAborted(Exception):
+    """The `Cancel` given with a request fired."""
+
+
+class Route(Struct, frozen=True):
+    """Where a request goes; connections are kept by it."""
+
+    scheme: str
+    host: str
+    port: int
+    proxy: Proxy | None
+
+    @property
+    def authority(self) -> str:
+        """As in a Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
+
+
+class NotHttp(Exception):
+    """What came is no head of an HTTP answer; carries what came."""
+
+    def __init__(self, received: bytes) -> None:
+        super().__init__(received)
+        self.received = received
+
+
+class Response:
+    """An answer whose head has arrived. Its body can be read once, with `read` or `chunks`."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: Body, exchange: Exchange) -> None:
+        self.status = status
+        #: Names in lower case; values of repeated headers joined by commas.
+        self.headers = headers
+        #: Set by a reader who has seen all that matters: the connection is kept if the answer ends soon.
+        self.rest_is_noise = False
+        self.body = body
+        self._exchange = exchange
+
+    async def read(self, limit: int = 1 << 20) -> bytes:
+        """The body, or its first `limit` bytes."""
+        parts: list[bytes] = []
+        size = 0
+        async for chunk in self.chunks():
+            parts.append(chunk)
+            size += len(chunk)
+            if size >= limit:
+                break
+        return b"".join(parts)[:limit]
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body, in one piece per network read."""
+        while not self.body.complete:
+            payload = await self._exchange.read_body(self.body)
+            if payload:
+                yield payload
+
+
+class Exchange:
+    """Sends a request and reads the answer, until `cancel` fires."""
+
+    def __init__(self, connection: Connection, route: Route, cancel: Cancel, idle_timeout: float) -> None:
+        self.connection = connection
+        self.route = route
+        #: Whether the server is willing to serve another request on this connection.
+        self.keep_alive = False
+        self._cancel = cancel
+        self._idle_timeout = idle_timeout
+        #: Part of the body that came together with the head.
+        self._ahead = b""
+
+    async def ask(self, request: HttpRequest) -> Response | None:
+        """The head of the answer; None if the connection ended without a byte of one."""
+        import h11
+
+        wire = h11.Connection(our_role=h11.CLIENT)
+        try:
+            head = wire.send(h11.Request(method=request.method, target=self._target(request), headers=self._headers(request)))
+            body = wire.send(h11.Data(request.body)) if request.body else b""
+            end = wire.send(h11.EndOfMessage())
+        except h11.LocalProtocolError:
+            # Its text may quote a header's value, and so a key.
+            raise ProviderError("The request's headers contradict each other; check the headers configured for it.") from None
+        self.connection.send((head or b"") + (body or b"") + (end or b""))
+        try:
+            answer, self._ahead = await receive_head(wire, self._read)
+        except NotHttp as error:
+            if not error.received:
+                return None
+            raise self._not_http(error.received) from None
+        return self._response(request, answer)
+
+    async def read_body(self, body: Body) -> bytes:
+        """The next piece of a body; empty if only framing came."""
+        if self._cancel.fired:
+            raise RequestAborted
+        try:
+            data = self._ahead or await self._read()
+            self._ahead = b""
+            if data:
+                return body.feed(data)
+        except ConnectionLost as error:
+            raise ProviderError("terminated: the connection broke in the middle of the answer", transient=True) from error
+        except MalformedBody as error:
+            raise ProviderError(f"terminated: the answer breaks the rules of HTTP, {error}", transient=True) from error
+        body.end()
+        if not body.complete:
+            raise ProviderError("terminated: the server closed the connection in the middle of the answer", transient=True)
+        return b""
+
+    async def _read(self) -> bytes:
+        try:
+            return await self.connection.read(self._idle_timeout)
+        except IdleTimeout:
+            text = f"No data for {self._idle_timeout:g} s from {self.route.authority} (idle timeout); the connection was closed."
+            raise ProviderError(text, transient=True) from None
+        except ConnectionLost:
+            if self._cancel.fired:
+                raise RequestAborted from None
+            raise
+
+    def _target(self, request: HttpRequest) -> str:
+        from urllib.parse import quote, urlsplit
+
+        url = urlsplit(request.url)
+        target = quote(url.path or "/", safe=_SAFE_IN_PATH)
+        if url.query:
+            target += "?" + quote(url.query, safe=_SAFE_IN_PATH + "?")
+        if self.route.proxy is not None and self.route.scheme == "http":
+            return f"http://{self.route.authority}{target}"
+        return target
+
+    def _headers(self, request: HttpRequest) -> list[tuple[str, str]]:
+        headers: list[tuple[str, str]] = []
+        for name, value in request.headers:
+            value = value.strip()
+            if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+                # Without the value, which may be a key.
+                raise ProviderError(f"The header {name!r} has characters that HTTP forbids; check the API key and headers.")
+            headers.append((name, value))
+        ours = [
+            ("host", self.route.authority),
+            ("user-agent", f"fairlead/{fairlead.__version__}"),
+            ("accept-encoding", "identity"),
+        ]
+        if request.body or request.method != "GET":
+            ours.append(("content-length", str(len(request.body))))
+        proxy = self.route.proxy
+        if proxy is not None and proxy.authorization is not None and self.route.scheme == "http":
+            ours.append(("proxy-authorization", proxy.authorization))
+        given = {name.lower() for name, _ in headers}
+        return [(name, value) for name, value in ours if name not in given] + headers
+
+    def _response(self, request: HttpRequest, answer: h11.Response) -> Response:
+        headers: dict[str, str] = {}
+        for raw_name, raw_value in answer.headers:
+            name, value = raw_name.decode("latin1"), raw_value.decode("latin1")
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        body: Body
+        if request.method == "HEAD" or answer.status_code in (204, 304):
+            body = FixedBody(0)
+        elif "transfer-encoding" in headers:
+            body = ChunkedBody()
+        elif "content-length" in headers:
+            body = FixedBody(int(headers["content-length"]))
+        else:
+            body = BodyUntilClose()
+        self.keep_alive = answer.http_version == b"1.1" and "close" not in headers.get("connection", "").lower()
+        return Response(answer.status_code, headers, body, self)
+
+    def _not_http(self, received: bytes) -> ProviderError:
+        if received.startswith(b"HTTP/1"):
+            text = f"Connection error: {self.route.authority} closed the connection in the head of its answer."
+            return ProviderError(text, transient=True)
+        shown = received[:80].decode("utf-8", "replace")
+        return ProviderError(f"{self.route.authority} did not answer in HTTP. Its answer begins: {shown!r}")
+
+
+async def receive_head(wire: h11.Connection, read: Callable[[], Awaitable[bytes]]) -> tuple[h11.Response, bytes]:
+    """The head of the answer to what was sent over `wire`, and what came after it. Raises NotHttp.
+
+    h11 gets the head only; `framing` says why.
+    """
+    import h11
+
+    received = b""
+    while True:
+        match = _HEAD_END.search(received)
+        if match is None:
+            try:
+                more = await read()
+            except ConnectionLost:
+                more = b""
+            received += more
+            if not more or len(received) > _LONGEST_HEAD:
+                raise NotHttp(received)
+            continue
+        try:
+            wire.receive_data(received[: match.end()])
+            answer = wire.next_event()
+        except h11.RemoteProtocolError:
+            raise NotHttp(received) from None
+        received = received[match.end() :]
+        # Anything else is an interim answer (1xx), which the final one follows.
+        if isinstance(answer, h11.Response):
+            return answer, received

@@ -1,0 +1,79 @@
+"""Server-sent events, decoded."""
+
+from __future__ import annotations
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class SSEDecoder:
+    """Cuts a byte stream into events, wherever the network cut it. The cost grows with the stream's length alone.
+
+    Lines end with LF, CRLF or CR; an empty line ends an event. `id` and `retry` are of no use here and skipped.
+    """
+
+    def __init__(self) -> None:
+        self._start = b""
+        self._started = False
+        self._after_cr = False
+        #: The unfinished event, as pieces that have no empty line in them.
+        self._pieces: list[bytes] = []
+        self._ends_line = False
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+        """The events that `data` completes, as (event name or b"", data)."""
+        if not self._started:
+            data = self._without_bom(data)
+        if self._after_cr or b"\r" in data:
+            data = self._with_lf_only(data)
+        if not data:
+            return []
+        complete = b"\n\n" in data or (self._ends_line and data.startswith(b"\n"))
+        self._pieces.append(data)
+        self._ends_line = data.endswith(b"\n")
+        if not complete:
+            return []
+        *blocks, rest = b"".join(self._pieces).split(b"\n\n")
+        self._pieces = [rest] if rest else []
+        if not rest:
+            # The split took the line end that `rest` would have begun after.
+            self._ends_line = False
+        return [event for event in map(_parse, blocks) if event is not None]
+
+    def end(self) -> list[tuple[bytes, bytes]]:
+        """The stream is over: the last event, where a server left out the empty line after it."""
+        event = _parse(b"".join(self._pieces))
+        self._pieces = []
+        return [] if event is None else [event]
+
+    def _without_bom(self, data: bytes) -> bytes:
+        self._start += data
+        if len(self._start) < len(_BOM) and _BOM.startswith(self._start):
+            return b""
+        self._started = True
+        data, self._start = self._start.removeprefix(_BOM), b""
+        return data
+
+    def _with_lf_only(self, data: bytes) -> bytes:
+        if self._after_cr and data:
+            data = data.removeprefix(b"\n")
+            self._after_cr = False
+        if data:
+            self._after_cr = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _parse(block: bytes) -> tuple[bytes, bytes] | None:
+    name = b""
+    data: list[bytes] = []
+    for line in block.split(b"\n"):
+        if line.startswith(b"data:"):
+            data.append(line[6:] if line.startswith(b"data: ") else line[5:])
+        elif line.startswith(b"event:"):
+            name = line[6:].removeprefix(b" ")
+        elif line == b"data":
+            data.append(b"")
+        elif line == b"event":
+            name = b""
+    if not data:
+        return None
+    return name, data[0] if len(data) == 1 else b"\n".join(data)

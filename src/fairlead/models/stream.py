@@ -1,0 +1,167 @@
+"""From a request to a finished message: what all adapters share.
+
+An adapter says how to ask and what an event means; everything that can go wrong on the way is handled here, and
+ends up in the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+
+import msgspec
+
+from fairlead.core.model import PartialMessage, StreamEvent
+from fairlead.core.runtime import Cancel
+from fairlead.errors import ProviderError
+from fairlead.models.http import Http, HttpRequest, RequestAborted, Response
+from fairlead.models.sse import SSEDecoder
+
+#: How much of an unexpected answer is shown.
+_SHOWN = 4096
+_LONGEST_ERROR_BODY = 65536
+
+
+async def run(
+    http: Http,
+    request: Callable[[], HttpRequest],
+    partial: PartialMessage,
+    on_event: Callable[[bytes, bytes], None],
+    cancel: Cancel,
+    on_close: Callable[[], None] | None = None,
+) -> AsyncIterator[list[StreamEvent]]:
+    """Ask a provider and build `partial` from the events of its answer, until it is finished.
+
+    `on_event` gets the name and the data of each event. If it raises ValueError or a msgspec error, the
+    event is skipped. `on_close` is called when the answer ends before the message does, and may finish it.
+    """
+    reader = _Reader(partial, on_event)
+    try:
+        async with http.stream(request(), cancel) as response:
+            if response.status >= 400:
+                await _fail_with_status(partial, response)
+            else:
+                async for chunk in response.chunks():
+                    if await reader.is_json(response, chunk):
+                        break
+                    reader.feed(chunk)
+                    if partial.finished is not None:
+                        response.rest_is_noise = True
+                        break
+                    if events := partial.take():
+                        yield events
+                else:
+                    reader.end(on_close)
+    except RequestAborted:
+        partial.abort()
+    except ProviderError as error:
+        partial.fail(str(error), status=error.status, retry_after=error.retry_after, transient=error.transient)
+    except Exception as error:
+        partial.fail(f"Unexpected {type(error).__name__} while reading the model's answer: {error}")
+    # The last events leave after the connection was given back: whoever gets them may not ask again.
+    yield partial.take()
+
+
+class _Reader:
+    """Feeds decoded events to an adapter, and remembers what to say if none of them made sense."""
+
+    def __init__(self, partial: PartialMessage, on_event: Callable[[bytes, bytes], None]) -> None:
+        self._partial = partial
+        self._on_event = on_event
+        self._decoder = SSEDecoder()
+        self._beginning = b""
+        self._understood = 0
+        self._skipped = 0
+
+    async def is_json(self, response: Response, chunk: bytes) -> bool:
+        """Whether the answer is plain JSON, as imitators send that ignore `stream` or report errors with status 200.
+
+        Some label their events as JSON, so the first character decides.
+        """
+        if self._beginning:
+            return False
+        self._beginning = chunk[:_SHOWN]
+        if "json" not in response.headers.get("content-type", "") or not chunk.lstrip().startswith((b"{", b"[")):
+            return False
+        rest = await _read_error_body(response)
+        self._partial.fail(f"The provider answered with plain JSON instead of a stream of events: {_shown(chunk + rest)}")
+        return True
+
+    def feed(self, chunk: bytes) -> None:
+        self._handle(self._decoder.feed(chunk))
+
+    def end(self, on_close: Callable[[], None] | None) -> None:
+        """The answer is over; the message should be too."""
+        self._handle(self._decoder.end())
+        if self._partial.finished is None and self._understood and on_close is not None:
+            on_close()
+        if self._partial.finished is not None:
+            return
+        if self._understood:
+            skipped = f" ({self._skipped} events could not be read)" if self._skipped else ""
+            text = f"The provider's stream ended without a final event{skipped}; the answer is incomplete."
+        elif self._beginning:
+            text = f"The provider's stream ended without an event that could be read. It begins: {_shown(self._beginning)}"
+        else:
+            text = "The provider's stream ended without a single byte."
+        self._partial.fail(text, transient=True)
+
+    def _handle(self, events: list[tuple[bytes, bytes]]) -> None:
+        on_event, partial = self._on_event, self._partial
+        for name, data in events:
+            try:
+                on_event(name, data)
+            except (ValueError, msgspec.MsgspecError, RecursionError):
+                self._skipped += 1
+            else:
+                self._understood += 1
+            if partial.finished is not None:
+                return
+
+
+async def _fail_with_status(partial: PartialMessage, response: Response) -> None:
+    status = response.status
+    text = _shown(await _read_error_body(response)) or _phrase(status)
+    transient = status in (408, 409, 429) or status >= 500
+    partial.fail(f"{status} {text}", status=status, retry_after=retry_after(response.headers), transient=transient)
+
+
+async def _read_error_body(response: Response) -> bytes:
+    try:
+        return await response.read(_LONGEST_ERROR_BODY)
+    except ProviderError:
+        return b""  # the status says enough
+
+
+def _shown(body: bytes) -> str:
+    text = body.decode("utf-8", "replace").strip()
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _phrase(status: int) -> str:
+    from http import HTTPStatus
+
+    try:
+        return f"{HTTPStatus(status).phrase} (no body)"
+    except ValueError:
+        return "(no body)"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """The seconds that a server asks to wait: `retry-after-ms`, or `retry-after` as seconds or a date."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * unit
+        except ValueError:
+            continue
+        return seconds if 0 <= seconds < float("inf") else None
+    if date := headers.get("retry-after"):
+        from datetime import UTC, datetime
+        from email.utils import parsedate_to_datetime
+
+        try:
+            due = parsedate_to_datetime(date)
+        except ValueError:
+            return None
+        due = due if due.tzinfo is not None else due.replace(tzinfo=UTC)
+        return max(0.0, (due - datetime.now(UTC)).total_seconds())
+    return None

@@ -1,0 +1,388 @@
+"""A provider of models that plays a script: a real HTTP server on loopback.
+
+It speaks the streaming formats of Anthropic Messages, OpenAI Chat Completions, OpenAI Responses and Google
+streamGenerateContent, chosen by the path of the request.
+
+    async with ProviderServer([{"text": "Hello"}]) as server:    # or `with`, which runs it in a thread
+        ...ask the model at server.url...
+        server.requests[0].body
+
+    python -m fairlead.testing.provider --script turns.json [--port 0] [--log requests.jsonl]
+
+The command prints `PORT <n>` once it listens. A script is {"turns": [TURN, ...], "loop": false}; request k is
+answered by turn k; the last turn repeats, or with "loop" the list starts over. The keys of a TURN:
+
+    thinking, text   strings, sent in pieces of `chunk` characters (8)
+    repeat           the text this many times over
+    toolCalls        [{"name", "arguments", "id"?}]; arguments that are a string are sent as they are
+    usage            {"input", "output", "cacheRead", "cacheWrite", "reasoning"}
+    stopReason       in the provider's own words
+    delayMs          pause between pieces; firstDelayMs: before the first
+    dropAfter        cut the connection after this many pieces
+    hangAfter        send nothing more after this many pieces, until the client leaves
+    holdAfter        send nothing more after this many pieces, until `ProviderServer.release()`
+    garbageAfter     send an unreadable event after this many pieces
+    status, error    answer with this HTTP status, and an error of this text or this JSON as its body
+    headers          further headers of the answer
+    raw              the body as it is, a string or a list of strings of one HTTP chunk each
+    match            answers any request whose last user text contains this, whenever it comes
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+from fairlead.testing.formats import FORMATS, Event, Format, Turn
+
+if TYPE_CHECKING:
+    import threading
+    from ssl import SSLContext
+    from types import TracebackType
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedRequest:
+    """A request that the server answered from its script."""
+
+    path: str
+    query: str
+    #: Names in lower case.
+    headers: Mapping[str, str]
+    body: Any
+    #: Which connection it came over, from 0.
+    connection: int
+
+
+class Script:
+    """Which turn answers which request."""
+
+    def __init__(self, turns: Sequence[Turn], *, loop: bool = False) -> None:
+        self._turns = [turn for turn in turns if "match" not in turn]
+        self._matching = [turn for turn in turns if "match" in turn]
+        self._loop = loop
+        self._next = 0
+
+    def turn(self, body: Any) -> Turn:
+        text = last_user_text(body)
+        for turn in self._matching:
+            if turn["match"] in text:
+                return turn
+        if not self._turns:
+            return {"text": "ok"}
+        last = len(self._turns) - 1
+        index = self._next % len(self._turns) if self._loop else min(self._next, last)
+        self._next += 1
+        return self._turns[index]
+
+
+class ProviderServer:
+    """Plays `turns` to whoever connects. With an `ssl` context it speaks https."""
+
+    def __init__(
+        self,
+        turns: Sequence[Turn],
+        *,
+        loop: bool = False,
+        port: int = 0,
+        ssl: SSLContext | None = None,
+        log: TextIO | None = None,
+    ) -> None:
+        self.requests: list[ReceivedRequest] = []
+        #: How many connections were made, and how many ended.
+        self.connections = 0
+        self.disconnections = 0
+        self.port = port
+        self._script = Script(turns, loop=loop)
+        self._ssl = ssl
+        self._log = log
+        self._server: asyncio.Server | None = None
+        self._writers: dict[asyncio.Task[Any], asyncio.StreamWriter] = {}
+        self._watchers: list[tuple[Callable[[ProviderServer], bool], asyncio.Future[None]]] = []
+        self._released: asyncio.Event | None = None
+        self._thread: _ServerThread | None = None
+
+    @property
+    def url(self) -> str:
+        """Without a path: `/v1` or `/v1beta` is up to the caller, and ignored."""
+        return f"{'https' if self._ssl else 'http'}://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> ProviderServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.stop()
+
+    def __enter__(self) -> ProviderServer:
+        self._thread = _ServerThread(self)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._thread is not None
+        self._thread.end()
+
+    async def start(self) -> None:
+        self._released = asyncio.Event()
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=1 << 26, ssl=self._ssl)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        tasks = list(self._writers)
+        self.close_connections()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def serve_forever(self) -> None:
+        assert self._server is not None
+        await self._server.serve_forever()
+
+    def close_connections(self) -> None:
+        """Cut all connections, as a server does with idle ones."""
+        for writer in self._writers.values():
+            writer.transport.abort()
+
+    def release(self) -> None:
+        """Let all turns that wait at their `holdAfter`, and later ones, go on."""
+        assert self._released is not None
+        if self._thread is None:
+            self._released.set()
+        else:
+            self._thread.loop.call_soon_threadsafe(self._released.set)
+
+    async def until(self, condition: Callable[[ProviderServer], bool]) -> None:
+        """Wait until something about the server is so, for example `lambda server: server.disconnections == 1`."""
+        if not condition(self):
+            changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._watchers.append((condition, changed))
+            await changed
+
+    def _notify(self) -> None:
+        for condition, changed in self._watchers:
+            if not changed.done() and condition(self):
+                changed.set_result(None)
+        self._watchers = [watcher for watcher in self._watchers if not watcher[1].done()]
+
+    # one connection
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._writers[task] = writer
+        number = self.connections
+        self.connections += 1
+        self._notify()
+        # Clients leave in the middle, and `stop` cancels: both are ends like any other.
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while await self._answer_one(reader, writer, number):
+                pass
+        del self._writers[task]
+        writer.transport.abort()
+        self.disconnections += 1
+        self._notify()
+
+    async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int) -> bool:
+        """Answer one request; whether the connection is good for another."""
+        method, target, headers, raw = await _read_request(reader)
+        path, _, query = target.partition("?")
+        format = next((format for end, format in FORMATS.items() if path.endswith(end)), None)
+        if method == "GET" or format is None:
+            _write_whole(writer, 200 if method == "GET" else 404, json.dumps({"object": "list", "data": []}).encode(), {})
+            await writer.drain()
+            return True
+        body = json.loads(raw or b"{}")
+        request = ReceivedRequest(path, query, headers, body, connection)
+        self.requests.append(request)
+        self._record(request)
+        self._notify()
+        turn = self._script.turn(body)
+        if turn.get("status", 200) != 200 and "raw" not in turn:
+            await asyncio.sleep(turn.get("firstDelayMs", 0) / 1000)
+            error = turn.get("error", "scripted")
+            shown = format.error_body(turn["status"], error) if isinstance(error, str) else error
+            _write_whole(writer, turn["status"], json.dumps(shown).encode(), turn.get("headers", {}))
+            await writer.drain()
+            return True
+        return await self._stream(reader, writer, turn, body, format)
+
+    async def _stream(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, turn: Turn, body: Any, format: Format
+    ) -> bool:
+        headers = {"content-type": "text/event-stream", "cache-control": "no-cache", "request-id": "req_fake"}
+        _write_head(writer, turn.get("status", 200), {**headers, "transfer-encoding": "chunked", **turn.get("headers", {})})
+        await writer.drain()
+        await asyncio.sleep(turn.get("firstDelayMs", 0) / 1000)
+        frames = _raw_frames(turn["raw"]) if "raw" in turn else map(_frame, format.events(turn, body))
+        sent = 0
+        for is_piece, frame in frames:
+            _write_chunk(writer, frame)
+            if is_piece:
+                sent += 1
+                if not await self._after_piece(sent, turn, reader, writer):
+                    return False
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+        return True
+
+    async def _after_piece(self, sent: int, turn: Turn, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """What the script wants after the given number of pieces; whether to go on."""
+        assert self._released is not None
+        if sent == turn.get("garbageAfter"):
+            _write_chunk(writer, b"data: {not json\n\n")
+        if sent == turn.get("dropAfter"):
+            await _flushed(writer)
+            return False
+        if sent == turn.get("hangAfter"):
+            await writer.drain()
+            await reader.read()
+            return False
+        if sent == turn.get("holdAfter"):
+            await writer.drain()
+            await self._released.wait()
+        if delay := turn.get("delayMs", 0):
+            await writer.drain()
+            await asyncio.sleep(delay / 1000)
+        elif sent % 64 == 0:
+            await writer.drain()
+        return True
+
+    def _record(self, request: ReceivedRequest) -> None:
+        if self._log is not None:
+            line = {"t": time.time(), "path": request.path, "headers": request.headers, "body": request.body}
+            self._log.write(json.dumps(line) + "\n")
+            self._log.flush()
+
+
+class _ServerThread:
+    """Runs a server beside code that is not asynchronous."""
+
+    def __init__(self, server: ProviderServer) -> None:
+        import threading
+
+        self._server = server
+        self.loop = asyncio.new_event_loop()
+        self._failure: BaseException | None = None
+        self._stopping = asyncio.Event()
+        started = threading.Event()
+        self._thread: threading.Thread = threading.Thread(target=self._run, args=(started,), name="provider-server", daemon=True)
+        self._thread.start()
+        started.wait()
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+
+    def end(self) -> None:
+        self.loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    def _run(self, started: threading.Event) -> None:
+        async def serve() -> None:
+            try:
+                await self._server.start()
+            except OSError as error:
+                self._failure = error
+                return
+            finally:
+                started.set()
+            await self._stopping.wait()
+            await self._server.stop()
+
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            runner.run(serve())
+
+
+def last_user_text(body: Any) -> str:
+    """The text of the last user message, in any of the formats."""
+    items: Any = body.get("messages") or body.get("input") or body.get("contents") or ()
+    if isinstance(items, str):
+        return items
+    for item in reversed(items):
+        if item.get("role") == "user":
+            content: Any = item.get("content", item.get("parts", ()))
+            return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    return ""
+
+
+async def _read_request(reader: asyncio.StreamReader) -> tuple[str, str, dict[str, str], bytes]:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin1")
+    first, *lines = head.split("\r\n")
+    method, target, _ = first.split(" ", 2)
+    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
+    if headers.get("transfer-encoding") != "chunked":
+        return method, target, headers, await reader.readexactly(int(headers.get("content-length", 0)))
+    parts: list[bytes] = []
+    while size := int(await reader.readline(), 16):
+        parts.append(await reader.readexactly(size))
+        await reader.readline()
+    await reader.readline()
+    return method, target, headers, b"".join(parts)
+
+
+def _frame(event: Event) -> tuple[bool, bytes]:
+    data = event.data if isinstance(event.data, str) else json.dumps(event.data, separators=(",", ":"))
+    name = f"event: {event.name}\n" if event.name else ""
+    return event.is_piece, f"{name}data: {data}\n\n".encode()
+
+
+def _raw_frames(raw: str | bytes | Sequence[str | bytes]) -> Iterable[tuple[bool, bytes]]:
+    parts = [raw] if isinstance(raw, (str, bytes)) else raw
+    return [(True, part if isinstance(part, bytes) else part.encode("utf-8", "surrogateescape")) for part in parts]
+
+
+def _write_head(writer: asyncio.StreamWriter, status: int, headers: Mapping[str, str]) -> None:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    writer.write(f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode("latin1"))
+
+
+def _write_whole(writer: asyncio.StreamWriter, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+    _write_head(writer, status, {"content-type": "application/json", "content-length": str(len(body)), **headers})
+    writer.write(body)
+
+
+def _write_chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
+    if data:  # an empty chunk would be the last
+        writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+
+
+async def _flushed(writer: asyncio.StreamWriter) -> None:
+    """Everything has left for the client, so that cutting the connection loses none of it on our side."""
+    writer.transport.set_write_buffer_limits(high=0)
+    await writer.drain()
+
+
+async def _play(script: Any, port: int, log: TextIO | None) -> None:
+    async with ProviderServer(script["turns"], loop=script.get("loop", False), port=port, log=log) as server:
+        sys.stdout.write(f"PORT {server.port}\n")
+        sys.stdout.flush()
+        await server.serve_forever()
+
+
+def main() -> None:
+    import argparse
+    from pathlib import Path
+
+    parser = argparse.ArgumentParser(
+        prog="python -m fairlead.testing.provider", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--script", required=True, help="a JSON file, or - for standard input")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--log", help="append each request to this file, as a line of JSON")
+    arguments = parser.parse_args()
+    script = json.loads(sys.stdin.read() if arguments.script == "-" else Path(arguments.script).read_text(encoding="utf-8"))
+    with ExitStack() as files, suppress(KeyboardInterrupt):
+        log = files.enter_context(Path(arguments.log).open("a", encoding="utf-8")) if arguments.log else None
+        asyncio.run(_play(script, arguments.port, log))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fairlead.models.sse import SSEDecoder
+
+
+def decode(*pieces: bytes) -> list[tuple[bytes, bytes]]:
+    decoder = SSEDecoder()
+    return [event for piece in pieces for event in decoder.feed(piece)]
+
+
+def by_the_book(data: bytes) -> list[tuple[bytes, bytes]]:
+    """The rules of the HTML standard, one line at a time."""
+    lines = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")[:-1]
+    events: list[tuple[bytes, bytes]] = []
+    name, parts = b"", list[bytes]()
+    for line in lines:
+        if not line:
+            if parts:
+                events.append((name, b"\n".join(parts)))
+            name, parts = b"", []
+            continue
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            parts.append(value)
+        elif field == b"event":
+            name = value
+    return events
+
+
+pieces_of_streams = st.sampled_from(
+    [b"data: ", b"data:", b"data", b"event: ", b"event:", b"event", b": note", b"id: 7", b"x", b" ", b":"]
+    + [b"\n", b"\n", b"\n\n", b"\r\n", b"\r\n\r\n", b"\r", b"\r\r", b"\xef\xbb\xbf", b"\xc3\xa9"]
+)
+
+
+@given(st.lists(pieces_of_streams, max_size=30).map(b"".join), st.lists(st.integers(0, 200), max_size=10))
+@example(b"data: a\r\n\r\ndata: b\r\n\r\n", [8, 9, 10])
+@example(b"\xef\xbb\xbfdata: a\n\n", [1, 2])
+@example(b"data: a\n\n\ndata: b\n\n", [8, 9, 10])
+def test_events_are_those_of_the_standard_wherever_the_stream_is_cut(data: bytes, places: list[int]) -> None:
+    edges = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+    pieces = [data[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    # Whether a CR at the very end is half of a CRLF is known only with the next byte, which never comes here.
+    assert decode(*pieces) == by_the_book(data)
+
+
+def test_names_data_and_comments() -> None:
+    stream = b": hello\nevent: a\ndata: 1\ndata: 2\nid: 9\nretry: 5\n\nevent: dropped\n\ndata:3\n\n"
+    assert decode(stream) == [(b"a", b"1\n2"), (b"", b"3")]
+
+
+def test_only_the_first_space_after_the_colon_is_removed() -> None:
+    assert decode(b"data:  two\ndata:\n\n") == [(b"", b" two\n")]
+
+
+def test_a_last_event_without_its_empty_line_is_given_at_the_end() -> None:
+    decoder = SSEDecoder()
+    assert decoder.feed(b"data: 1\n\ndata: [DONE]\n") == [(b"", b"1")]
+    assert decoder.end() == [(b"", b"[DONE]")]
+    assert decoder.end() == []
