@@ -1,0 +1,257 @@
+"""What the agent can do to the machine: read, bash, edit, write, grep, find, ls.
+
+This module only declares the tools; what runs them is imported when a tool is first called.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.tools.workspace import Workspace
+
+__all__ = ["DEFAULT_TOOLS", "Workspace", "builtin_tools"]
+
+#: The tools that are active unless someone chooses others.
+DEFAULT_TOOLS = ("read", "bash", "edit", "write")
+
+
+def builtin_tools(workspace: Workspace) -> dict[str, Tool]:
+    """All built-in tools by name, working in `workspace`."""
+    limit = workspace.default_timeout
+    tools = (
+        _read_tool(workspace, limit),
+        _bash_tool(workspace),
+        _edit_tool(workspace, limit),
+        _write_tool(workspace, limit),
+        _grep_tool(workspace, limit),
+        _find_tool(workspace, limit),
+        _ls_tool(workspace, limit),
+    )
+    return {tool.name: tool for tool in tools}
+
+
+def _read_tool(workspace: Workspace, timeout: float) -> Tool:
+    return Tool(
+        name="read",
+        label="read",
+        description=(
+            "Read a text file or an image (PNG, JPEG, GIF, WebP). At most 2000 lines or 50KB of text are returned, whichever"
+            " comes first; continue with offset, which the result names."
+        ),
+        parameters=_object(
+            {
+                "path": _string("The file, absolute or relative to the working directory"),
+                "offset": {"type": "integer", "description": "First line to read, from 1"},
+                "limit": {"type": "integer", "minimum": 1, "description": "How many lines to read at most"},
+            },
+            "path",
+        ),
+        run=partial(_run_read, workspace),
+        snippet="Read files",
+        guidelines=("Look at files with read, not with cat or sed.",),
+        timeout=timeout,
+    )
+
+
+def _bash_tool(workspace: Workspace) -> Tool:
+    return Tool(
+        name="bash",
+        label="bash",
+        description=(
+            "Run a shell command in the working directory. Returns stdout and stderr as they came, cut to the last 2000 lines or"
+            " 50KB; a longer output is saved in full to a file that the result names. Standard input is empty."
+        ),
+        parameters=_object(
+            {
+                "command": _string("The command, as for bash -c"),
+                "timeout": {"type": "number", "minimum": 0, "description": "Seconds until it is stopped; no limit if left out"},
+            },
+            "command",
+        ),
+        run=partial(_run_bash, workspace),
+        snippet="Run shell commands",
+        exclusive=True,
+        timeout=None,
+    )
+
+
+def _edit_tool(workspace: Workspace, timeout: float) -> Tool:
+    edit = _object(
+        {
+            "oldText": _string("The text to replace: exactly as in the file, and found there only once"),
+            "newText": _string("What takes its place"),
+        },
+        "oldText",
+        "newText",
+    )
+    return Tool(
+        name="edit",
+        label="edit",
+        description=(
+            "Replace exact pieces of text in one file. Every oldText is looked up in the file as it was before the call, must"
+            " be found once, and must not overlap another. Put all changes of a file into one call."
+        ),
+        parameters=_object(
+            {
+                "path": _string("The file, absolute or relative to the working directory"),
+                "edits": {"type": "array", "items": edit, "minItems": 1, "description": "The replacements"},
+            },
+            "path",
+            "edits",
+        ),
+        run=partial(_run_edit, workspace),
+        snippet="Replace exact text in files",
+        guidelines=("Keep oldText as short as it can be while still unique; do not include unchanged lines only as padding.",),
+        exclusive=True,
+        timeout=timeout,
+        prepare=_prepare_edit,
+    )
+
+
+def _write_tool(workspace: Workspace, timeout: float) -> Tool:
+    return Tool(
+        name="write",
+        label="write",
+        description="Write a file: makes it, with its folders, or replaces all of its content.",
+        parameters=_object(
+            {
+                "path": _string("The file, absolute or relative to the working directory"),
+                "content": _string("The whole new content"),
+            },
+            "path",
+            "content",
+        ),
+        run=partial(_run_write, workspace),
+        snippet="Make or overwrite files",
+        guidelines=("Use write for new files and complete rewrites; change existing files with edit.",),
+        exclusive=True,
+        timeout=timeout,
+    )
+
+
+def _grep_tool(workspace: Workspace, timeout: float) -> Tool:
+    return Tool(
+        name="grep",
+        label="grep",
+        description=(
+            "Search the contents of files for a regular expression. Gives file, line number and line, 100 matches at most unless"
+            " limit says otherwise; lines are cut at 500 characters. Files named in .gitignore and binary files are skipped."
+        ),
+        parameters=_object(
+            {
+                "pattern": _string("A regular expression, or plain text with literal"),
+                "path": _string("File or folder to search; the working directory if left out"),
+                "glob": _string("Only files that match this, such as *.py or src/**/*.ts"),
+                "ignoreCase": {"type": "boolean", "description": "Upper and lower case are the same"},
+                "literal": {"type": "boolean", "description": "The pattern is plain text"},
+                "context": {"type": "integer", "minimum": 0, "description": "Lines to show before and after each match"},
+                "limit": {"type": "integer", "minimum": 1, "description": "How many matches at most; 100 if left out"},
+            },
+            "pattern",
+        ),
+        run=partial(_run_grep, workspace),
+        snippet="Search file contents, respecting .gitignore",
+        timeout=timeout,
+    )
+
+
+def _find_tool(workspace: Workspace, timeout: float) -> Tool:
+    return Tool(
+        name="find",
+        label="find",
+        description=(
+            "Find files and folders by a glob pattern. Gives paths relative to the folder searched, 1000 at most unless limit"
+            " says otherwise. What .gitignore names is skipped."
+        ),
+        parameters=_object(
+            {
+                "pattern": _string(
+                    "A glob such as *.py, which matches names, or src/**/*.ts, which matches paths; both at any depth"
+                ),
+                "path": _string("Folder to search; the working directory if left out"),
+                "limit": {"type": "integer", "minimum": 1, "description": "How many results at most; 1000 if left out"},
+            },
+            "pattern",
+        ),
+        run=partial(_run_find, workspace),
+        snippet="Find files by name, respecting .gitignore",
+        timeout=timeout,
+    )
+
+
+def _ls_tool(workspace: Workspace, timeout: float) -> Tool:
+    return Tool(
+        name="ls",
+        label="ls",
+        description="List a folder in alphabetical order, hidden files included; folders end with /.",
+        parameters=_object(
+            {
+                "path": _string("The folder; the working directory if left out"),
+                "limit": {"type": "integer", "minimum": 1, "description": "How many entries at most; 500 if left out"},
+            },
+        ),
+        run=partial(_run_ls, workspace),
+        snippet="List folders",
+        timeout=timeout,
+    )
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = list(required)
+    return schema
+
+
+def _string(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+async def _run_read(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    from fairlead.tools.read import run_read
+
+    return await run_read(workspace, arguments, context)
+
+
+async def _run_bash(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    from fairlead.tools.bash import run_bash
+
+    return await run_bash(workspace, arguments, context)
+
+
+async def _run_edit(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    from fairlead.tools.edit import run_edit
+
+    return await run_edit(workspace, arguments, context)
+
+
+def _prepare_edit(arguments: dict[str, Any]) -> dict[str, Any]:
+    from fairlead.tools.edit import prepare_edit
+
+    return prepare_edit(arguments)
+
+
+async def _run_write(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    from fairlead.tools.write import run_write
+
+    return await run_write(workspace, arguments, context)
+
+
+async def _run_grep(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    from fairlead.tools.grep import run_grep
+
+    return await run_grep(workspace, arguments, context)
+
+
+async def _run_find(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    from fairlead.tools.find import run_find
+
+    return await run_find(workspace, arguments, context)
+
+
+async def _run_ls(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    from fairlead.tools.ls import run_ls
+
+    return await run_ls(workspace, arguments, context)

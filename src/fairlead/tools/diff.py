@@ -1,0 +1,174 @@
+"""What an edit changed, for people and for programs.
+
+The places are known from the edit, so nothing is searched for outside them: cost grows with the change, not the file squared.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+CONTEXT = 4
+#: Larger replacements are shown as a whole; finding the lines that both sides share would take too long.
+_COMPARED = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """`text` takes the place of the original's characters from `start` to `end`."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`new` lines take the place of `old` ones, which begin at `line` (from 0) of the old text."""
+
+    line: int
+    old: Sequence[str]
+    new: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """`numbered` is for reading, `patch` is a unified diff; both with four lines of context."""
+
+    numbered: str
+    patch: str
+    first_changed_line: int
+
+
+def apply(original: str, replacements: Sequence[Replacement]) -> str:
+    """The text after replacements that are in order and do not overlap."""
+    parts: list[str] = []
+    at = 0
+    for replacement in replacements:
+        parts += (original[at : replacement.start], replacement.text)
+        at = replacement.end
+    return "".join((*parts, original[at:]))
+
+
+def describe(original: str, replacements: Sequence[Replacement], name: str) -> Diff:
+    """The difference that `replacements`, in order and not overlapping, make."""
+    lines = _lines(original)
+    changes = list(_changes(original, lines, replacements))
+    hunks = list(_hunks(changes))
+    shift = 0
+    numbered: list[str] = []
+    patch = [f"--- {name}\n+++ {name}\n"]
+    total = len(lines) + sum(max(0, len(change.new) - len(change.old)) for change in changes)
+    width = len(str(total))
+    shown_to = 0
+    for hunk in hunks:
+        start = max(0, hunk[0].line - CONTEXT)
+        last = hunk[-1]
+        end = min(len(lines), last.line + len(last.old) + CONTEXT)
+        if start > shown_to:
+            numbered.append(f" {'':{width}} ...")
+        body = list(_body(lines, hunk, start, end, shift))
+        numbered += [f"{sign}{number:{width}} {text.rstrip(chr(13) + chr(10))}" for sign, number, text in body]
+        grown = sum(len(change.new) - len(change.old) for change in hunk)
+        patch.append(_header(start, end - start, start + shift, end - start + grown))
+        patch += [_patch_line(sign, text) for sign, _, text in body]
+        shift += grown
+        shown_to = end
+    if shown_to < len(lines):
+        numbered.append(f" {'':{width}} ...")
+    return Diff("\n".join(numbered), "".join(patch), changes[0].line + 1 if changes else 1)
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends. Only LF ends a line: a form feed or a separator inside a line is no line end to an editor."""
+    lines = [line + "\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _changes(original: str, lines: Sequence[str], replacements: Sequence[Replacement]) -> Iterator[Change]:
+    """The lines that change, replacements that share a line taken together."""
+    starts = [0, *accumulate(map(len, lines))]
+    at = 0
+    while at < len(replacements):
+        first = max(0, bisect_right(starts, replacements[at].start, 0, max(len(lines), 1)) - 1)
+        group = [replacements[at]]
+        last = _line_after(starts, lines, group[-1])
+        at += 1
+        while at < len(replacements) and replacements[at].start < starts[last]:
+            group.append(replacements[at])
+            last = max(last, _line_after(starts, lines, group[-1]))
+            at += 1
+        base = starts[first]
+        moved = [Replacement(item.start - base, item.end - base, item.text) for item in group]
+        new = apply(original[base : starts[last]], moved)
+        yield from _compare(first, lines[first:last], _lines(new))
+
+
+def _line_after(starts: Sequence[int], lines: Sequence[str], replacement: Replacement) -> int:
+    """The line after the last that a replacement touches; if it ends at a line's start, its text may join that line."""
+    joins = not replacement.text.endswith("\n")
+    position = replacement.end if joins else max(replacement.end - 1, replacement.start)
+    return min(bisect_right(starts, position, 0, max(len(lines), 1)), len(lines))
+
+
+def _compare(line: int, old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    old = old[head : len(old) - tail]
+    new = new[head : len(new) - tail]
+    line += head
+    if not old or not new or max(len(old), len(new)) > _COMPARED:
+        if old or new:
+            yield Change(line, old, new)
+        return
+    from difflib import SequenceMatcher
+
+    for kind, old_from, old_to, new_from, new_to in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield Change(line + old_from, old[old_from:old_to], new[new_from:new_to])
+
+
+def _hunks(changes: Sequence[Change]) -> Iterator[list[Change]]:
+    """Changes whose context would touch are shown together."""
+    hunk: list[Change] = []
+    for change in changes:
+        if hunk and change.line - (hunk[-1].line + len(hunk[-1].old)) > 2 * CONTEXT:
+            yield hunk
+            hunk = []
+        hunk.append(change)
+    if hunk:
+        yield hunk
+
+
+def _body(lines: Sequence[str], hunk: Sequence[Change], start: int, end: int, shift: int) -> Iterator[tuple[str, int, str]]:
+    """Sign, line number and text: the old number for lines kept or removed, the new one for lines added."""
+    at = start
+    for change in hunk:
+        for number in range(at, change.line):
+            yield " ", number + 1, lines[number]
+        for offset, text in enumerate(change.old):
+            yield "-", change.line + offset + 1, text
+        for offset, text in enumerate(change.new):
+            yield "+", change.line + shift + offset + 1, text
+        at = change.line + len(change.old)
+        shift += len(change.new) - len(change.old)
+    for number in range(at, end):
+        yield " ", number + 1, lines[number]
+
+
+def _header(old_start: int, old_count: int, new_start: int, new_count: int) -> str:
+    """An empty side is named by the line before it, which is what `start` counted from 0 says."""
+    old = old_start + 1 if old_count else old_start
+    new = new_start + 1 if new_count else new_start
+    return f"@@ -{old},{old_count} +{new},{new_count} @@\n"
+
+
+def _patch_line(sign: str, text: str) -> str:
+    return f"{sign}{text}" if text.endswith("\n") else f"{sign}{text}\n\\ No newline at end of file\n"

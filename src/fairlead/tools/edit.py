@@ -1,0 +1,144 @@
+"""The edit tool: exact replacements in a text file."""
+
+from __future__ import annotations
+
+import errno
+import os
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+from fairlead.core.lenient import decode, scrub_text
+from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.errors import ToolError
+from fairlead.tools import diff
+from fairlead.tools.background import change_in_order
+from fairlead.tools.matching import Haystack
+from fairlead.tools.read import open_regular
+from fairlead.tools.truncate import format_size
+from fairlead.tools.workspace import Workspace
+from fairlead.tools.write import replace_file
+
+_BOM = "\ufeff"
+#: A larger file is not loaded.
+_MAX_FILE = 256 * 1024 * 1024
+
+
+def prepare_edit(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Accept what models also send: one edit at the top level, or `edits` as a JSON text."""
+    arguments = dict(arguments)
+    edits: Any = arguments.get("edits")
+    if isinstance(edits, str):
+        try:
+            arguments["edits"] = edits = decode(edits)
+        except ValueError:
+            return arguments  # the check against the schema says what is wrong
+    if "oldText" in arguments and "newText" in arguments and (edits is None or isinstance(edits, list)):
+        single = {"oldText": arguments.pop("oldText"), "newText": arguments.pop("newText")}
+        arguments["edits"] = [*cast("list[Any]", edits or []), single]
+    return arguments
+
+
+async def run_edit(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    path = workspace.resolve(arguments["path"])
+    edits = [(scrub_text(edit["oldText"]), scrub_text(edit["newText"])) for edit in arguments["edits"]]
+
+    def change() -> diff.Diff:
+        return _edit_file(path, arguments["path"], edits)
+
+    changed = await change_in_order(path, context.cancel, change)
+    details = {"diff": changed.numbered, "patch": changed.patch, "firstChangedLine": changed.first_changed_line}
+    return ToolResult.text(f"Successfully replaced {len(edits)} block(s) in {arguments['path']}.", details)
+
+
+def _edit_file(path: Path, name: str, edits: list[tuple[str, str]]) -> diff.Diff:
+    data, state = _load(path, name)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise ToolError(f"{name} is not UTF-8 text and was left unchanged. Use bash to change it.") from None
+    if "\0" in text:
+        raise ToolError(f"{name} is a binary file and was left unchanged. Use bash to change it.")
+    bom = _BOM if text.startswith(_BOM) else ""
+    text = text.removeprefix(_BOM)
+    replacements = _locate(text, name, edits)
+    result = diff.apply(text, replacements)
+    if result == text:
+        raise ToolError(
+            f"No changes made to {name}. The replacement produced identical content. Check that newText differs from oldText."
+        )
+
+    def refuse_if_changed() -> None:
+        if _state(path) != state and _load(path, name)[0] != data:
+            raise ToolError(f"{name} was changed by someone else during the edit and was left as it is. Read it again.")
+
+    replace_file(path, (bom + result).encode(), before_replacing=refuse_if_changed)
+    return diff.describe(text, replacements, name)
+
+
+def _load(path: Path, name: str) -> tuple[bytes, tuple[int, ...]]:
+    try:
+        file = open_regular(path)
+    except ToolError as error:
+        if isinstance(error.__cause__, OSError):
+            code = errno.errorcode.get(error.__cause__.errno or 0, "EIO")
+            raise ToolError(f"Could not edit file: {name}. Error code: {code}.") from error
+        raise
+    with os.fdopen(file, "rb") as stream:
+        found = os.fstat(file)
+        if found.st_size > _MAX_FILE:
+            size = format_size(found.st_size)
+            raise ToolError(
+                f"{name} is too large to edit ({size}; the limit is {format_size(_MAX_FILE)}). Use bash to change it."
+            )
+        return stream.read(), _fields(found)
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    try:
+        return _fields(path.stat())
+    except OSError:
+        return None
+
+
+def _fields(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _locate(text: str, name: str, edits: list[tuple[str, str]]) -> list[diff.Replacement]:
+    """Where each edit applies in the original, in the file's order."""
+    haystack = Haystack(text)
+    placed: list[tuple[int, diff.Replacement]] = []
+    for index, (old, new) in enumerate(edits):
+        which = "the text" if len(edits) == 1 else f"edits[{index}].oldText"
+        old = old.removeprefix(_BOM)
+        if not old:
+            raise ToolError(f"oldText must not be empty in {name}. Give the text to replace, or use write to make a file.")
+        match = haystack.find(old)
+        if match.count == 0:
+            exact = "the exact text" if len(edits) == 1 else which
+            raise ToolError(
+                f"Could not find {exact} in {name}. The old text must match exactly including all whitespace and newlines."
+            )
+        if match.count > 1:
+            raise ToolError(
+                f"Found {match.count} occurrences of {which} in {name}. The text must be unique."
+                " Please provide more context to make it unique."
+            )
+        new = _with_line_ends_of(text, match.start, match.end, new)
+        placed.append((index, diff.Replacement(match.start, match.end, new)))
+    placed.sort(key=lambda item: item[1].start)
+    for (index, before), (other, after) in pairwise(placed):
+        if before.end > after.start:
+            first, second = sorted((index, other))
+            raise ToolError(f"edits[{first}] and edits[{second}] overlap in {name}. Merge them into one edit.")
+    return [replacement for _, replacement in placed]
+
+
+def _with_line_ends_of(text: str, start: int, end: int, new: str) -> str:
+    """`new` with the line ends of the place it goes to; if that is within one line, of the file's first line."""
+    new = new.replace("\r\n", "\n")
+    newline = text.find("\n", start, end)
+    if newline < 0:
+        newline = text.find("\n")
+    return new.replace("\n", "\r\n") if newline > 0 and text[newline - 1] == "\r" else new

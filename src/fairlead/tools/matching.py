@@ -1,0 +1,103 @@
+"""Finding the text that an edit wants to replace, exactly or nearly, in the file as it is."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from itertools import accumulate
+
+#: Characters that models write in place of their look-alikes. One for one, so that positions stay the same.
+_LOOK_ALIKES = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        **dict.fromkeys("\u00a0\u202f\u205f\u3000", " "),
+        **{chr(code): " " for code in range(0x2000, 0x200B)},
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How often a text was found, and where in the original the first place is."""
+
+    count: int
+    start: int = 0
+    end: int = 0
+
+
+class Haystack:
+    """A text to be searched in: with line ends of any kind first, then forgiving about trailing blanks and look-alikes.
+
+    Positions are always those of the original text, so that a replacement touches only what was found.
+    """
+
+    def __init__(self, original: str) -> None:
+        self._text = original.replace("\r\n", "\n")
+        self._carriage_returns: list[int] = []
+        if len(self._text) != len(original):
+            self._carriage_returns = _ends_of_crlf_lines(original)
+        self._forgiving: _Forgiving | None = None
+
+    def find(self, wanted: str) -> Match:
+        wanted = wanted.replace("\r\n", "\n")
+        found = _count(self._text, wanted)
+        if not found.count:
+            if self._forgiving is None:
+                self._forgiving = _Forgiving(self._text)
+            found = self._forgiving.find(wanted)
+        if not found.count or not self._carriage_returns:
+            return found
+        return Match(found.count, self._in_original(found.start), self._in_original(found.end))
+
+    def _in_original(self, position: int) -> int:
+        return position + bisect_left(self._carriage_returns, position)
+
+
+class _Forgiving:
+    """The text without trailing blanks and with plain characters; its lines start where the original's do, column by column."""
+
+    def __init__(self, text: str) -> None:
+        lines = text.split("\n")
+        plain = [_plain(line) for line in lines]
+        self._text = "\n".join(plain)
+        self._starts = [0, *accumulate(len(line) + 1 for line in plain)]
+        self._original_starts = [0, *accumulate(len(line) + 1 for line in lines)]
+
+    def find(self, wanted: str) -> Match:
+        wanted = "\n".join(_plain(line) for line in wanted.split("\n"))
+        if not wanted.strip():
+            return Match(0)
+        found = _count(self._text, wanted)
+        return Match(found.count, self._in_original(found.start), self._in_original(found.end)) if found.count else found
+
+    def _in_original(self, position: int) -> int:
+        line = bisect_left(self._starts, position + 1) - 1
+        return self._original_starts[line] + position - self._starts[line]
+
+
+def _plain(line: str) -> str:
+    return line.translate(_LOOK_ALIKES).rstrip()
+
+
+def _count(text: str, wanted: str) -> Match:
+    """Occurrences may overlap: `aa` is twice in `aaa`, and which one is meant is as open as anywhere."""
+    start = text.find(wanted)
+    if start < 0:
+        return Match(0)
+    count = 1
+    at = start
+    while (at := text.find(wanted, at + 1)) >= 0:
+        count += 1
+    return Match(count, start, start + len(wanted))
+
+
+def _ends_of_crlf_lines(original: str) -> list[int]:
+    """Where, once every CRLF has become LF, those LFs are."""
+    positions: list[int] = []
+    at = original.find("\r\n")
+    while at >= 0:
+        positions.append(at - len(positions))
+        at = original.find("\r\n", at + 2)
+    return positions

@@ -1,0 +1,279 @@
+"""Running a shell command: its whole process group, both its streams through one pipe, never longer than wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairlead.core.runtime import Cancel
+from fairlead.errors import ToolError
+from fairlead.tools.output import Output
+from fairlead.tools.truncate import Truncation
+from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from subprocess import Popen
+
+#: Seconds between asking a group to end and killing it.
+_GRACE = 0.2
+#: Seconds that a background child may go on writing after the shell itself has ended.
+_DRAIN = 0.1
+#: Seconds after which a process that even SIGKILL does not end is left behind.
+_GIVE_UP = 1.0
+_CHUNK = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ShellResult:
+    """How a command ended. `exit_code` is None if it was stopped; 128 + n if signal n killed it."""
+
+    output: str
+    exit_code: int | None
+    cancelled: bool
+    timed_out: bool
+    truncation: Truncation
+    full_output_path: str | None
+
+
+async def run_shell(
+    workspace: Workspace,
+    command: str,
+    *,
+    cancel: Cancel,
+    timeout: float | None,
+    on_output: Callable[[str], None] | None = None,
+    clean: bool = False,
+) -> ShellResult:
+    """Run `command` until it ends, `cancel` fires or `timeout` seconds have passed.
+
+    `on_output` gets each new piece of text. With `clean`, escape sequences, carriage returns and
+    control characters are left out. Raises ToolError if the command cannot be started.
+    """
+    output = Output(workspace.log_dir, workspace.keep_log, clean=clean)
+    return await run_into(output, workspace, command, cancel=cancel, timeout=timeout, on_output=on_output)
+
+
+async def run_into(
+    output: Output,
+    workspace: Workspace,
+    command: str,
+    *,
+    cancel: Cancel,
+    timeout: float | None,
+    on_output: Callable[[str], None] | None = None,
+) -> ShellResult:
+    """`run_shell`, for a caller that looks at the output meanwhile."""
+    if cancel.fired:
+        return _result(output, None, cancelled=True, timed_out=False)
+    process, pipe = _start(workspace, command)
+    run = _Run(process, pipe, output, on_output)
+    try:
+        run.watch()
+        take_back = cancel.on_fire(run.cancel)
+        if timeout is not None:
+            run.after(timeout, run.time_out)
+        try:
+            await run.ended
+        finally:
+            take_back()
+    finally:
+        exit_code = run.close()
+        rest = output.finish()
+    if rest and on_output is not None:
+        on_output(rest)
+    return _result(output, exit_code, cancelled=run.cancelled, timed_out=run.timed_out)
+
+
+def _result(output: Output, exit_code: int | None, *, cancelled: bool, timed_out: bool) -> ShellResult:
+    shown = output.snapshot()
+    return ShellResult(
+        shown.content,
+        None if cancelled or timed_out else exit_code,
+        cancelled,
+        timed_out,
+        shown,
+        output.log_path if shown.truncated else None,
+    )
+
+
+def _start(workspace: Workspace, command: str) -> tuple[Popen[bytes], int]:
+    """Start the shell as the leader of a new session. The read end of its only output pipe comes with it."""
+    import subprocess
+
+    shell = workspace.find_shell()
+    if workspace.command_prefix:
+        command = f"{workspace.command_prefix}\n{command}"
+    if "\0" in command:
+        raise ToolError("The command contains a NUL character, which cannot be passed to a shell.")
+    read_end = write_end = -1
+    try:
+        read_end, write_end = os.pipe()
+        process = subprocess.Popen(
+            [shell, "-c", command],
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=write_end,
+            cwd=workspace.cwd,
+            env=workspace.env,
+            start_new_session=True,
+        )
+    except OSError as error:
+        if read_end >= 0:
+            os.close(read_end)
+        raise ToolError(_why_not_started(workspace, shell, command, error)) from error
+    finally:
+        if write_end >= 0:
+            os.close(write_end)
+    os.set_blocking(read_end, False)
+    return process, read_end
+
+
+def _why_not_started(workspace: Workspace, shell: str, command: str, error: OSError) -> str:
+    import errno
+
+    if not workspace.cwd.is_dir():
+        return f"The working directory {workspace.cwd} does not exist, so no command can run in it."
+    if error.errno == errno.E2BIG:
+        size = len(command.encode("utf-8", "replace"))
+        return f"The command is too long to be passed to a shell ({size} bytes). Write it to a file and run that."
+    return f"The shell {shell} could not be started: {error.strerror}."
+
+
+class _Run:
+    """A started command, from the first byte to the last.
+
+    It has ended when the shell has exited and nobody can write to the pipe any more; or a moment
+    after the exit, when something in the background still holds the pipe.
+    """
+
+    def __init__(self, process: Popen[bytes], pipe: int, output: Output, on_output: Callable[[str], None] | None) -> None:
+        self.cancelled = False
+        self.timed_out = False
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
+        self._process = process
+        self._pipe: int | None = pipe
+        self._exit_fd: int | None = None
+        self._exited = False
+        self._output = output
+        self._on_output = on_output
+        self._timers: list[asyncio.TimerHandle] = []
+
+    def watch(self) -> None:
+        assert self._pipe is not None
+        self._loop.add_reader(self._pipe, self._read)
+        try:
+            self._exit_fd = os.pidfd_open(self._process.pid)
+        except (AttributeError, OSError):  # not Linux, or forbidden by a sandbox
+            self._watch_in_thread()
+        else:
+            self._loop.add_reader(self._exit_fd, self._on_exit)
+
+    def after(self, seconds: float, callback: Callable[[], None]) -> None:
+        self._timers.append(self._loop.call_later(seconds, callback))
+
+    def cancel(self) -> None:
+        if not self._exited:
+            self.cancelled = not self.timed_out
+            self._stop()
+        else:
+            self._end()
+
+    def time_out(self) -> None:
+        if not self._exited and not self.cancelled:
+            self.timed_out = True
+            self._stop()
+
+    def close(self) -> int | None:
+        """Let go of everything; what was to be stopped is killed. Returns the exit code, if there is one."""
+        for timer in self._timers:
+            timer.cancel()
+        self._close_pipe()
+        self._close_exit_fd()
+        if self.cancelled or self.timed_out or not self._exited:
+            # Before the shell is reaped, so that its number cannot belong to another group yet.
+            self._signal(signal.SIGKILL)
+        return _reap(self._process)
+
+    def _stop(self) -> None:
+        self._signal(signal.SIGTERM)
+        self.after(_GRACE, lambda: self._signal(signal.SIGKILL))
+        self.after(_GRACE + _GIVE_UP, self._end)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
+
+    def _read(self) -> bool:
+        """Take one chunk from the pipe; False if there was none."""
+        if self._pipe is None:
+            return False
+        try:
+            data = os.read(self._pipe, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._close_pipe()
+            if self._exited:
+                self._end()
+            return False
+        text = self._output.feed(data)
+        if text and self._on_output is not None:
+            self._on_output(text)
+        return True
+
+    def _on_exit(self) -> None:
+        self._exited = True
+        self._close_exit_fd()
+        if self._pipe is None:
+            self._end()
+        else:
+            self.after(_DRAIN, self._drained)
+
+    def _drained(self) -> None:
+        # What the shell itself wrote is in the pipe, at most 1 MiB of it; a background child may write for ever.
+        for _ in range(1024 * 1024 // _CHUNK):
+            if not self._read():
+                break
+        self._end()
+
+    def _end(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def _close_pipe(self) -> None:
+        if self._pipe is not None:
+            self._loop.remove_reader(self._pipe)
+            os.close(self._pipe)
+            self._pipe = None
+
+    def _close_exit_fd(self) -> None:
+        if self._exit_fd is not None:
+            self._loop.remove_reader(self._exit_fd)
+            os.close(self._exit_fd)
+            self._exit_fd = None
+
+    def _watch_in_thread(self) -> None:
+        import threading
+
+        def wait() -> None:
+            self._process.wait()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self._loop.call_soon_threadsafe(self._on_exit)
+
+        threading.Thread(target=wait, name="fairlead-wait", daemon=True).start()
+
+
+def _reap(process: Popen[bytes]) -> int | None:
+    import subprocess
+
+    try:
+        code = process.wait(timeout=0.5)
+    except subprocess.TimeoutExpired:
+        return None
+    return code if code >= 0 else 128 - code

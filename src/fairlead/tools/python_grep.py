@@ -1,0 +1,74 @@
+"""The searcher for machines without ripgrep. Runs in a process of its own, because `re` cannot be interrupted."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain
+
+import msgspec
+
+from fairlead.tools.searchers import Found, Line, Request, Wanted
+
+#: More of a line is never shown.
+_SHOWN = 501
+
+
+def main() -> None:
+    """Read a `Request` from standard input, write a `Found` per line."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
+    wanted = request.wanted
+    try:
+        pattern = re.compile(
+            re.escape(wanted.pattern) if wanted.literal else wanted.pattern, re.IGNORECASE if wanted.ignore_case else 0
+        )
+    except (re.error, RecursionError, OverflowError) as error:
+        _answer(Found(error=f"It is not a valid regular expression: {error}"))
+        return
+    for path in request.files:
+        try:
+            lines = _search(path, pattern, wanted)
+        except OSError:  # gone or unreadable
+            continue
+        if lines:
+            _answer(Found(path, lines))
+
+
+def _answer(found: Found) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _search(path: bytes, pattern: re.Pattern[str], wanted: Wanted) -> list[Line]:
+    """The lines that match and those around them; none if the file turns out to be binary."""
+    found: list[Line] = []
+    before: deque[Line] = deque(maxlen=wanted.context)
+    matches = after = 0
+    for number, text in enumerate(_read_lines(path), 1):
+        if "\0" in text:
+            return []
+        if matches < wanted.limit and pattern.search(text) is not None:
+            found += (*before, Line(number, text[:_SHOWN], True))
+            before.clear()
+            matches += 1
+            after = wanted.context
+        elif after:
+            found.append(Line(number, text[:_SHOWN], False))
+            after -= 1
+        else:
+            before.append(Line(number, text[:_SHOWN], False))
+    return found
+
+
+def _read_lines(path: bytes) -> Iterator[str]:
+    with open(path, "rb") as file:  # noqa: PTH123
+        first = file.readline()
+        encoding = "utf-16" if first.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+        if encoding == "utf-16":
+            lines = iter((first + file.read()).decode(encoding, "replace").split("\n"))
+        else:
+            lines = chain((first.decode(encoding, "replace"),), (line.decode("utf-8", "replace") for line in file))
+        for line in lines:
+            yield line.rstrip("\r\n")

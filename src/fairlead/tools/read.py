@@ -1,0 +1,215 @@
+"""The read tool: a window of a text file, or an image."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.errors import ToolError
+from fairlead.tools.background import Stop, in_thread
+from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
+from fairlead.tools.workspace import Workspace, describe_failure
+
+_BLOCK = 1024 * 1024
+#: How much of a file is looked at to tell whether it is an image, binary or text.
+_SAMPLE = 8192
+
+
+async def run_read(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    path = workspace.resolve(arguments["path"])
+
+    def read(stop: Stop) -> ToolResult:
+        with os.fdopen(open_regular(path), "rb", buffering=0) as file:
+            try:
+                return _read(file.fileno(), stop)
+            except OSError as error:
+                raise ToolError(describe_failure(error, "read", path)) from error
+
+    def _read(file: int, stop: Stop) -> ToolResult:
+        from fairlead.tools.images import image_type, read_image
+
+        sample = os.pread(file, _SAMPLE, 0)
+        mime_type = image_type(sample)
+        if mime_type is not None:
+            return read_image(file, path, mime_type, resize=workspace.resize_images)
+        if b"\0" in sample:
+            size = format_size(os.fstat(file).st_size)
+            raise ToolError(f"{path} is a binary file ({size}), not text. Look at it with bash, for example with file or xxd.")
+        offset = max(int(arguments.get("offset") or 1), 1)
+        limit = int(arguments["limit"]) if arguments.get("limit") else None
+        return _text_result(arguments["path"], offset, limit, read_window(file, offset, limit, stop))
+
+    return await in_thread(context.cancel, read)
+
+
+def open_regular(path: Path) -> int:
+    """Open a regular file for reading. Anything else, which might block or never end, is a ToolError."""
+    try:
+        # O_NONBLOCK: some files of /proc would block the reader, and a fifo put there since the check would block this call.
+        _require_regular(path, path.stat().st_mode)
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        raise ToolError(describe_failure(error, "access", path)) from error
+    try:
+        _require_regular(path, os.fstat(file).st_mode)
+    except ToolError:
+        os.close(file)
+        raise
+    return file
+
+
+def _require_regular(path: Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise ToolError(f"EISDIR: {path} is a directory. List it with ls or bash.")
+    if not stat.S_ISREG(mode):
+        raise ToolError(f"{path} is {kind_of(mode)}, not a regular file.")
+
+
+def kind_of(mode: int) -> str:
+    """What a file that is not regular is, in words."""
+    if stat.S_ISFIFO(mode):
+        return "a named pipe"
+    if stat.S_ISSOCK(mode):
+        return "a socket"
+    return "a device"
+
+
+@dataclass(slots=True)
+class Window:
+    """Some whole lines of a file, and the size of it all."""
+
+    content: bytes
+    lines: int
+    #: The bytes of the first line, also when it was too long to keep.
+    first_line_bytes: int
+    #: Which limit ended the window before the end of the file; None: it reaches the end, or the caller's own limit.
+    stopped_by: str | None
+    total_lines: int
+    total_bytes: int
+
+
+class _Reader:
+    """Reads a file in blocks, line by line where lines are wanted and only counting where not."""
+
+    def __init__(self, file: int, stop: Stop) -> None:
+        self.total_bytes = 0
+        self._newlines = 0
+        self._file = file
+        self._stop = stop
+        self._block = b""
+        self._at = 0
+
+    def skip_lines(self, count: int) -> None:
+        while count > 0 and self._more():
+            newlines = self._block.count(b"\n", self._at)
+            if newlines < count:
+                count -= newlines
+                self._at = len(self._block)
+            else:
+                rest = self._block[self._at :].split(b"\n", count)[-1]
+                self._at = len(self._block) - len(rest)
+                count = 0
+
+    def read_line(self) -> tuple[bytes, int]:
+        """The next line with its newline, and its length; of a line longer than a result may hold, only the length matters."""
+        parts: list[bytes] = []
+        size = 0
+        while self._more():
+            end = self._block.find(b"\n", self._at) + 1
+            piece = self._block[self._at : end or len(self._block)]
+            self._at += len(piece)
+            size += len(piece)
+            if size <= MAX_BYTES + 1:
+                parts.append(piece)
+            if end:
+                break
+        return b"".join(parts), size
+
+    def count_lines(self) -> int:
+        """Read to the end of the file and say how many lines it has."""
+        ends_in_mid_line = False
+        while True:
+            if self._block:
+                ends_in_mid_line = not self._block.endswith(b"\n")
+            self._at = len(self._block)
+            if not self._more():
+                return self._newlines + (1 if ends_in_mid_line else 0)
+
+    def _more(self) -> bool:
+        """Whether there is something at `_at`; reads the next block if need be."""
+        if self._at == len(self._block):
+            self._stop.check()
+            block = os.read(self._file, _BLOCK)
+            if not block:
+                return False
+            self._block = block
+            self._at = 0
+            self.total_bytes += len(block)
+            self._newlines += block.count(b"\n")
+        return True
+
+
+def read_window(file: int, offset: int, limit: int | None, stop: Stop) -> Window:
+    """The lines from `offset` (from 1) on: at most `limit`, and never more than a result may hold. Memory stays flat."""
+    reader = _Reader(file, stop)
+    reader.skip_lines(offset - 1)
+    kept: list[bytes] = []
+    size = first_line_bytes = 0
+    stopped_by: str | None = None
+    while len(kept) < min(limit or MAX_LINES, MAX_LINES):
+        line, length = reader.read_line()
+        if not length:
+            break
+        first_line_bytes = first_line_bytes or length
+        # The newline of the last line is not shown, so it does not count.
+        if size + length - (1 if line.endswith(b"\n") else 0) > MAX_BYTES:
+            stopped_by = "bytes"
+            break
+        kept.append(line)
+        size += length
+    total_lines = reader.count_lines()
+    if len(kept) == MAX_LINES and limit != MAX_LINES and offset + MAX_LINES <= total_lines:
+        stopped_by = "lines"
+    return Window(b"".join(kept), len(kept), first_line_bytes, stopped_by, total_lines, reader.total_bytes)
+
+
+def _text_result(shown_path: str, offset: int, limit: int | None, window: Window) -> ToolResult:
+    total = window.total_lines
+    if offset > max(total, 1):
+        raise ToolError(f"Offset {offset} is beyond end of file ({total} lines total)")
+    after = offset + window.lines
+    content = window.content
+    if after <= total:
+        content = content.removesuffix(b"\n")
+    text = content.decode("utf-8", "replace")
+    if window.stopped_by is None:
+        left = total - after + 1
+        if left > 0:
+            text += f"\n\n[{left} more lines in file. Use offset={after} to continue.]"
+        return ToolResult.text(text)
+    too_long = window.lines == 0
+    truncation = Truncation(
+        content=text,
+        truncated=True,
+        truncated_by="lines" if window.stopped_by == "lines" else "bytes",
+        total_lines=total,
+        total_bytes=window.total_bytes,
+        output_lines=window.lines,
+        output_bytes=len(content),
+        first_line_exceeds_limit=too_long,
+    )
+    maximum = format_size(MAX_BYTES)
+    if too_long:
+        from shlex import quote
+
+        size = format_size(window.first_line_bytes)
+        hint = f"sed -n '{offset}p' {quote(shown_path)} | head -c {MAX_BYTES}"
+        notice = f"[Line {offset} is {size}, exceeds {maximum} limit. Use bash: {hint}]"
+        return ToolResult.text(notice, {"truncation": truncation.as_details()})
+    why = f" ({maximum} limit)" if window.stopped_by == "bytes" else ""
+    notice = f"[Showing lines {offset}-{after - 1} of {total}{why}. Use offset={after} to continue.]"
+    return ToolResult.text(f"{text}\n\n{notice}", {"truncation": truncation.as_details()})

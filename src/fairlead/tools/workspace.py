@@ -1,0 +1,79 @@
+"""Where the tools work: a directory, an environment, a shell, and a place for logs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fairlead.core.lenient import scrub_text
+from fairlead.errors import ToolError
+
+
+@dataclass(slots=True)
+class Workspace:
+    """What the tools of one session share. Nothing here is read from the process's own environment."""
+
+    cwd: Path
+    env: Mapping[str, str]
+    #: The shell that runs commands; None: bash from PATH, else /bin/sh.
+    shell: str | None = None
+    #: Run before every command, in the same shell.
+    command_prefix: str = ""
+    #: Names a private folder for full output logs, which it makes on first use.
+    log_dir: Callable[[], Path] = field(kw_only=True)
+    #: Told of every log that a result names, so that it outlives the session.
+    keep_log: Callable[[Path], None] = field(kw_only=True)
+    resize_images: bool = field(default=True, kw_only=True)
+    #: Seconds until a tool other than bash is cut off.
+    default_timeout: float = field(default=120, kw_only=True)
+
+    def resolve(self, path: str) -> Path:
+        """The absolute path that a model or a host means by `path`.
+
+        Relative paths start at `cwd`; `~`, `file://` and an `@` in front, as in mentions, are understood.
+        """
+        if "\0" in path:
+            raise ToolError("The path contains a NUL character, which no file name can have.")
+        if path.startswith("file://"):
+            from urllib.parse import unquote, urlsplit
+
+            path = unquote(urlsplit(path).path)
+        elif path.startswith("@") and not self._exists(path):
+            path = path[1:]
+        if path == "~" or path.startswith("~/"):
+            path = self.env.get("HOME", os.path.expanduser("~")) + path[1:]  # noqa: PTH111
+        return Path(os.path.normpath(self.cwd / path))
+
+    def which(self, name: str) -> str | None:
+        """The first executable called `name` on the workspace's PATH."""
+        for folder in self.env.get("PATH", os.defpath).split(os.pathsep):
+            candidate = os.path.join(folder or ".", name)  # noqa: PTH118
+            if os.path.isfile(candidate) and os.access(candidate, os.X_OK):  # noqa: PTH113
+                return candidate
+        return None
+
+    def find_shell(self) -> str:
+        """The shell to run commands with. Raises ToolError if there is none."""
+        if self.shell is not None:
+            shell = self.shell if os.sep in self.shell else self.which(self.shell)
+            if shell is None or not os.access(shell, os.X_OK):
+                raise ToolError(f"The shell {self.shell} does not exist or is not executable. Correct shellPath in the settings.")
+            return shell
+        shell = self.which("bash") or "/bin/sh"
+        if not os.access(shell, os.X_OK):
+            raise ToolError("No shell was found: neither bash on PATH nor /bin/sh. Set shellPath in the settings.")
+        return shell
+
+    def _exists(self, path: str) -> bool:
+        """Whether `path` or the folder it starts with is there by that very name, such as `@types/node`."""
+        return os.path.lexists(self.cwd / path.split("/", 1)[0])
+
+
+def describe_failure(error: OSError, action: str, path: str | os.PathLike[str]) -> str:
+    """An operating system error in the words that hosts of this family know: `ENOENT: no such file or directory, access '/x'`."""
+    import errno
+
+    number = error.errno or 0
+    return scrub_text(f"{errno.errorcode.get(number, 'EIO')}: {os.strerror(number).lower()}, {action} '{os.fspath(path)}'")

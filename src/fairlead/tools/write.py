@@ -1,0 +1,122 @@
+"""The write tool, and the way every tool replaces a file: all of it or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fairlead.core.lenient import scrub_text
+from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.errors import ToolError
+from fairlead.tools.background import change_in_order
+from fairlead.tools.read import kind_of
+from fairlead.tools.workspace import Workspace, describe_failure
+
+#: A folder that takes no new files although the file itself may be written.
+_NO_NEIGHBOUR = (errno.EACCES, errno.EPERM, errno.EROFS)
+#: A file that cannot be replaced by another: the target of a bind mount.
+_NOT_REPLACEABLE = (errno.EBUSY, errno.EXDEV)
+
+
+async def run_write(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    path = workspace.resolve(arguments["path"])
+    data = scrub_text(arguments["content"]).encode()
+
+    def write() -> None:
+        make_parents(path)
+        replace_file(path, data)
+
+    await change_in_order(path, context.cancel, write)
+    return ToolResult.text(f"Successfully wrote {len(data)} bytes to {arguments['path']}")
+
+
+def make_parents(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        if error.errno == errno.EEXIST:  # something that is no folder
+            error = NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        raise ToolError(describe_failure(error, "mkdir", path.parent)) from error
+
+
+def replace_file(path: Path, data: bytes, *, before_replacing: Callable[[], None] | None = None) -> None:
+    """Give the file at `path` new content. A failure raises ToolError and leaves the old content in place.
+
+    Links are followed and the file's mode is kept. `before_replacing` is the last chance to refuse, by raising.
+    A file with several hard links, or whose folder takes no new files, is overwritten instead of
+    replaced; only there a failure in the middle can leave a part.
+    """
+    try:
+        target = Path(os.path.realpath(path))
+        old = _stat_regular(target)
+        if old is None or old.st_nlink == 1:
+            try:
+                return _swap_in(target, data, old, before_replacing)
+            except OSError as error:
+                if old is None or error.errno not in (*_NO_NEIGHBOUR, *_NOT_REPLACEABLE):
+                    raise
+        if before_replacing is not None:
+            before_replacing()
+        _overwrite(target, data)
+    except OSError as error:
+        raise ToolError(describe_failure(error, "write", path)) from error
+
+
+def _stat_regular(target: Path) -> os.stat_result | None:
+    try:
+        found = target.lstat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if stat.S_ISLNK(found.st_mode):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if not stat.S_ISREG(found.st_mode):
+        raise ToolError(f"{target} is {kind_of(found.st_mode)}, not a regular file. Use bash to write to it.")
+    if not os.access(target, os.W_OK):  # a new file could take its name all the same: not what a read-only file is for
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return found
+
+
+def _swap_in(target: Path, data: bytes, old: os.stat_result | None, before_replacing: Callable[[], None] | None) -> None:
+    """Write a new file beside `target`, then let it take the name."""
+    temporary = target.with_name(f".fairlead-{os.urandom(8).hex()}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+    file = os.open(temporary, flags, 0o666 if old is None else 0o600)
+    try:
+        try:
+            _write_all(file, data)
+            if old is not None:
+                with contextlib.suppress(PermissionError):
+                    if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                        os.fchown(file, old.st_uid, old.st_gid)
+                os.fchmod(file, stat.S_IMODE(old.st_mode))
+        finally:
+            os.close(file)
+        if before_replacing is not None:
+            before_replacing()
+        temporary.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _overwrite(target: Path, data: bytes) -> None:
+    file = os.open(target, os.O_WRONLY | getattr(os, "O_CLOEXEC", 0))
+    try:
+        _write_all(file, data)
+        os.ftruncate(file, len(data))
+    finally:
+        os.close(file)
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:  # near a full disk a write is short first, and fails when repeated
+        view = view[os.write(file, view) :]

@@ -1,0 +1,57 @@
+"""Paths, and what the tools say about themselves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from fairlead.errors import ToolError
+from fairlead.tools import DEFAULT_TOOLS, builtin_tools
+
+
+def test_paths_start_at_the_working_directory(box):
+    assert box.workspace.resolve("a/../b.txt") == box.cwd / "b.txt"
+    assert box.workspace.resolve("/etc/hosts").as_posix() == "/etc/hosts"
+
+
+def test_home_urls_and_mentions_are_understood(box):
+    box.workspace.env = {"HOME": "/home/someone"}
+    assert box.workspace.resolve("~/x").as_posix() == "/home/someone/x"
+    assert box.workspace.resolve("~").as_posix() == "/home/someone"
+    assert box.workspace.resolve("~other/x") == box.cwd / "~other/x"
+    assert box.workspace.resolve("file:///tmp/a%20b").as_posix() == "/tmp/a b"
+    assert box.workspace.resolve("@src/x.py") == box.cwd / "src/x.py"
+
+
+def test_an_at_sign_that_belongs_to_the_name_stays(box):
+    (box.cwd / "@types").mkdir()
+    assert box.workspace.resolve("@types/node") == box.cwd / "@types/node"
+
+
+def test_a_nul_in_a_path_is_refused(box):
+    with pytest.raises(ToolError, match="NUL"):
+        box.workspace.resolve("a\0b")
+
+
+def test_the_tools_come_in_order(box):
+    tools = builtin_tools(box.workspace)
+    assert list(tools) == ["read", "bash", "edit", "write", "grep", "find", "ls"]
+    assert DEFAULT_TOOLS == ("read", "bash", "edit", "write")
+    assert [tool.name for tool in tools.values() if tool.exclusive] == ["bash", "edit", "write"]
+    assert {tool.timeout for tool in tools.values() if tool.name != "bash"} == {120}
+    assert tools["bash"].timeout is None
+    assert all(tool.description and tool.snippet for tool in tools.values())
+
+
+def test_declaring_the_tools_imports_none_of_their_work():
+    script = """
+import sys
+from pathlib import Path
+from fairlead.tools import Workspace, builtin_tools
+builtin_tools(Workspace(Path("/"), {}, log_dir=Path, keep_log=print))
+heavy = {"asyncio", "subprocess", "difflib", "jsonschema_rs", "fairlead.tools.process", "fairlead.tools.read"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
