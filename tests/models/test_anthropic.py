@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from asking import BASH, PIXEL, a_model, a_request, a_result, an_answer, ask, assert_valid, outcome, serving
+from raw_server import until
 
 from fairlead.core.messages import (
     AssistantMessage,
@@ -82,9 +83,12 @@ STOP_REASONS = {"end_turn": "stop", "max_tokens": "length", "tool_use": "toolUse
 async def read_with_sdk(server: ProviderServer) -> Any:
     from anthropic import AsyncAnthropic
 
-    async with AsyncAnthropic(api_key="x", base_url=server.url, max_retries=0) as client:
-        async with client.messages.stream(model="m-1", max_tokens=100, messages=[{"role": "user", "content": "hi"}]) as answer:
-            return await answer.get_final_message()
+    question: Any = {"model": "m-1", "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]}
+    async with (
+        AsyncAnthropic(api_key="x", base_url=server.url, max_retries=0) as client,
+        client.messages.stream(**question) as answer,
+    ):
+        return await answer.get_final_message()
 
 
 @pytest.mark.parametrize("name", [name for name in TURNS if name != "garbage between"])
@@ -446,7 +450,7 @@ def test_arguments_that_are_no_json_are_kept_as_they_came() -> None:
 
 
 def test_half_an_emoji_in_an_escape_does_not_lose_its_piece() -> None:
-    odd = 'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a\\ud83d"}}\n\n'
+    odd = 'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a\\ud83d"}}\n\n'
     begin, *rest = text_block(0, "b")
     message = outcome(API, stream(start(), begin, odd, *rest, *stop())).message
     assert message.text() == "a\ufffdb"
@@ -529,8 +533,7 @@ def test_a_conversation_continues_over_one_connection() -> None:
                     # The consumer stops at the end, as a loop does that has seen all it needs.
                     if isinstance(batch[-1], StreamEnd):
                         break
-                while not http.idle_connections:
-                    await asyncio.sleep(0)
+                await until(lambda: http.idle_connections == 1)
             assert server.connections == 1
             await http.close()
 

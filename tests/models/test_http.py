@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import Talk, answering, raw_server, read_request, saying_nothing
+from raw_server import Talk, answering, raw_server, read_request, saying_nothing, until
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
@@ -135,8 +135,7 @@ def test_when_the_rest_is_noise_the_connection_is_kept_once_it_has_come() -> Non
                 assert await anext(aiter(response.chunks())) == b"first"
                 response.rest_is_noise = True
             server.release()
-            while http.idle_connections == 0:
-                await asyncio.sleep(0)
+            await until(lambda: http.idle_connections == 1)
             await fetch(http, f"{server.url}/messages")
             assert server.connections == 1
             await http.close()
@@ -219,8 +218,7 @@ def test_a_farewell_on_an_idle_connection_is_not_taken_for_an_answer() -> None:
             http = Http(env={})
             await fetch(http, server.url)
             released.set()
-            while http.idle_connections:
-                await asyncio.sleep(0)
+            await until(lambda: http.idle_connections == 0)
             assert await fetch(http, server.url) == (200, b"ok")
             assert server.connections == 2
             await http.close()
@@ -502,7 +500,7 @@ def test_https_to_a_server_of_http_says_so() -> None:
             await writer.drain()
 
         async with raw_server(talk) as server:
-            with pytest.raises(ProviderError, match="TLS handshake with .* failed"):
+            with pytest.raises(ProviderError, match=r"TLS handshake with .* failed"):
                 await fetch(Http(env={}), server.url.replace("http", "https"))
 
     asyncio.run(run())

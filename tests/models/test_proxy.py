@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import Talk, raw_server, saying_nothing
+from raw_server import Talk, raw_server, saying_nothing
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError

@@ -232,7 +232,7 @@ class Http:
     def _keep_or_close(self, exchange: Exchange, response: Response) -> None:
         connection, body = exchange.connection, response.body
         kept = self._kept.setdefault(exchange.route, [])
-        if body.complete and not body.surplus and exchange.keep_alive and connection.reusable and len(kept) < _KEPT:
+        if exchange.keep_alive and connection.reusable and len(kept) < _KEPT:
             connection.idle_since = asyncio.get_running_loop().time()
             kept.append(connection)
         else:

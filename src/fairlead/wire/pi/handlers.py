@@ -156,8 +156,10 @@ async def _bash(server: Server, command: c.Bash) -> c.BashResult:
     if message.cancelled:
         result.output = server.profile.cancelled_bash_prefix + result.output
     if server.profile.counts_bash_output:
-        result.total_lines, result.total_bytes = size.total_lines, size.total_bytes
-        result.output_lines, result.output_bytes = size.output_lines, size.output_bytes
+        # omp and xcsh count what follows the last newline as a line, also when nothing does.
+        last = 1 if message.output.endswith("\n") else 0
+        result.total_lines, result.total_bytes = size.total_lines + last, size.total_bytes
+        result.output_lines, result.output_bytes = size.output_lines + last, size.output_bytes
     return result
 
 
