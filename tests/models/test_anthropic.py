@@ -412,6 +412,7 @@ def test_unknown_events_blocks_and_deltas_lose_nothing_else() -> None:
             0,
             {"type": "server_tool_use", "id": "x", "name": "search", "input": {}},
             {"type": "input_json_delta", "partial_json": "{"},
+            {"type": "text_delta", "text": "not for us"},
         ),
         *block(
             1,
@@ -438,9 +439,18 @@ def test_imitators_may_send_arguments_whole_and_forget_starts_and_stops() -> Non
         },
         *stop("end_turn"),
     )
-    message = outcome(API, answer).message
-    assert message.content == [TextContent("no start"), ToolCall("t1", "bash", {"command": "ls"})]
-    assert message.stop_reason == "toolUse"
+    result = outcome(API, answer)
+    assert result.message.content == [TextContent("no start"), ToolCall("t1", "bash", {"command": "ls"})]
+    assert result.message.stop_reason == "toolUse"
+    bounds = [(type(event), event.index) for event in result.events if isinstance(event, BlockStart | BlockEnd)]
+    assert bounds == [(BlockStart, 0), (BlockEnd, 0), (BlockStart, 1), (BlockEnd, 1)]
+
+
+def test_arguments_in_pieces_replace_those_at_the_start() -> None:
+    piece = {"type": "input_json_delta", "partial_json": '{"command": "pwd"}'}
+    call = {"type": "tool_use", "id": "t1", "name": "bash", "input": {"command": "ls"}}
+    message = outcome(API, stream(start(), *block(0, call, piece), *stop("tool_use"))).message
+    assert message.tool_calls() == [ToolCall("t1", "bash", {"command": "pwd"})]
 
 
 def test_arguments_that_are_no_json_are_kept_as_they_came() -> None:

@@ -315,6 +315,18 @@ def test_a_reader_that_takes_its_time_is_no_silence_of_the_server() -> None:
     asyncio.run(run())
 
 
+def test_a_server_that_keeps_talking_may_take_longer_than_the_limit() -> None:
+    async def run() -> None:
+        async with ProviderServer([{"text": "x" * 20, "chunk": 1, "delayMs": 25}]) as server:
+            http = Http(idle_timeout=0.3, env={})
+            started = asyncio.get_running_loop().time()
+            assert b"message_stop" in (await fetch(http, f"{server.url}/messages"))[1]
+            assert asyncio.get_running_loop().time() - started > 0.3
+            await http.close()
+
+    asyncio.run(run())
+
+
 def test_a_slow_upload_is_no_silence() -> None:
     size = 24 << 20
 
@@ -420,6 +432,18 @@ def test_an_abort_ends_reading_at_once() -> None:
                         asyncio.get_running_loop().call_soon(cancel.fire)
             await asyncio.wait_for(server.until(lambda server: server.disconnections == 1), 5)
             assert http.idle_connections == 0
+
+    asyncio.run(run())
+
+
+def test_nothing_is_read_after_an_abort() -> None:
+    async def run() -> None:
+        async with raw_server(answering(OK)) as server:
+            cancel = Cancel()
+            with pytest.raises(RequestAborted):
+                async with Http(env={}).stream(post(server.url), cancel) as response:
+                    cancel.fire()
+                    await response.read()
 
     asyncio.run(run())
 

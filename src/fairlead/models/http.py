@@ -140,7 +140,6 @@ class Http:
             async with asyncio.timeout(self._connect_timeout):
                 connection = await opening
         except BaseException as error:
-            opening.cancel()
             opening.add_done_callback(_abort_late_connection)
             if cancel.fired:
                 raise RequestAborted from None
@@ -232,7 +231,7 @@ class Http:
     def _keep_or_close(self, exchange: Exchange, response: Response) -> None:
         connection, body = exchange.connection, response.body
         kept = self._kept.setdefault(exchange.route, [])
-        if exchange.keep_alive and connection.reusable and len(kept) < _KEPT:
+        if body.complete and not body.surplus and exchange.keep_alive and connection.reusable and len(kept) < _KEPT:
             connection.idle_since = asyncio.get_running_loop().time()
             kept.append(connection)
         else:

@@ -34,9 +34,6 @@ class SSEDecoder:
             return []
         *blocks, rest = b"".join(self._pieces).split(b"\n\n")
         self._pieces = [rest] if rest else []
-        if not rest:
-            # The split took the line end that `rest` would have begun after.
-            self._ends_line = False
         return [event for event in map(_parse, blocks) if event is not None]
 
     def end(self) -> list[tuple[bytes, bytes]]:

@@ -1,0 +1,284 @@
+"""What may go wrong between a request and its message, through the whole way of an adapter."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from asking import a_model, a_request, ask, outcome, serving
+from raw_server import raw_server, read_request, saying_nothing, until
+
+from fairlead.core.model import Model, PartialMessage, StreamEnd, StreamEvent
+from fairlead.core.runtime import Cancel
+from fairlead.errors import ConfigError
+from fairlead.models.connect import ADAPTERS, connect
+from fairlead.models.endpoint import Endpoint
+from fairlead.models.http import Http, HttpRequest
+from fairlead.models.stream import retry_after, run
+
+API = "anthropic-messages"
+
+
+async def collect(
+    url: str,
+    on_event: Callable[[bytes, bytes], None],
+    *,
+    cancel: Cancel | None = None,
+    http: Http | None = None,
+    model: Model | None = None,
+) -> list[StreamEvent]:
+    client = http or Http(env={})
+    partial = PartialMessage(model or a_model(API), 1)
+    request = HttpRequest("POST", f"{url}/messages", [], b"{}")
+    events: list[StreamEvent] = []
+    async for batch in run(client, lambda: request, partial, on_event, cancel or Cancel()):
+        events += batch
+    await client.close()
+    return events
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 408, 409, 429, 500, 502, 529])
+def test_an_http_error_is_shown_as_it_came(status: int) -> None:
+    end = outcome(API, {"status": status, "error": {"oh": "no"}}).end
+    assert end.message.stop_reason == "error"
+    assert end.message.error_message == f'{status} {{"oh": "no"}}'
+    assert end.message.content == []
+    assert (end.status, end.retry_after) == (status, None)
+    assert end.transient == (status in (408, 409, 429, 500, 502, 529))
+
+
+def test_an_error_without_a_body_is_named() -> None:
+    assert outcome(API, {"status": 503, "raw": ""}).message.error_message == "503 Service Unavailable (no body)"
+
+
+def test_a_long_error_page_is_cut() -> None:
+    text = outcome(API, {"status": 500, "raw": "<html>" * 10_000}).message.error_message
+    assert text is not None and text.startswith("500 <html>") and len(text) < 5_000
+
+
+def test_a_server_may_ask_to_wait() -> None:
+    end = outcome(API, {"status": 429, "headers": {"retry-after": "7"}}).end
+    assert (end.status, end.retry_after, end.transient) == (429, 7.0, True)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "nan"}, None),
+    ],
+)
+def test_ways_to_ask_for_patience(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
+
+
+def test_a_date_to_wait_for() -> None:
+    from datetime import UTC, datetime, timedelta
+
+    date = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    seconds = retry_after({"retry-after": date})
+    assert seconds is not None and 90 < seconds <= 100
+
+
+def test_a_dropped_connection_keeps_what_came() -> None:
+    end = outcome(API, {"text": "partial text that will be lost", "dropAfter": 2}).end
+    assert end.message.stop_reason == "error"
+    assert end.message.error_message is not None and end.message.error_message.startswith("terminated")
+    assert end.message.text() == "partial text tha"
+    assert end.transient
+
+
+def test_a_hanging_server_is_given_up_and_what_came_is_kept() -> None:
+    async def go() -> list[StreamEvent]:
+        async with serving({"text": "some text", "hangAfter": 1}) as server:
+            http = Http(idle_timeout=0.1, env={})
+            adapter = connect(a_model(API, server.url), Endpoint(), http, lambda: 1)
+            return [event async for batch in adapter(a_request(), Cancel()) for event in batch]
+
+    end = asyncio.run(go())[-1]
+    assert isinstance(end, StreamEnd)
+    assert end.message.error_message is not None and "No data for 0.1 s" in end.message.error_message
+    assert end.message.text() == "some tex"
+    assert end.transient
+
+
+def test_a_server_that_is_not_there_is_an_error_in_the_message() -> None:
+    events = asyncio.run(collect("http://127.0.0.1:9", lambda name, data: None))
+    assert len(events) == 1
+    assert isinstance(events[0], StreamEnd)
+    assert "connection refused" in (events[0].message.error_message or "")
+    assert events[0].transient
+
+
+def test_json_instead_of_events_is_shown() -> None:
+    answer = {"raw": '{"error": "no such model"}', "headers": {"content-type": "application/json; charset=utf-8"}}
+    end = outcome(API, answer).end
+    assert end.message.error_message is not None
+    assert end.message.error_message.endswith('instead of a stream of events: {"error": "no such model"}')
+    assert not end.transient
+
+
+def test_events_that_are_labelled_as_json_are_read_all_the_same() -> None:
+    answer = {"text": "fine", "headers": {"content-type": "application/json"}}
+    assert outcome(API, answer).message.text() == "fine"
+
+
+@pytest.mark.parametrize("raw", ["<html>Sign in to the network</html>", "data: {not json\n\n", "data: [1]\n\n"])
+def test_an_answer_that_makes_no_sense_is_shown(raw: str) -> None:
+    end = outcome(API, raw).end
+    assert end.message.error_message is not None
+    assert "without an event that could be read" in end.message.error_message
+    assert raw.strip() in end.message.error_message
+
+
+def test_an_empty_answer_is_an_error() -> None:
+    assert "without a single byte" in (outcome(API, "").message.error_message or "")
+
+
+def test_a_stream_that_ends_too_early_is_an_error_that_may_pass() -> None:
+    start = 'data: {"type":"message_start","message":{"id":"m"}}\n\n'
+    text = 'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"half"}}\n\n'
+    end = outcome(API, start + text + "data: {garbage\n\n").end
+    assert end.message.stop_reason == "error"
+    assert "ended without a final event (1 events could not be read)" in (end.message.error_message or "")
+    assert end.message.text() == "half"
+    assert end.transient
+
+
+def test_the_last_event_may_lack_its_empty_line() -> None:
+    start = 'data: {"type":"message_start","message":{"id":"m"}}\n\n'
+    assert outcome(API, start + 'data: {"type":"message_stop"}').message.stop_reason == "stop"
+
+
+def test_a_mistake_of_an_adapter_ends_in_the_message() -> None:
+    def on_event(name: bytes, data: bytes) -> None:
+        raise KeyError("index")
+
+    async def go() -> list[StreamEvent]:
+        async with serving({"text": "x"}) as server:
+            return await collect(server.url, on_event)
+
+    end = asyncio.run(go())[-1]
+    assert isinstance(end, StreamEnd)
+    assert end.message.error_message == "Unexpected KeyError while reading the model's answer: 'index'"
+
+
+def test_a_request_that_cannot_be_made_ends_in_the_message() -> None:
+    def request() -> HttpRequest:
+        raise TypeError("no such tool")
+
+    async def go() -> list[StreamEvent]:
+        partial = PartialMessage(a_model(API), 1)
+        stream = run(Http(env={}), request, partial, lambda name, data: None, Cancel())
+        return [event async for batch in stream for event in batch]
+
+    (end,) = asyncio.run(go())
+    assert isinstance(end, StreamEnd)
+    assert end.message.error_message == "Unexpected TypeError while reading the model's answer: no such tool"
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_an_abort_before_the_first_byte_ends_the_message(scheme: str) -> None:
+    async def go() -> list[StreamEvent]:
+        async with raw_server(saying_nothing()) as server:
+            cancel = Cancel()
+            url = server.url.replace("http", scheme)
+            events = asyncio.create_task(collect(url, lambda name, data: None, cancel=cancel))
+            await server.connected.wait()
+            cancel.fire()
+            return await asyncio.wait_for(events, 5)
+
+    (end,) = asyncio.run(go())
+    assert isinstance(end, StreamEnd)
+    assert end.message.stop_reason == "aborted"
+
+
+def test_pieces_that_arrive_together_are_one_delta() -> None:
+    events = outcome(API, {"raw": (
+        'data: {"type":"message_start","message":{"id":"m"}}\n\n'
+        + 'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"word "}}\n\n' * 50
+        + 'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}\n\ndata: {"type":"message_stop"}\n\n'
+    )}).events  # fmt: skip
+    assert [type(event).__name__ for event in events] == ["StreamStart", "BlockStart", "BlockDelta", "BlockEnd", "StreamEnd"]
+
+
+def test_pieces_are_handed_on_as_they_come() -> None:
+    async def go() -> None:
+        async with serving({"text": "onetwo", "chunk": 3, "holdAfter": 1}) as server:
+            http = Http(env={})
+            adapter = connect(a_model(API, server.url), Endpoint(), http, lambda: 1)
+            batches = adapter(a_request(), Cancel())
+            seen: list[Any] = []
+            while not any(getattr(event, "delta", None) == "one" for event in seen):
+                seen += await anext(batches)
+            server.release()
+            async for batch in batches:
+                seen += batch
+            assert seen[-1].message.text() == "onetwo"
+            await http.close()
+
+    asyncio.run(go())
+
+
+def test_a_message_is_done_before_its_answer_ends_and_the_connection_is_kept_then() -> None:
+    async def go() -> None:
+        raw = 'data: {"type":"message_start","message":{"id":"m"}}\n\ndata: {"type":"message_stop"}\n\n'
+        async with serving({"raw": raw, "holdAfter": 1}) as server:
+            http = Http(env={})
+            adapter = connect(a_model(API, server.url), Endpoint(), http, lambda: 1)
+            async for _ in adapter(a_request(), Cancel()):
+                pass
+            assert http.idle_connections == 0
+            server.release()
+            await until(lambda: http.idle_connections == 1)
+            await http.close()
+
+    asyncio.run(go())
+
+
+def test_an_error_whose_body_breaks_off_still_has_its_status() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 529 Overloaded\r\ncontent-length: 900\r\n\r\nhalf")
+
+    async def go() -> list[StreamEvent]:
+        async with raw_server(talk) as server:
+            return await collect(server.url, lambda name, data: None)
+
+    (end,) = asyncio.run(go())
+    assert isinstance(end, StreamEnd)
+    assert (end.status, end.transient) == (529, True)
+
+
+def test_every_known_api_has_an_adapter() -> None:
+    for api in ADAPTERS:
+        connect(a_model(api), Endpoint(), Http(env={}), lambda: 1)
+
+
+def test_an_unknown_api_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(ConfigError, match=r'unknown API, "smoke-signals".*anthropic-messages, openai-completions'):
+        connect(a_model("smoke-signals"), Endpoint(), Http(env={}), lambda: 1)
+
+
+def test_one_http_serves_many_conversations_at_once() -> None:
+    async def go() -> None:
+        async with serving({"text": "hello"}) as server:
+            results = await asyncio.gather(*(ask(server, API) for _ in range(20)))
+            assert {result.message.text() for result in results} == {"hello"}
+
+    asyncio.run(go())
+
+
+def test_an_endpoint_does_not_show_its_secrets() -> None:
+    shown = repr(Endpoint("sk-secret", {"Authorization": "Bearer secret"}))
+    assert "secret" not in shown
+    assert "Authorization" in shown
