@@ -27,7 +27,7 @@ from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule, Tool
 from fairlead.errors import ModelNotFound
 from fairlead.models.http import Http
-from fairlead.models.registry import Registry, clamp_level, default_level
+from fairlead.models.registry import DEFAULT_LEVEL, Registry
 from fairlead.session.models import Models, OneModel
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.session import Session, SessionOptions
@@ -175,7 +175,7 @@ class Agent:
     def _models(self, options: AgentOptions, runtime: AsyncioRuntime) -> tuple[Model | None, ThinkingLevel, Models]:
         if isinstance(options.model, Model):
             if options.stream is not None:
-                return options.model, options.thinking or "medium", OneModel(options.model, options.stream)
+                return options.model, options.thinking or DEFAULT_LEVEL, OneModel(options.model, options.stream)
             model, level = options.model, options.thinking
         else:
             model, level = self._named(options)
@@ -183,10 +183,8 @@ class Agent:
 
         budgets = {str(name): tokens for name, tokens in self.settings.thinking_budgets.items()}
         access = ModelAccess(self.registry, self._http, runtime.now_ms, budgets)
-        level = options.thinking or level
-        if model is None:
-            return None, level or "medium", access
-        return model, clamp_level(model, level) if level else default_level(model, self.settings), access
+        # As wanted, not as the first model has it: another model may have more levels.
+        return model, options.thinking or level or self.settings.default_thinking_level or DEFAULT_LEVEL, access
 
     def _named(self, options: AgentOptions) -> tuple[Model | None, ThinkingLevel | None]:
         if isinstance(options.model, str):

@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import h11
 import pytest
 from raw_server import Talk, answering, raw_server, read_request, saying_nothing, until
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
 from fairlead.models.connection import explain
+from fairlead.models.exchange import receive_head
 from fairlead.models.http import Http, HttpRequest, RequestAborted
 from fairlead.testing import ProviderServer
 
@@ -557,3 +559,16 @@ Http().warm_up()
 assert "h11" in sys.modules
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=30)
+
+
+def test_a_first_read_that_brings_the_head_and_a_great_deal_of_the_body_loses_nothing() -> None:
+    body = b"x" * 200_000
+
+    async def read() -> bytes:
+        return b"HTTP/1.1 200 OK\r\n\r\n" + body
+
+    wire = h11.Connection(h11.CLIENT)
+    wire.send(h11.Request(method="GET", target="/", headers=[("host", "x")]))
+    wire.send(h11.EndOfMessage())
+    answer, rest = asyncio.run(receive_head(wire, read))
+    assert (answer.status_code, rest) == (200, body)

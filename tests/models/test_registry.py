@@ -13,7 +13,7 @@ from fairlead.config.settings import Settings
 from fairlead.core.model import Price, ThinkingLevel
 from fairlead.errors import ModelNotFound, NoCredentials
 from fairlead.models import catalog
-from fairlead.models.registry import Registry, clamp_level, default_level, thinking_levels
+from fairlead.models.registry import Registry, clamp_level, thinking_levels
 
 COST = {"input": 3, "output": 15, "cacheRead": 0.3, "cacheWrite": 3.75}
 FAKE: dict[str, Any] = {
@@ -389,13 +389,3 @@ def test_thinking_levels_are_those_the_model_has(home: Home) -> None:
     assert [clamp_level(mapped, level) for level, _ in everything] == [expected for _, expected in everything]
     assert clamp_level(thinks, "xhigh") == "high"
     assert clamp_level(plain, "high") == "off"
-
-
-def test_the_default_level_is_medium_or_what_the_settings_say(home: Home) -> None:
-    write(home.root, {"fake": FAKE})
-    registry = load(home)
-    thinks, plain = registry.find("fake", "fake-1"), registry.find("fake", "fake-2")
-    assert thinks is not None and plain is not None
-    assert default_level(thinks, Settings()) == "medium"
-    assert default_level(thinks, Settings(default_thinking_level="xhigh")) == "high"
-    assert default_level(plain, Settings(default_thinking_level="high")) == "off"

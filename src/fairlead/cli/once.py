@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable
@@ -11,10 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.cli.flags import Arguments, UsageError
+from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent
+from fairlead.core.model import ABORTED
 from fairlead.errors import ConfigError, FairleadError
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from fairlead.agent import Agent
     from fairlead.wire.pi.profile import Profile
 
@@ -27,47 +33,107 @@ def once(arguments: Arguments, make_agent: Callable[[Arguments, Profile | None],
             "There is nothing to do: give a prompt, or --mode rpc to serve a host. "
             "(The chat in the terminal is not available yet.)"
         )
-    agent = make_agent(arguments, profile)
-    try:
-        return asyncio.run(_run(agent, arguments, profile, prompts, images))
-    except BrokenPipeError:
-        # Nobody reads any more. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return asyncio.run(_Once(make_agent(arguments, profile), arguments, profile).run(prompts, images))
+
+
+class _Once:
+    """One invocation: its agent, its output, and what makes it stop before its time."""
+
+    def __init__(self, agent: Agent, arguments: Arguments, profile: Profile) -> None:
+        self._agent = agent
+        self._arguments = arguments
+        self._profile = profile
+        self._stdout = _Stdout(self._stop)
+        self._stopped = False
+        self._asking: asyncio.Task[str] | None = None
+
+    async def run(self, prompts: list[str], images: list[ImageContent]) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._interrupt, number)
+        async with self._agent:
+            if self._arguments.mode == "json":
+                self._write_events()
+            for index, prompt in enumerate(prompts):
+                if self._stopped:
+                    break
+                self._asking = asyncio.create_task(self._agent.ask(prompt, images if index == 0 else None))
+                try:
+                    await self._asking
+                except FairleadError as error:
+                    return self._failed(str(error))
+                except asyncio.CancelledError:
+                    break
+        return self._conclude()
+
+    def _write_events(self) -> None:
+        from fairlead.wire.json_lines import JsonLines
+
+        lines = JsonLines(self._stdout, self._agent, self._profile, "delta" if self._arguments.updates == "delta" else "full")
+        lines.header()
+
+    def _conclude(self) -> int:
+        """Print the answer, or say why there is none. The exit code."""
+        end = self._agent.session.last_end
+        if end is not None and not self._stopped and end.message.stop_reason not in ("error", "aborted"):
+            if self._arguments.mode != "json":
+                self._stdout.write(end.message.text().encode("utf-8", "replace") + b"\n")
+            if self._stdout.error is None:
+                return 0
+        error = self._stdout.error
+        if isinstance(error, BrokenPipeError):
+            return 1  # whoever closed the other end of the pipe knows
+        if error is not None:
+            return self._failed(f"Cannot write to standard output: {error.strerror}.")
+        if self._stopped or end is None:
+            return self._failed(ABORTED)
+        return self._failed(end.message.error_message or "The model failed without saying why.")
+
+    def _failed(self, error: str) -> int:
+        sys.stderr.write(f"Error: {error}\n")
         return 1
 
+    def _interrupt(self, number: signal.Signals) -> None:
+        """Stop the run and skip the prompts that are left. The next signal ends the process as it would any other."""
+        asyncio.get_running_loop().remove_signal_handler(number)
+        self._stop()
 
-async def _run(agent: Agent, arguments: Arguments, profile: Profile, prompts: list[str], images: list[ImageContent]) -> int:
-    loop = asyncio.get_running_loop()
-    for name in ("SIGINT", "SIGTERM"):
-        loop.add_signal_handler(getattr(signal, name), agent.session.cancel)
-    async with agent:
-        if arguments.mode == "json":
-            from fairlead.wire.json_lines import JsonLines
+    def _stop(self) -> None:
+        self._stopped = True
+        if self._asking is not None:
+            self._asking.cancel()
 
-            lines = JsonLines(sys.stdout.buffer, agent, profile, "delta" if arguments.updates == "delta" else "full")
-            lines.header()
-        for index, prompt in enumerate(prompts):
+
+class _Stdout(io.FileIO):
+    """Standard output. A failure to write is told once and kept; what follows is dropped."""
+
+    def __init__(self, on_error: Callable[[], None]) -> None:
+        super().__init__(sys.stdout.fileno(), "w", closefd=False)
+        self.error: OSError | None = None
+        self._on_error = on_error
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        view = memoryview(data)
+        size = len(view)
+        while view and self.error is None:
             try:
-                await agent.ask(prompt, images if index == 0 else None)
-            except FairleadError as error:
-                sys.stderr.write(f"Error: {error}\n")
-                return 1
-    end = agent.session.last_end
-    assert end is not None, "a run that was accepted has an end"
-    failed = end.message.stop_reason in ("error", "aborted")
-    if failed:
-        sys.stderr.write(f"Error: {end.message.error_message}\n")
-    if arguments.mode != "json" and not failed:
-        sys.stdout.write(end.message.text() + "\n")
-    sys.stdout.flush()
-    return 1 if failed else 0
+                view = view[os.write(self.fileno(), view) :]
+            except BlockingIOError:  # whoever gave it to us made it non-blocking
+                select.select([], [self.fileno()], [])
+            except OSError as error:
+                self.error = error
+                self._on_error()
+        return size
 
 
 def _prompts(arguments: Arguments) -> tuple[list[str], list[ImageContent]]:
-    """The prompts: piped input and files belong to the first one, in this order, before its text."""
+    """The prompts: piped input and files belong to the first one, in this order, before its text.
+
+    Arguments and file names may hold bytes that are no text; models and hosts get U+FFFD for them.
+    """
     before: list[str] = []
     images: list[ImageContent] = []
-    if not sys.stdin.closed and not sys.stdin.isatty():
+    if not sys.stdin.isatty():
         before.append(sys.stdin.buffer.read().decode("utf-8", "replace").strip())
     for word in arguments.words:
         if word.startswith("@"):
@@ -76,7 +142,8 @@ def _prompts(arguments: Arguments) -> tuple[list[str], list[ImageContent]]:
             images += [image] if image else []
     prompts = [word for word in arguments.words if not word.startswith("@")]
     first = "\n\n".join(part for part in [*before, *prompts[:1]] if part)
-    return ([first, *prompts[1:]] if first or prompts else []), images
+    texts = [first, *prompts[1:]] if first or prompts else []
+    return [scrub_text(text) for text in texts], images
 
 
 def _file(name: str) -> tuple[str, ImageContent | None]:

@@ -40,7 +40,8 @@ def shim(arguments: Sequence[str]) -> int:
         raise NotAvailable("The dialect opal is not available yet.")
     if dialect not in ("pi", "omp", "xcsh"):
         raise UsageError(f"Unknown dialect {dialect!r}. {USAGE}")
-    command = [sys.executable, "-m", "fairlead", "--dialect", dialect]
+    # -P: hosts start this in a project's folder, whose files must not pass for Python's own modules.
+    command = [sys.executable, "-P", "-m", "fairlead", "--dialect", dialect]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder / dialect, f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')

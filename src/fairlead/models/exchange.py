@@ -227,9 +227,10 @@ async def receive_head(wire: h11.Connection, read: Callable[[], Awaitable[bytes]
                 more = await read()
             except ConnectionLost:
                 more = b""
-            received += more
+            # Before it is added: a first read may bring the head and a great deal of the body with it.
             if not more or len(received) > _LONGEST_HEAD:
-                raise NotHttp(received)
+                raise NotHttp(received + more)
+            received += more
             continue
         try:
             wire.receive_data(received[: match.end()])

@@ -298,11 +298,6 @@ def clamp_level(model: Model, level: ThinkingLevel) -> ThinkingLevel:
     return levels[0]
 
 
-def default_level(model: Model, settings: Settings) -> ThinkingLevel:
-    """The level to start with when none is named."""
-    return clamp_level(model, settings.default_thinking_level or DEFAULT_LEVEL)
-
-
 def _changed(model: Model, change: ModelChange) -> Model:
     values = {
         name: value

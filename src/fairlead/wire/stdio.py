@@ -21,20 +21,18 @@ POLL_MS = 200
 
 def take_over() -> tuple[int, int]:
     """Private duplicates of standard input and output; a closed one becomes /dev/null."""
-    null = os.open(os.devnull, os.O_RDWR)
-    fds: list[int] = []
-    for fd in (0, 1):
+    for fd in (0, 1, 2):
         try:
-            fds.append(os.dup(fd))
+            os.fstat(fd)
         except OSError:
-            fds.append(os.dup(null))
+            # The lowest free number is taken, and that is this one.
+            os.open(os.devnull, os.O_RDWR)
+    stdin, stdout = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # stderr is closed
-        os.dup2(null, 1)
+    os.dup2(2, 1)
     os.close(null)
-    return fds[0], fds[1]
+    return stdin, stdout
 
 
 class LineSplitter:

@@ -46,12 +46,13 @@ def envelope(line: bytes) -> tuple[Envelope, bytes]:
         outer = _envelopes.decode(line)
         if not isinstance(outer.id, UnsetType):
             bytes(outer.id).decode()  # msgspec does not look into what it skips, and the id will be echoed
+        kind = _kind(outer)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         line = _repaired(line)
         outer = _envelopes.decode(line)
+        kind = _kind(outer)
     ident = UNSET if isinstance(outer.id, UnsetType) else Raw(bytes(outer.id))
-    kind: Any = None if isinstance(outer.type, UnsetType) else msgspec.json.decode(outer.type)
-    return Envelope(kind if isinstance(kind, str) else None, ident), line
+    return Envelope(kind, ident), line
 
 
 def command(name: str, line: bytes) -> Command:
@@ -66,6 +67,11 @@ def command(name: str, line: bytes) -> Command:
         raise BadCommand(_explain(str(error), declared)) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _convert(line, declared)
+
+
+def _kind(outer: _Lenient) -> str | None:
+    kind: Any = None if isinstance(outer.type, UnsetType) else msgspec.json.decode(outer.type)
+    return kind if isinstance(kind, str) else None
 
 
 def _convert(line: bytes, declared: type[Command]) -> Command:

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 async def _prompt(server: Server, command: c.Prompt) -> None:
     session = server.session
-    if not session.is_streaming or command.streaming_behavior is None:
+    queued = session.is_streaming and command.streaming_behavior is not None
+    if not queued:
         message = await session.prompt(command.message, command.images)
     elif command.streaming_behavior == "followUp":
         message = session.follow_up(command.message, command.images)
     else:
         message = session.steer(command.message, command.images)
-    server.accepted(message, command.id)
+    server.accepted(message, command.id, queued=queued)
 
 
 def _steer(server: Server, command: c.Steer) -> None:
@@ -41,7 +42,7 @@ async def _abort(server: Server, command: c.Abort) -> None:
 
 async def _abort_and_prompt(server: Server, command: c.AbortAndPrompt) -> None:
     await server.session.abort()
-    server.accepted(await server.session.prompt(command.message, command.images), command.id)
+    server.accepted(await server.session.prompt(command.message, command.images), command.id, queued=False)
 
 
 def _clear_queue(server: Server, command: c.ClearQueue) -> c.ClearedQueue:

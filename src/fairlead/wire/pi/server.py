@@ -56,7 +56,7 @@ class Server:
         #: Set by `shutdown`: the session is to end after the answer.
         self.stopping = False
         self._frames = EventFrames(connection.output, profile, self.updates)
-        self._prompts: list[tuple[UserMessage, Id]] = []
+        self._prompts: list[tuple[UserMessage, Id, bool]] = []
         self._late: set[asyncio.Task[None]] = set()
         self._stalled = False
         session.gate = connection.output
@@ -78,10 +78,10 @@ class Server:
             if self.connection.output.paused:
                 await self._without_stalling(self.connection.output.wait(Cancel()))
 
-    def accepted(self, message: UserMessage, ident: Id) -> None:
-        """Remember a prompt whose outcome the host is to be told."""
+    def accepted(self, message: UserMessage, ident: Id, *, queued: bool) -> None:
+        """Remember a prompt whose outcome the host is to be told. As in omp, the queued ones are told of first."""
         if self.profile.prompt_results:
-            self._prompts.append((message, ident))
+            self._prompts.append((message, ident, queued))
 
     async def late_answers(self) -> None:
         """Wait for the commands that are still being worked on."""
@@ -121,6 +121,10 @@ class Server:
             outer, line = decode.envelope(line)
         except BadCommand as error:
             self._fail(UNSET, "parse", f"Failed to parse command: {error}")
+            return None
+        except Exception as error:  # whatever a line holds, the next one gets its turn
+            traceback.print_exc(file=sys.stderr)
+            self._fail(UNSET, "parse", f"Failed to parse command: {type(error).__name__}: {error}")
             return None
         name = outer.type
         if name is None:
@@ -192,20 +196,21 @@ class Server:
         self._frames.tell(event)
 
     def _report_prompts(self) -> None:
-        """What became of each prompt that is no longer queued; the one that began the run comes last, as in omp."""
+        """What became of each prompt that no longer waits: the ones that were queued, then the one that began the run."""
         queues = self.session.queues
         queued = {id(message) for queue in (queues.steering, queues.follow_up) for message in queue.messages}
-        done = [pair for pair in self._prompts if id(pair[0]) not in queued]
-        self._prompts = [pair for pair in self._prompts if id(pair[0]) in queued]
-        for _, ident in done[1:] + done[:1]:
-            self._frames.send(self._outcome(ident))
+        done = [entry for entry in self._prompts if id(entry[0]) not in queued]
+        self._prompts = [entry for entry in self._prompts if id(entry[0]) in queued]
+        for prompt, ident, _ in sorted(done, key=lambda entry: not entry[2]):
+            self._frames.send(self._outcome(prompt, ident))
 
-    def _outcome(self, ident: Id) -> frames.PromptResult:
+    def _outcome(self, prompt: UserMessage, ident: Id) -> frames.PromptResult:
         end = self.session.last_end
         assert end is not None
         message = end.message
-        result = frames.PromptResult(id=ident, agent_invoked=True, status="completed", session_settled=True)
-        if message.stop_reason == "aborted":
+        heard = any(message is prompt for message in reversed(self.session.conversation.messages))
+        result = frames.PromptResult(id=ident, agent_invoked=heard, status="completed", session_settled=True)
+        if message.stop_reason == "aborted" or not heard:
             result.status = "aborted"
         elif message.stop_reason == "error":
             result.status = "error"

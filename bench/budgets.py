@@ -1,0 +1,81 @@
+"""What this program promises, relative to pi 0.87 on the same machine in the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from bench.works import WORKS, Figures
+
+OWN, OWN_DELTA, PEER = "fairlead", "fairlead, delta", "pi 0.87"
+
+#: Medians by work and contestant. A work that was not run, or that a contestant failed, is not in it.
+Medians = Mapping[str, Mapping[str, Figures]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A promise, and what became of it. `value` and `limit` are ratios, unless `unit` names something else."""
+
+    promise: str
+    own: float
+    peer: float | None
+    value: float
+    limit: float
+    unit: str = ""
+
+    @property
+    def met(self) -> bool:
+        return self.value <= self.limit
+
+    @property
+    def outcome(self) -> str:
+        return "met" if self.met else f"missed by {self.value / self.limit - 1:.0%}"
+
+
+def verdicts(medians: Medians) -> list[Verdict]:
+    """Every promise that the measured works can speak to."""
+    return [*_against_peer(medians), *_rates(medians), *_growth(medians)]
+
+
+#: work, figure, the form measured, and how much of the peer's figure it may be
+_RATIOS = [
+    ("start", "wall", OWN, 0.33),
+    ("start", "memory", OWN, 0.4),
+    *((work, figure, OWN, 0.5) for work in ("stream", "long", "paced", "paced-long") for figure in ("cpu", "memory")),
+    *((work, "bytes", OWN_DELTA, 1.0) for work in ("stream", "long", "paced", "paced-long")),
+    ("stream", "first", OWN, 0.5),
+    ("turns-200", "wall", OWN, 0.5),
+]
+
+_NAMES = {
+    "wall": "wall s",
+    "cpu": "CPU s",
+    "memory": "memory MiB",
+    "bytes": "bytes in delta form",
+    "first": "prompt to first delta, s",
+}
+
+
+def _against_peer(medians: Medians) -> Iterator[Verdict]:
+    for work, figure, form, limit in _RATIOS:
+        done = medians.get(work, {})
+        if form in done and PEER in done:
+            own, peer = done[form][figure], done[PEER][figure]
+            yield Verdict(f"{WORKS[work].title}: {_NAMES[figure]}", own, peer, own / peer, limit)
+
+
+def _rates(medians: Medians) -> Iterator[Verdict]:
+    """Full updates are held to 512 KiB a second; a burst that is over sooner says nothing about that."""
+    for work in ("paced", "paced-long"):
+        if figures := medians.get(work, {}).get(OWN):
+            rate = figures["updates"] / 1024 / figures["wall"]
+            yield Verdict(f"{WORKS[work].title}: full updates, KiB/s", rate, None, rate, 512, "KiB/s")
+
+
+def _growth(medians: Medians) -> Iterator[Verdict]:
+    """Ten times the work costs at most eleven times the CPU."""
+    for small, large in (("stream", "long"), ("paced", "paced-long"), ("turns-20", "turns-200")):
+        if OWN in medians.get(small, {}) and OWN in medians.get(large, {}):
+            once, tenfold = (medians[work][OWN]["cpu"] for work in (small, large))
+            yield Verdict(f"{WORKS[large].title}: CPU, times that of a tenth", tenfold, None, tenfold / once, 11)

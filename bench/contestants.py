@@ -1,0 +1,88 @@
+"""Who is measured, and the sealed surroundings in which: a home of its own, a model that is a script on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import peers
+from bench.driver import AgentProcess
+
+#: A turn of the scripted provider; `fairlead.testing.provider` explains the keys.
+Turn = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    name: str
+    command: tuple[str, ...]
+
+
+def own(*extra: str) -> tuple[str, ...]:
+    """This checkout's program, as a host starts it."""
+    return (str(Path(sys.executable).with_name("fairlead")), "--dialect", "pi", *extra)
+
+
+def contestants() -> tuple[Contestant, Contestant, Contestant]:
+    """This program in both forms of updates, and pi; installs pi if need be."""
+    return (
+        Contestant("fairlead", own()),
+        Contestant("fairlead, delta", own("--updates", "delta")),
+        Contestant("pi 0.87", tuple(peers.PI_087.command())),
+    )
+
+
+@contextlib.contextmanager
+def running(contestant: Contestant, turns: Sequence[Turn]) -> Generator[AgentProcess]:
+    """The contestant, started in RPC mode against a provider that plays `turns`."""
+    with scripted_provider(turns) as port, tempfile.TemporaryDirectory(prefix="fairlead-bench-") as root:
+        environment, directory = surroundings(Path(root), port)
+        agent = AgentProcess([*contestant.command, "--mode", "rpc", "--model", "scripted/one"], environment, directory)
+        try:
+            yield agent
+        finally:
+            agent.kill()
+
+
+@contextlib.contextmanager
+def scripted_provider(turns: Sequence[Turn]) -> Generator[int]:
+    """A provider in a process of its own; yields its port."""
+    command = [sys.executable, "-m", "fairlead.testing.provider", "--script", "-"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin and process.stdout
+    with process:
+        try:
+            process.stdin.write(json.dumps({"turns": list(turns)}).encode())
+            process.stdin.close()
+            yield int(process.stdout.readline().split()[1])
+        finally:
+            process.kill()
+
+
+def surroundings(root: Path, port: int) -> tuple[dict[str, str], str]:
+    """An environment and a working directory in which each contestant finds the same model, and nothing of the caller's."""
+    model = {"id": "one", "name": "one", "reasoning": False, "input": ["text"], "contextWindow": 20_000_000, "maxTokens": 8192}
+    price = {"input": 3, "output": 15, "cacheRead": 0.3, "cacheWrite": 3.75}
+    provider = {
+        "baseUrl": f"http://127.0.0.1:{port}",
+        "api": "anthropic-messages",
+        "apiKey": "no-secret",
+        "models": [{**model, "cost": price}],
+    }
+    directory = root / "work"
+    directory.mkdir()
+    environment = {"PATH": os.environ["PATH"], "HOME": str(root), "LANG": "C.UTF-8", "TERM": "dumb"}
+    for variable, home in (("FAIRLEAD_HOME", root / ".fairlead"), ("PI_CODING_AGENT_DIR", root / ".pi" / "agent")):
+        home.mkdir(parents=True)
+        (home / "models.json").write_text(json.dumps({"providers": {"scripted": provider}}))
+        environment[variable] = str(home)
+    environment |= {"PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
+    return environment, str(directory)

@@ -1,0 +1,168 @@
+"""Drives an agent that speaks one JSON object a line over pipes, and measures it. Linux only.
+
+One thread, no decoding beyond a few fields: the driver shares two cores with what it measures.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+
+class BenchError(Exception):
+    """An agent did not do the work; the text shows what it said last."""
+
+
+class _StreamEvent(msgspec.Struct):
+    type: str
+
+
+class _Message(msgspec.Struct):
+    stop_reason: str = msgspec.field(default="", name="stopReason")
+    error: str = msgspec.field(default="", name="errorMessage")
+
+
+class Frame(msgspec.Struct):
+    """What the driver wants to know of an agent's output line."""
+
+    type: str
+    id: str | None = None
+    success: bool = True
+    will_retry: bool = msgspec.field(default=False, name="willRetry")
+    event: _StreamEvent | None = msgspec.field(default=None, name="assistantMessageEvent")
+    message: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    is_error: bool = msgspec.field(default=False, name="isError")
+
+
+_decode = msgspec.json.Decoder(Frame).decode
+
+
+def _problem(frame: Frame) -> str | None:
+    """Why figures would mean nothing: no work here is meant to fail."""
+    if frame.type == "response" and not frame.success:
+        return "a command was refused"
+    if frame.type == "tool_execution_end" and frame.is_error:
+        return "a tool failed"
+    if frame.type == "message_end" and frame.message is not msgspec.UNSET:
+        message = msgspec.json.decode(frame.message, type=_Message)
+        if message.stop_reason in ("error", "aborted"):
+            return f"the model's answer failed ({message.error})"
+    return None
+
+
+class AgentProcess:
+    """A running agent. `bytes_out` and `update_bytes` count what it has written: all of it, and `message_update` frames."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], directory: str) -> None:
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by finish or kill)
+        self.started = time.perf_counter()
+        self._process = subprocess.Popen(
+            command,
+            env=dict(environment),
+            cwd=directory,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            bufsize=0,
+        )
+        assert self._process.stdin and self._process.stdout
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        self.bytes_out = 0
+        self.update_bytes = 0
+        self._rest = b""
+        self._last_line = b""
+        self._unseen: deque[tuple[float, Frame]] = deque()
+
+    def send(self, **frame: object) -> float:
+        """Write a command; the time at which it was written."""
+        with contextlib.suppress(BrokenPipeError):  # whoever waits for the answer learns that the agent has ended, and why
+            self._stdin.write(json.dumps(frame).encode() + b"\n")
+        return time.perf_counter()
+
+    def wait_for(self, test: Callable[[Frame], bool], what: str, timeout: float) -> float:
+        """The time at which the next frame that passes `test` arrived; those before it are forgotten."""
+        deadline = time.perf_counter() + timeout
+        while True:
+            while self._unseen:
+                when, frame = self._unseen.popleft()
+                if test(frame):
+                    return when
+            if not self._read(deadline - time.perf_counter()):
+                ended = time.perf_counter() < deadline
+                raise self._failure(f"its output ended before the {what}" if ended else f"no {what} within {timeout:g} s")
+
+    def cpu_seconds(self) -> float:
+        """CPU time that the process has used so far, all its threads, not its children."""
+        return time.clock_gettime((~self._process.pid << 3) | 2)  # the kernel's number for another process's CPU clock
+
+    def finish(self, timeout: float = 10) -> float:
+        """Close its input, wait for its end; the most memory it ever held, in MiB."""
+        with contextlib.suppress(OSError):
+            self._stdin.close()
+        deadline = time.perf_counter() + timeout
+        while self._read(deadline - time.perf_counter()):
+            pass
+        handle = os.pidfd_open(self._process.pid)
+        ended, _, _ = select.select([handle], [], [], max(0, deadline - time.perf_counter()))
+        os.close(handle)
+        if not ended:
+            self._process.send_signal(signal.SIGKILL)
+        _, status, usage = os.wait4(self._process.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        self._stdout.close()
+        self._stderr.close()
+        if not ended:
+            raise BenchError(f"did not end within {timeout:g} s after its input did")
+        return usage.ru_maxrss / 1024
+
+    def kill(self) -> None:
+        """End it without further measuring; harmless after `finish`."""
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.wait()
+            for file in (self._stdin, self._stdout, self._stderr):
+                file.close()
+
+    def _read(self, timeout: float) -> bool:
+        """Take in what the agent wrote; False at its end or when the time is up."""
+        ready, _, _ = select.select([self._stdout], [], [], max(0, timeout))
+        data = os.read(self._stdout.fileno(), 1 << 20) if ready else b""
+        now = time.perf_counter()
+        self.bytes_out += len(data)
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = self._rest + lines[0]
+            self._rest = rest
+            self._last_line = lines[-1]
+        else:
+            self._rest += rest
+        for line in lines:
+            self._take(now, line)
+        return bool(data)
+
+    def _take(self, now: float, line: bytes) -> None:
+        try:
+            frame = _decode(line)
+        except msgspec.DecodeError as error:
+            raise self._failure(f"a line that is no frame ({error})") from None
+        if frame.type == "message_update":
+            self.update_bytes += len(line) + 1
+        if problem := _problem(frame):
+            raise self._failure(problem)
+        self._unseen.append((now, frame))
+
+    def _failure(self, what: str) -> BenchError:
+        self._stderr.seek(0)
+        said = self._stderr.read()[-600:].decode(errors="replace").strip()
+        last = self._last_line[:300].decode(errors="replace")
+        return BenchError(f"{what}; last line: {last or 'none'}; stderr: {said or 'empty'}")

@@ -1,0 +1,85 @@
+"""Makes a virtual environment with this project in it, editable, and its extras, at the pinned versions.
+
+    setup.py DIRECTORY [EXTRAS]
+
+Runs on the machine's own Python and the standard library alone, also on a Python that is too old for
+the project, to say so. Two of them at once wait for each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+ROOT = Path(__file__).resolve().parent.parent
+OLDEST = (3, 11)
+
+
+def main() -> None:
+    if sys.version_info < OLDEST:
+        found = ".".join(str(part) for part in sys.version_info[:3])
+        sys.exit(f"fairlead needs Python 3.11 or newer; {sys.executable} is {found}. Name another: make PYTHON=python3.12 ...")
+    directory = (ROOT / sys.argv[1]).resolve()
+    extras = f"[{sys.argv[2]}]" if len(sys.argv) > 2 else ""
+    stamp = directory / ".ready"
+    with locked(ROOT / ".cache" / "setup.lock"):
+        if not fresh(stamp):
+            install(directory, extras)
+            stamp.touch()
+
+
+def install(directory: Path, extras: str) -> None:
+    """Fill the environment; one that a vanished or replaced Python left behind is made anew."""
+    python = directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not works(python):
+        print(f"Making {directory.name} with {sys.executable}", flush=True)
+        result = subprocess.run([sys.executable, "-m", "venv", "--clear", str(directory)], check=False)
+        if result.returncode:
+            sys.exit(f"{sys.executable} -m venv failed; on Debian and Ubuntu the package python3-venv is missing.")
+    pins = str(ROOT / "constraints.txt")
+    # The second variable is how pip from 25.3 on is told to pin the build backend too; older ones take both from the first.
+    environment = {**os.environ, "PIP_CONSTRAINT": pins, "PIP_BUILD_CONSTRAINT": pins, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    print(f"Installing fairlead{extras} into {directory.name}", flush=True)
+    command = [str(python), "-m", "pip", "install", "--quiet", "--editable", f".{extras}"]
+    result = subprocess.run(command, cwd=str(ROOT), env=environment, check=False)
+    if result.returncode:
+        sys.exit("pip could not install the dependencies; its message is above. Nothing else was changed; run make again.")
+
+
+def fresh(stamp: Path) -> bool:
+    """Whether the environment was filled after the last change of what it is filled by."""
+    sources = [ROOT / "pyproject.toml", ROOT / "constraints.txt", Path(__file__)]
+    return stamp.exists() and stamp.stat().st_mtime > max(source.stat().st_mtime for source in sources)
+
+
+def works(python: Path) -> bool:
+    """Whether there is an environment, of a Python new enough, with its pip."""
+    if not python.exists():
+        return False
+    test = f"import sys, pip; sys.exit(sys.version_info < {OLDEST!r})"
+    return subprocess.run([str(python), "-c", test], stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Held by one process at a time, where the system has such locks."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            import fcntl
+        except ImportError:
+            yield
+            return
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""The fenced blocks of the documentation. The words after the fence say what a test does with a block:
+
+python run     a program that must end well
+console run    commands after `$ `, and lines that their output must contain, in that order
+json, jsonl    must parse
+transcript     a conversation, `>` from the host and `<` from the agent; an agent's line may leave fields out
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT = 60
+FENCE = re.compile(r"^```([^\n`]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    where: str
+    info: str
+    text: str
+
+
+def pages() -> list[Path]:
+    return [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
+
+
+def snippets(*infos: str) -> Iterator[Snippet]:
+    """All blocks whose info string is one of `infos`."""
+    for page in pages():
+        text = page.read_text()
+        for match in FENCE.finditer(text):
+            if match[1].strip() in infos:
+                line = text.count("\n", 0, match.start()) + 1
+                yield Snippet(f"{page.relative_to(ROOT)}:{line}", match[1].strip(), match[2])
+
+
+def each(*infos: str) -> pytest.MarkDecorator:
+    found = list(snippets(*infos))
+    return pytest.mark.parametrize("snippet", found, ids=[snippet.where for snippet in found])
+
+
+@each("python run")
+def test_python_snippets_run(snippet: Snippet, environment: dict[str, str], tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", "-c", snippet.text]
+    result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+@each("console run")
+def test_console_snippets_print_what_they_show(snippet: Snippet, environment: dict[str, str], tmp_path: Path) -> None:
+    for command, expected in commands(snippet.text):
+        result = subprocess.run(
+            ["bash", "-c", command],
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert result.returncode == 0, result.stderr
+        rest = iter(result.stdout.splitlines())
+        for line in expected:
+            assert any(line in printed for printed in rest), f"{command!r} did not print {line!r}:\n{result.stdout}"
+
+
+@each("json", "jsonl")
+def test_json_snippets_parse(snippet: Snippet) -> None:
+    for part in snippet.text.splitlines() if snippet.info == "jsonl" else [snippet.text]:
+        json.loads(part)
+
+
+@each("transcript")
+def test_transcripts_happen(snippet: Snippet, environment: dict[str, str], tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).with_name("fairlead")), "--mode", "rpc", "--dialect", "pi", "--updates", "delta"]
+    lines = snippet.text.splitlines()
+    commands_sent = "".join(line[2:] + "\n" for line in lines if line.startswith("> "))
+    expected = [json.loads(line[2:]) for line in lines if line.startswith("< ")]
+    result = subprocess.run(
+        [*command, "--on-eof", "finish"],
+        input=commands_sent,
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    frames = [json.loads(line) for line in result.stdout.splitlines()]
+    assert len(frames) == len(expected), ([frame["type"] for frame in frames], result.stderr)
+    for frame, shown in zip(frames, expected, strict=True):
+        assert covers(frame, shown), f"{shown} is not {frame}"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages()
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert broken == []
+
+
+def test_named_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {name for page in pages() for name in re.findall(r"(?:`|\$ )make ([a-z-]+)", page.read_text())}
+    assert named <= targets
+    assert {"run", "test"} <= named
+
+
+def test_files_named_in_the_architecture_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    named = re.findall(r"`((?:core|protocol|wire|models|tools|config|session|bench)/[\w/.]*|errors\.py)`", text)
+    missing = [path for path in named if not (ROOT / "src" / "fairlead" / path).exists() and not (ROOT / path).exists()]
+    assert named and missing == []
+
+
+def commands(text: str) -> list[tuple[str, list[str]]]:
+    """Commands after `$ `, each with the lines that follow it."""
+    found: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        elif line.strip():
+            found[-1][1].append(line)
+    return found
+
+
+def covers(whole: Any, part: Any) -> bool:
+    """Whether `part` is `whole` with fields of objects left out."""
+    if isinstance(whole, dict) and isinstance(part, dict):
+        return all(key in whole and covers(whole[key], value) for key, value in part.items())
+    if isinstance(whole, list) and isinstance(part, list):
+        return len(whole) == len(part) and all(map(covers, whole, part))
+    return whole == part
