@@ -61,7 +61,8 @@ def _problem(frame: Frame) -> str | None:
 
 
 class AgentProcess:
-    """A running agent. `bytes_out` and `update_bytes` count what it has written: all of it, and `message_update` frames."""
+    """A running agent. `bytes_out` and `update_bytes` count what it has written: all of it, and `message_update` frames
+    but the last one: each makes the next wait, so the last costs no time that is measured."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], directory: str) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by finish or kill)
@@ -79,6 +80,7 @@ class AgentProcess:
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
         self.bytes_out = 0
         self.update_bytes = 0
+        self._last_update = 0
         self._rest = b""
         self._last_line = b""
         self._unseen: deque[tuple[float, Frame]] = deque()
@@ -156,7 +158,8 @@ class AgentProcess:
         except msgspec.DecodeError as error:
             raise self._failure(f"a line that is no frame ({error})") from None
         if frame.type == "message_update":
-            self.update_bytes += len(line) + 1
+            self.update_bytes += self._last_update
+            self._last_update = len(line) + 1
         if problem := _problem(frame):
             raise self._failure(problem)
         self._unseen.append((now, frame))

@@ -19,8 +19,9 @@ from fairlead.wire.output import Output
 
 Form: TypeAlias = Literal["full", "delta"]
 
-#: While this many seconds of full updates are already spent, starts and ends of blocks go out in delta form.
-MOST_DEBT = 1.0
+#: Updates that cannot wait (a block's start and end, and what is held back before them) go out in delta form while
+#: full ones have used up more than this many seconds of the time to come.
+MOST_DEBT = 0.25
 
 
 class Pacing(Struct, frozen=True):
