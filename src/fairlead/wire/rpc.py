@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import traceback
 from typing import Literal
 
 from msgspec import Struct
@@ -70,7 +71,11 @@ class _Process:
         return code
 
     async def _serve(self) -> None:
-        await self._server.serve()
+        try:
+            await self._server.serve()
+        except Exception:  # a bug of ours: better a dead process than a silent one
+            traceback.print_exc()
+            self._finish(1)
         if not self._server.stopping and self._options.on_eof == "finish":
             await self._agent.session.idle()
             await self._server.late_answers()

@@ -1,0 +1,98 @@
+"""The same scenarios that were played to the real programs, played to this one: the same frames come in the same order.
+
+Where they do not, `tests/golden/differences.toml` says what differs and why. A difference that is not listed fails, and
+so does a listed one that is gone.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.behaviour.play import Repertoire
+from tests.behaviour.scenarios.omp import OMP
+from tests.behaviour.scenarios.pi import PI_RUNS
+from tests.behaviour.scenarios.pi_edges import PI_EDGES
+from tests.support.transcript import Departure, departures, read_transcript, steps, without
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+LISTED: dict[str, Any] = tomllib.loads((GOLDEN / "differences.toml").read_text("utf-8"))
+
+#: The program that made the transcripts of a folder: which dialect plays its part, in which scenarios.
+PROGRAMS: dict[str, tuple[str, Repertoire]] = {
+    "pi-0.73": ("pi", PI_RUNS | PI_EDGES),
+    "omp-13": ("omp", OMP),
+    "xcsh": ("xcsh", OMP),
+}
+TRANSCRIPTS = [f"{program}/{path.stem}" for program in PROGRAMS for path in sorted((GOLDEN / program).glob("*.jsonl"))]
+
+
+@pytest.mark.parametrize("transcript", TRANSCRIPTS)
+def test_a_host_sees_what_it_saw_of_the_real_program(transcript: str, tmp_path: Path) -> None:
+    program, name = transcript.split("/")
+    dialect, repertoire = PROGRAMS[program]
+
+    played = repertoire.play(name, dialect, tmp_path)
+
+    assert played.exit_code == repertoire.scenarios[name].exit_code, played.stderr
+    expected = without(steps(read_transcript(GOLDEN / f"{transcript}.jsonl")), _left_out(program, "theirs"))
+    actual = without(steps(played.frames), _left_out(program, "ours"))
+    found = Counter(departures(expected, actual))
+    listed = _listed(transcript)
+    if found != listed:
+        pytest.fail(_report(transcript, found - listed, listed - found), pytrace=False)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_is_left_out_everywhere_occurs(program: str, tmp_path: Path) -> None:
+    dialect, repertoire = PROGRAMS[program]
+
+    ours = steps(repertoire.play("simple_prompt", dialect, tmp_path).frames)
+
+    theirs = steps(read_transcript(GOLDEN / program / "simple_prompt.jsonl"))
+    assert set(_left_out(program, "ours")) <= set(ours)
+    assert set(_left_out(program, "theirs")) <= set(theirs)
+
+
+def test_every_listed_difference_belongs_to_a_transcript_and_has_a_reason() -> None:
+    for entry in LISTED["difference"]:
+        assert set(entry["scenarios"]) <= set(TRANSCRIPTS)
+        assert entry["reason"].endswith(".")
+        assert entry["expected"] != entry["actual"]
+
+
+def test_every_scenario_has_a_transcript() -> None:
+    for program, (_, repertoire) in PROGRAMS.items():
+        played = {transcript.split("/")[1] for transcript in TRANSCRIPTS if PROGRAMS[transcript.split("/")[0]][1] is repertoire}
+        assert played == set(repertoire.scenarios), program
+
+
+def _left_out(program: str, side: str) -> list[str]:
+    return [step for entry in LISTED["everywhere"] if program in entry["programs"] for step in entry.get(side, [])]
+
+
+def _listed(transcript: str) -> Counter[Departure]:
+    counted: Counter[Departure] = Counter()
+    for entry in LISTED["difference"]:
+        if transcript in entry["scenarios"]:
+            counted[Departure(tuple(entry["expected"]), tuple(entry["actual"]))] += entry.get("times", 1)
+    return counted
+
+
+def _report(transcript: str, unlisted: Counter[Departure], gone: Counter[Departure]) -> str:
+    lines = [f"{transcript} differs from its transcript"]
+    for title, entries in (("Not listed:", unlisted), ("Listed, but gone:", gone)):
+        if entries:
+            lines.append(title)
+        for departure, times in entries.items():
+            lines += ["", "[[difference]]", f'scenarios = ["{transcript}"]']
+            lines += [f"times = {times}"] if times > 1 else []
+            lines += [f"expected = {_toml(departure.expected)}", f"actual = {_toml(departure.actual)}", 'reason = ""']
+    return "\n".join(lines)
+
+
+def _toml(sequence: tuple[str, ...]) -> str:
+    return "[" + ", ".join(f'"{step}"' for step in sequence) + "]"

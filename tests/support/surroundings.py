@@ -1,0 +1,88 @@
+"""What an agent under test is surrounded by: a home, a project folder, models, an environment. Nothing of the user's."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+#: The command as it is installed beside the interpreter that runs the tests.
+FAIRLEAD = str(Path(sys.executable).with_name("fairlead"))
+
+_PRICES = {"input": 3, "output": 15, "cacheRead": 0.3, "cacheWrite": 3.75}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Folders under `root`, and the environment that points to them."""
+
+    root: Path
+    env: Mapping[str, str]
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def cwd(self) -> Path:
+        return self.root / "project"
+
+
+def surroundings(
+    root: Path,
+    provider_url: str,
+    *,
+    reasoning: str = "fake-1",
+    settings: Mapping[str, Any] | None = None,
+    files: Mapping[str, str] | None = None,
+) -> Surroundings:
+    """A home whose models are all at `provider_url`; of those only `reasoning` thinks. `files` go into the project."""
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(root / "home"),
+        "FAIRLEAD_HOME": str(root / "home"),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+    }
+    made = Surroundings(root, env)
+    made.home.mkdir(parents=True)
+    made.cwd.mkdir()
+    (made.home / "models.json").write_text(json.dumps(_models(provider_url, reasoning)))
+    if settings is not None:
+        (made.home / "settings.json").write_text(json.dumps(settings))
+    for name, text in (files or {}).items():
+        (made.cwd / name).write_text(text)
+    return made
+
+
+def rpc(dialect: str, *flags: str, model: str | None = "fake/fake-1") -> Sequence[str]:
+    """The command line of an agent that serves a host of that dialect."""
+    chosen = ["--model", model] if model else []
+    return [FAIRLEAD, "--mode", "rpc", "--dialect", dialect, *chosen, *flags]
+
+
+def _models(url: str, reasoning: str) -> dict[str, Any]:
+    def model(id: str) -> dict[str, Any]:
+        return {
+            "id": id,
+            "name": id,
+            "reasoning": id == reasoning,
+            "input": ["text", "image"],
+            "cost": _PRICES,
+            "contextWindow": 200_000,
+            "maxTokens": 16_384,
+        }
+
+    def provider(url: str, api: str, *ids: str) -> dict[str, Any]:
+        return {"baseUrl": url, "api": api, "apiKey": "sk-fake", "models": [model(id) for id in ids]}
+
+    return {
+        "providers": {
+            "fake": provider(url, "anthropic-messages", "fake-1", "fake-2", "fake-small"),
+            "fakeoai": provider(f"{url}/v1", "openai-completions", "fake-oai"),
+        }
+    }

@@ -1,0 +1,93 @@
+"""Transcripts as sequences of steps: what kind of frame came after what kind, without its contents.
+
+A step is a frame's type, with what decides its meaning: the command and success of a response, the role of a
+message and the stop reason of a finished one, the kind of an update, a tool's name and whether it failed.
+
+Some things are chance, and are taken out on both sides. Like updates that follow one another count once, and so do
+all updates of one tool call: how many there are depends on timing. An update counts as sent before the responses
+that precede it: commands are answered while an answer streams. And tools that run at once may end in any order.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.host import Frame
+
+Steps = list[str]
+
+
+class Departure(NamedTuple):
+    """A place where two sequences differ: these steps were expected, those came."""
+
+    expected: tuple[str, ...]
+    actual: tuple[str, ...]
+
+
+def read_transcript(path: Path) -> list[Frame]:
+    """The frames that the agent sent."""
+    rows = [json.loads(line) for line in path.read_bytes().splitlines()]
+    return [row["frame"] for row in rows if row["dir"] == "out"]
+
+
+def steps(frames: Iterable[Frame]) -> Steps:
+    result: Steps = []
+    updated_calls: set[str] = set()
+    for frame in frames:
+        kind = frame["type"]
+        if kind == "tool_execution_update":
+            if frame["toolCallId"] in updated_calls:
+                continue
+            updated_calls.add(frame["toolCallId"])
+        step = _step(frame)
+        if kind not in ("message_update", "tool_execution_update"):
+            place = len(result)
+            while place and kind == "tool_execution_end" and result[place - 1].startswith(kind) and result[place - 1] > step:
+                place -= 1
+            result.insert(place, step)
+            continue
+        place = len(result)
+        while place and result[place - 1].startswith(("response ", "queue_update")):
+            place -= 1
+        if not place or result[place - 1] != step:
+            result.insert(place, step)
+    return result
+
+
+def departures(expected: Steps, actual: Steps) -> list[Departure]:
+    """Where the sequences differ, in order."""
+    matcher = difflib.SequenceMatcher(None, expected, actual, autojunk=False)
+    return [
+        Departure(tuple(expected[i:j]), tuple(actual[k:l]))
+        for what, i, j, k, l in matcher.get_opcodes()  # noqa: E741
+        if what != "equal"
+    ]
+
+
+def without(sequence: Steps, left_out: Sequence[str]) -> Steps:
+    return [step for step in sequence if step not in left_out]
+
+
+def _step(frame: Frame) -> str:
+    kind = frame["type"]
+    match kind:
+        case "response":
+            return f"response {frame.get('command')} {'ok' if frame['success'] else 'error'}"
+        case "message_start" | "message_end":
+            message = frame["message"]
+            stopped = f" {message['stopReason']}" if message["role"] == "assistant" else ""
+            return f"{kind} {message['role']}{stopped}"
+        case "message_update":
+            return f"update {frame['assistantMessageEvent']['type']}"
+        case "tool_execution_start" | "tool_execution_update":
+            return f"{kind} {frame['toolName']}"
+        case "tool_execution_end":
+            return f"{kind} {frame['toolName']} {'error' if frame['isError'] else 'ok'}"
+        case "extension_ui_request":
+            return f"{kind} {frame['method']} {frame.get('widgetKey') or ''}".rstrip()
+        case _:
+            return str(kind)
