@@ -59,31 +59,45 @@ REPAIR = [
 ]
 
 
-async def main() -> int:
-    async with Agent() as agent:
-        if agent.session.model is not None:
-            return await chat(agent)
+def main() -> int:
+    with asyncio.Runner() as runner:
+        agent = Agent()
+        try:
+            if agent.session.model is not None:
+                chat(agent, runner)
+            else:
+                runner.run(demonstrate())
+        finally:
+            runner.run(agent.close())
+    return 0
+
+
+async def demonstrate() -> None:
     print("No provider's key in the environment: here is a scripted model instead.\n")
     with tempfile.TemporaryDirectory(prefix="fairlead-demo-") as folder:
         async with Agent(model=SCRIPTED_MODEL, stream=Scripted(REPAIR), cwd=folder, isolated=True) as agent:
             print(f"> {TASK}\n")
             await show(agent, TASK)
         print("\nSet a key, such as ANTHROPIC_API_KEY, and run this again to chat with a real model.")
-    return 0
 
 
-async def chat(agent: Agent) -> int:
+def chat(agent: Agent, runner: asyncio.Runner) -> None:
+    """Ask for lines and answer them. Ctrl-C aborts an answer; while a line is waited for, it ends the chat."""
     model = agent.session.model
     assert model is not None
     print(f"Chatting with {model.provider}/{model.id} about {agent.session.workspace.cwd}. End with an empty line.")
     while True:
-        sys.stdout.write("\n> ")
-        sys.stdout.flush()
-        line = (await asyncio.to_thread(sys.stdin.readline)).strip()
-        if not line:
-            return 0
+        # Outside the event loop, which could not be interrupted while it waits for a line.
         try:
-            await show(agent, line)
+            line = input("\n> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            return
+        if not line:
+            return
+        try:
+            runner.run(show(agent, line))
+        except KeyboardInterrupt:
+            print("\n(aborted)")
         except FairleadError as error:
             print(error)
 
@@ -119,4 +133,4 @@ def _lines(event: events.ToolEnd) -> list[str]:
 
 
 if __name__ == "__main__":
-    raise SystemExit(asyncio.run(main()))
+    raise SystemExit(main())

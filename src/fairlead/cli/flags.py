@@ -206,7 +206,8 @@ def help_text() -> str:
         "Flags:",
     ]
     for flag in FLAGS:
-        left = ", ".join(flag.names) + (f" {flag.metavar}" if flag.metavar else "")
+        value = f"[{flag.metavar}]" if flag.kind == "optional" else flag.metavar
+        left = f"{', '.join(flag.names)} {value}".rstrip()
         lines.append(f"  {left:34} {flag.help}")
     lines += ["", "Keys come from the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY ...), from"]
     lines += ["~/.fairlead/auth.json or from ~/.fairlead/models.json; see docs/models.md."]

@@ -19,6 +19,8 @@ from fairlead.core.model import ABORTED
 from fairlead.errors import ConfigError, FairleadError
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from _typeshed import ReadableBuffer
 
     from fairlead.agent import Agent
@@ -48,9 +50,7 @@ class _Once:
         self._asking: asyncio.Task[str] | None = None
 
     async def run(self, prompts: list[str], images: list[ImageContent]) -> int:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._interrupt, number)
+        self._catch_signals(asyncio.get_running_loop())
         async with self._agent:
             if self._arguments.mode == "json":
                 self._write_events()
@@ -93,10 +93,19 @@ class _Once:
         sys.stderr.write(f"Error: {error}\n")
         return 1
 
-    def _interrupt(self, number: signal.Signals) -> None:
-        """Stop the run and skip the prompts that are left. The next signal ends the process as it would any other."""
-        asyncio.get_running_loop().remove_signal_handler(number)
-        self._stop()
+    def _catch_signals(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The first signal stops the run and skips the prompts that are left; the next ends the process as it would any other.
+
+        The handlers are not the event loop's own, which must wait while a write blocks it.
+        """
+
+        def interrupt(number: int, frame: FrameType | None) -> None:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            loop.call_soon_threadsafe(self._stop)
+
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGTERM, interrupt)
 
     def _stop(self) -> None:
         self._stopped = True

@@ -1,0 +1,315 @@
+"""The library: an agent in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead import Agent, AgentOptions, Tool, ToolContext, ToolError, ToolResult
+from fairlead.core import events as e
+from fairlead.core.messages import ImageContent, ToolCall, ToolResultMessage, UserMessage, user_text
+from fairlead.core.model import PartialMessage, Request, StreamEvent
+from fairlead.core.runtime import Cancel
+from fairlead.errors import ConfigError, ModelNotFound, NoCredentials
+from fairlead.testing import SCRIPTED_MODEL, ProviderServer, Scripted, Turn
+
+
+def an_agent(model: Any, cwd: Path, **changes: Any) -> Agent:
+    return Agent(model=SCRIPTED_MODEL, stream=model, cwd=cwd, isolated=True, **changes)
+
+
+def calling(name: str, **arguments: Any) -> Turn:
+    return Turn(tool_calls=[ToolCall("c1", name, arguments)])
+
+
+def results(agent: Agent) -> list[tuple[str, bool]]:
+    """What the tools gave back, and whether it is an error."""
+    return [
+        ("".join(getattr(block, "text", "") for block in message.content), message.is_error)
+        for message in agent.session.conversation.messages
+        if isinstance(message, ToolResultMessage)
+    ]
+
+
+def test_a_question_is_answered(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with an_agent(Scripted([Turn(text="Hello.")]), tmp_path) as agent:
+            assert agent.text() == ""
+            assert await agent.ask("hi") == "Hello."
+            assert agent.text() == "Hello."
+
+    asyncio.run(main())
+
+
+def test_a_run_gives_all_events_up_to_the_settled_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with an_agent(Scripted([Turn(text="Hello.")]), tmp_path) as agent:
+            heard = [event async for event in agent.run("hi")]
+            assert isinstance(heard[0], e.AgentStart) and isinstance(heard[-1], e.AgentSettled)
+            assert not agent.session.is_streaming
+
+    asyncio.run(main())
+
+
+def test_images_go_with_the_prompt(tmp_path: Path) -> None:
+    async def main() -> None:
+        model = Scripted([Turn(text="A dot.")])
+        async with an_agent(model, tmp_path) as agent:
+            await agent.ask("What is this?", [ImageContent("AAAA", "image/png")])
+        (message,) = model.requests[0].messages
+        assert isinstance(message, UserMessage) and message.content[1:] == [ImageContent("AAAA", "image/png")]
+
+    asyncio.run(main())
+
+
+def test_leaving_a_run_early_aborts_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        turn = Turn(text="word " * 100, pause=asyncio.Event().wait)
+        async with an_agent(Scripted([turn]), tmp_path) as agent, asyncio.timeout(20):
+            async with aclosing(agent.run("hi")) as events:
+                async for event in events:
+                    if isinstance(event, e.MessageEnd):
+                        break
+            assert not agent.session.is_streaming
+            assert agent.session.last_end is not None
+            assert agent.session.last_end.message.stop_reason == "aborted"
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_question_aborts_its_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        turn = Turn(text="word", pause=asyncio.Event().wait)
+        async with an_agent(Scripted([turn]), tmp_path) as agent:
+            begun = asyncio.Event()
+            agent.session.subscribe(lambda event: begun.set())
+            asking = asyncio.create_task(agent.ask("hi"))
+            await begun.wait()
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            assert not agent.session.is_streaming
+
+    asyncio.run(main())
+
+
+def test_closing_stops_the_run_and_the_hosts_commands(tmp_path: Path) -> None:
+    async def main() -> None:
+        agent = an_agent(Scripted([Turn(text="word", pause=asyncio.Event().wait)]), tmp_path)
+        async with asyncio.timeout(20):
+            await agent.session.prompt("hi")
+            command = asyncio.create_task(agent.session.bash("tail -f /dev/null"))
+            await asyncio.sleep(0)
+            await agent.close()
+            assert not agent.session.is_streaming
+            assert (await command).message.cancelled
+
+    asyncio.run(main())
+
+
+def test_built_in_tools_work_in_the_directory_of_the_agent(tmp_path: Path) -> None:
+    async def main() -> None:
+        model = Scripted(
+            [calling("write", path="new.txt", content="made"), calling("bash", command="cat new.txt"), Turn(text="ok")]
+        )
+        async with an_agent(model, tmp_path) as agent:
+            await agent.ask("hi")
+            assert (tmp_path / "new.txt").read_text() == "made"
+            assert results(agent)[1] == ("made", False)
+
+    asyncio.run(main())
+
+
+def test_commands_see_the_environment_of_the_agent(tmp_path: Path) -> None:
+    async def main() -> None:
+        env = {"PATH": "/bin:/usr/bin", "GREETING": "hello"}
+        model = Scripted([calling("bash", command='echo "$GREETING $HOME"'), Turn(text="ok")])
+        async with an_agent(model, tmp_path, env=env) as agent:
+            await agent.ask("hi")
+            assert results(agent)[0][0].strip() == "hello"
+
+    asyncio.run(main())
+
+
+def test_tools_of_the_callers_own_are_offered_and_run(tmp_path: Path) -> None:
+    async def shout(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        if not arguments["text"]:
+            raise ToolError("There is nothing to shout.")
+        return ToolResult.text(arguments["text"].upper())
+
+    schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+    tool = Tool("shout", "Shout.", schema, shout, snippet="Shout it out")
+
+    async def main() -> None:
+        model = Scripted([calling("shout", text="hey"), calling("shout", text=""), calling("shout"), Turn(text="ok")])
+        async with an_agent(model, tmp_path, extra_tools=[tool], tools=["read"]) as agent:
+            await agent.ask("hi")
+            assert [spec.name for spec in model.requests[0].tools] == ["read", "shout"]
+            assert "- shout: Shout it out" in model.requests[0].system_prompt
+            given, refused, invalid = results(agent)
+            assert given == ("HEY", False)
+            assert refused == ("There is nothing to shout.", True)
+            assert invalid[1] and "text: is required" in invalid[0]
+
+    asyncio.run(main())
+
+
+def test_a_model_of_the_callers_own_is_asked(tmp_path: Path) -> None:
+    async def echo(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+        last = request.messages[-1]
+        assert isinstance(last, UserMessage)
+        partial = PartialMessage(SCRIPTED_MODEL, 1)
+        partial.start_text("only")
+        partial.add("only", f"You said: {user_text(last)}")
+        yield partial.take()
+        partial.finish("stop")
+        yield partial.take()
+
+    async def main() -> None:
+        async with an_agent(echo, tmp_path) as agent:
+            assert await agent.ask("hi") == "You said: hi"
+
+    asyncio.run(main())
+
+
+def test_a_model_that_breaks_ends_the_run_with_an_error(tmp_path: Path) -> None:
+    async def broken(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+        raise ValueError("out of order")
+        yield []
+
+    async def main() -> None:
+        async with an_agent(broken, tmp_path) as agent, asyncio.timeout(20):
+            assert await agent.ask("hi") == ""
+            end = agent.session.last_end
+            assert end is not None and end.message.error_message == "ValueError: out of order"
+
+    asyncio.run(main())
+
+
+def test_two_agents_in_one_process_do_not_meet(tmp_path: Path) -> None:
+    async def main() -> None:
+        folders = [tmp_path / "a", tmp_path / "b"]
+        for folder in folders:
+            folder.mkdir()
+        agents = [
+            an_agent(Scripted([calling("write", path="who", content=folder.name), Turn(text=folder.name)]), folder)
+            for folder in folders
+        ]
+        assert await asyncio.gather(*(agent.ask("hi") for agent in agents)) == ["a", "b"]
+        assert [(folder / "who").read_text() for folder in folders] == ["a", "b"]
+        assert agents[0].session.id != agents[1].session.id
+        for agent in agents:
+            await agent.close()
+
+    asyncio.run(main())
+
+
+def test_closing_removes_scratch_files_that_nobody_was_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    many_lines = "i=0; while [ $i -lt 3000 ]; do echo line; i=$((i+1)); done"
+
+    async def main() -> Path:
+        async with an_agent(Scripted([Turn(text="x")]), tmp_path) as agent:
+            done = await agent.session.bash(many_lines)
+            assert done.message.truncated and done.message.full_output_path
+            named = Path(done.message.full_output_path)
+            (named.parent / "unnamed").write_text("left over")
+        return named
+
+    named = asyncio.run(main())
+    assert named.read_text().count("line") == 3000
+    assert [file.name for file in named.parent.iterdir()] == [named.name]
+
+
+# Putting it together
+
+
+def test_options_may_be_given_as_one_value(tmp_path: Path) -> None:
+    async def main() -> None:
+        options = AgentOptions(
+            model=SCRIPTED_MODEL, stream=Scripted([Turn(text="x")]), cwd=tmp_path, thinking="low", isolated=True
+        )
+        async with Agent(options) as agent:
+            assert agent.session.thinking == "low"
+
+    asyncio.run(main())
+
+
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(TypeError, match="modle"):
+        Agent(modle="x")
+
+
+def test_the_model_and_the_key_come_from_what_is_given(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with ProviderServer([{"text": "Hello."}]) as server:
+            env = {"ANTHROPIC_BASE_URL": server.url}
+            options = {"cwd": tmp_path, "env": env, "isolated": True}
+            async with Agent(model="anthropic/claude-opus-5-5:low", api_key="sk-given", **options) as agent:
+                assert await agent.ask("hi") == "Hello."
+                assert agent.session.thinking == "low"
+            assert server.requests[0].headers["x-api-key"] == "sk-given"
+
+    asyncio.run(main())
+
+
+def test_a_model_without_a_key_refuses_the_prompt(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Agent(model="openai/gpt-6.1-sol", env={}, cwd=tmp_path, isolated=True) as agent:
+            with pytest.raises(NoCredentials, match="set OPENAI_API_KEY or pass --api-key"):
+                await agent.ask("hi")
+            assert agent.session.conversation.messages == []
+
+    asyncio.run(main())
+
+
+def test_an_unknown_model_is_an_error_that_tells_of_unreadable_files(tmp_path: Path) -> None:
+    (tmp_path / "models.json").write_text("{")
+    with pytest.raises(ModelNotFound) as refused:
+        Agent(model="mine", env={"FAIRLEAD_HOME": str(tmp_path)}, cwd=tmp_path)
+    assert '"mine"' in str(refused.value) and "models.json" in str(refused.value)
+
+
+def test_settings_of_the_user_hold_and_what_is_unusable_is_told(tmp_path: Path) -> None:
+    settings = {"steeringMode": "all", "followUpMode": "sometimes", "interruptMode": "immediate", "enabledModels": ["gone"]}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    agent = Agent(env={"FAIRLEAD_HOME": str(tmp_path)}, cwd=tmp_path)
+    queues = agent.session.queues
+    assert (queues.steering.mode, queues.follow_up.mode, queues.interrupt) == ("all", "one-at-a-time", "immediate")
+    assert any("followUpMode" in warning for warning in agent.warnings)
+    assert any("enabledModels" in warning and "gone" in warning for warning in agent.warnings)
+
+
+def test_a_setting_is_kept_for_the_sessions_to_come(tmp_path: Path) -> None:
+    options = {"env": {"FAIRLEAD_HOME": str(tmp_path)}, "cwd": tmp_path}
+    Agent(**options).persist("steeringMode", "all")
+    assert Agent(**options).session.queues.steering.mode == "all"
+    with pytest.raises(ConfigError, match="isolated"):
+        Agent(isolated=True, **options).persist("steeringMode", "all")
+
+
+def test_tools_are_chosen_and_left_out(tmp_path: Path) -> None:
+    def active(**options: Any) -> list[str]:
+        return an_agent(Scripted([Turn(text="x")]), tmp_path, **options).session.active_tools
+
+    assert active() == ["read", "bash", "edit", "write"]
+    assert active(tools=["ls", "read"], exclude_tools=["read"]) == ["ls"]
+    assert active(tools=[]) == []
+
+
+def test_the_system_prompt_follows_the_tools(tmp_path: Path) -> None:
+    agent = an_agent(Scripted([Turn(text="x")]), tmp_path, append_system_prompt=["Be brief."])
+    before = agent.session.system_prompt()
+    assert "- bash:" in before and "Be brief." in before and str(tmp_path) in before
+    agent.session.set_active_tools(["read"])
+    assert "- bash:" not in agent.session.system_prompt()
+    own = an_agent(Scripted([Turn(text="x")]), tmp_path, system_prompt="Mine.").session.system_prompt()
+    assert own.startswith("Mine.\n\nCurrent date: ")

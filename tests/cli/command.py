@@ -1,0 +1,68 @@
+"""The command, started as a process of its own, with a home and a provider of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from tests.support.surroundings import Surroundings
+
+from fairlead.testing import ProviderServer
+
+#: Seconds after which a command that has not ended will not end. Generous: the machine may be busy.
+PATIENCE = 30.0
+
+
+class Command:
+    """`fairlead`, ready to be run. Everything it asks the model ends up in `provider.requests`."""
+
+    def __init__(self, provider: ProviderServer, around: Surroundings) -> None:
+        self.provider = provider
+        self.around = around
+
+    def argv(self, *arguments: str | bytes) -> list[str | bytes]:
+        return [sys.executable, "-m", "fairlead", *arguments]
+
+    def env(self, changes: Mapping[str, str] | None = None) -> dict[str, str]:
+        return {**self.around.env, **(changes or {})}
+
+    def __call__(
+        self,
+        *arguments: str | bytes,
+        input: str = "",
+        env: Mapping[str, str] | None = None,
+        argv: Sequence[str | bytes] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*argv, *arguments] if argv else self.argv(*arguments),
+            cwd=self.around.cwd,
+            env=self.env(env),
+            input=input,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    def start(self, *arguments: str, **pipes: Any) -> subprocess.Popen[str]:
+        """Start it without waiting for its end."""
+        settings: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "encoding": "utf-8",
+        }
+        return subprocess.Popen(self.argv(*arguments), cwd=self.around.cwd, env=self.env(), **(settings | pipes))
+
+    @property
+    def asked(self) -> Any:
+        """The body of the last request that the model got."""
+        return self.provider.requests[-1].body
+
+
+class Scripted(Protocol):
+    """Makes the command for a model that plays the given turns."""
+
+    def __call__(self, *turns: Mapping[str, Any]) -> Command: ...

@@ -1,0 +1,158 @@
+"""`-p`: prompts in, the last answer out, and an exit code."""
+
+from __future__ import annotations
+
+import base64
+import os
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+from tests.cli.command import Command, Scripted
+
+PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
+FAILS = {"status": 400, "error": "the request is bad"}
+ENDLESS = {"text": "word " * 60, "hangAfter": 1}
+
+
+def said(body: Any) -> list[str]:
+    """The texts of the user's messages in a request."""
+    return ["".join(part.get("text", "") for part in m["content"]) for m in body["messages"] if m["role"] == "user"]
+
+
+@pytest.mark.parametrize("flags", [["-p"], ["--print"], ["--mode", "text"], ["--mode=text"], []], ids=" ".join)
+def test_the_answer_alone_is_printed(fairlead: Command, flags: list[str]) -> None:
+    done = fairlead(*flags, "hi")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Hello!\n", "")
+    assert said(fairlead.asked) == ["hi"]
+
+
+def test_piped_input_comes_before_the_prompt(fairlead: Command) -> None:
+    done = fairlead("-p", "What is this?", input="a log\n")
+    assert done.returncode == 0
+    assert said(fairlead.asked) == ["a log\n\nWhat is this?"]
+
+
+def test_piped_input_alone_is_a_prompt(fairlead: Command) -> None:
+    assert fairlead("-p", input="Say hello.\n").stdout == "Hello!\n"
+    assert said(fairlead.asked) == ["Say hello."]
+
+
+def test_files_come_between_piped_input_and_the_prompt(fairlead: Command) -> None:
+    file = fairlead.around.cwd / "notes.txt"
+    file.write_text("first\nsecond")
+    assert fairlead("-p", "Sum it up.", "@notes.txt", input="piped").returncode == 0
+    assert said(fairlead.asked) == [f'piped\n\n<file name="{file}">\nfirst\nsecond\n</file>\n\nSum it up.']
+
+
+def test_an_image_file_is_sent_as_an_image(fairlead: Command) -> None:
+    (fairlead.around.cwd / "dot.dat").write_bytes(PNG)
+    assert fairlead("-p", "@dot.dat", "What is this?").returncode == 0
+    blocks = fairlead.asked["messages"][0]["content"]
+    image = next(block for block in blocks if block["type"] == "image")
+    assert image["source"] == {"type": "base64", "media_type": "image/png", "data": base64.b64encode(PNG).decode()}
+    assert f'<file name="{fairlead.around.cwd / "dot.dat"}"></file>' in said(fairlead.asked)[0]
+
+
+def test_a_file_that_is_not_there_is_an_error_before_anything_is_asked(fairlead: Command) -> None:
+    done = fairlead("-p", "@missing.txt", "hi")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "Error: @missing.txt: No such file or directory\n")
+    assert fairlead.provider.requests == []
+
+
+def test_prompts_run_one_after_another_and_the_last_answer_counts(scripted: Scripted) -> None:
+    fairlead = scripted({"text": "one"}, {"text": "two"})
+    assert fairlead("-p", "first", "second").stdout == "two\n"
+    assert said(fairlead.asked) == ["first", "second"]
+
+
+def test_words_after_two_dashes_are_prompts(fairlead: Command) -> None:
+    assert fairlead("-p", "--", "--model").returncode == 0
+    assert said(fairlead.asked) == ["--model"]
+
+
+def test_nothing_to_do_is_a_usage_error(fairlead: Command) -> None:
+    done = fairlead("-p")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "give a prompt" in done.stderr
+
+
+def test_a_failed_last_run_says_why_and_exits_1(scripted: Scripted) -> None:
+    fairlead = scripted({"text": "fine"}, FAILS)
+    done = fairlead("-p", "first", "second")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: ") and "the request is bad" in done.stderr
+
+
+def test_a_failed_run_before_the_last_one_does_not_count(scripted: Scripted) -> None:
+    done = scripted(FAILS, {"text": "fine"})("-p", "first", "second")
+    assert (done.returncode, done.stdout) == (0, "fine\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_aborts_the_run_and_skips_the_prompts_that_are_left(scripted: Scripted, number: signal.Signals) -> None:
+    fairlead = scripted(ENDLESS, {"text": "never"})
+    with fairlead.start("--mode", "json", "--updates", "delta", "first", "second") as process:
+        assert any("text_delta" in line for line in process.stdout)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (1, "Error: Request was aborted\n")
+    assert '"stopReason":"aborted"' in out and "agent_settled" in out
+    assert len(fairlead.provider.requests) == 1
+
+
+def test_without_a_model_the_error_says_what_to_do(fairlead: Command) -> None:
+    done = fairlead("-p", "hi", "--isolated")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("Error: No model selected.") and "ANTHROPIC_API_KEY" in done.stderr
+
+
+@pytest.mark.parametrize("flags", [["-p"], ["--mode", "json"], ["--mode", "rpc"]], ids=" ".join)
+def test_an_unknown_model_is_one_line_on_stderr(fairlead: Command, flags: list[str]) -> None:
+    words = [] if "rpc" in flags else ["hi"]
+    done = fairlead(*flags, "--model", "no-such-model", *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: ") and '"no-such-model"' in line
+
+
+@pytest.mark.parametrize("flags", [["-p", "hi"], ["--mode", "json", "hi"], ["--help"], ["--list-models"]], ids=" ".join)
+def test_an_output_that_nobody_reads_ends_it_without_a_complaint(fairlead: Command, flags: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        with fairlead.start(*flags, stdout=writing) as process:
+            _, err = process.communicate(timeout=30)
+    finally:
+        os.close(writing)
+    assert (process.returncode, err) == (1, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
+@pytest.mark.parametrize("flags", [["-p"], ["--mode", "json"]], ids=" ".join)
+def test_an_output_that_cannot_be_written_is_an_error(fairlead: Command, flags: list[str]) -> None:
+    with open("/dev/full", "w") as full, fairlead.start(*flags, "hi", stdout=full) as process:  # noqa: PTH123
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (1, "Error: Cannot write to standard output: No space left on device.\n")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_closed_standard_streams_do_no_harm(fairlead: Command, closed: str) -> None:
+    redirected = subprocess.list2cmdline(map(str, fairlead.argv("-p", "--hook", "x", "hi")))
+    done = fairlead(argv=["sh", "-c", f"{redirected} {closed}"])
+    assert done.returncode == 0
+    assert done.stdout == ("" if closed == ">&-" else "Hello!\n")
+    assert len(fairlead.provider.requests) == 1
+
+
+def test_answers_are_utf_8_whatever_the_locale(scripted: Scripted) -> None:
+    done = scripted({"text": "naïve 中"})("-p", "hi", env={"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stdout) == (0, "naïve 中\n")
+
+
+def test_bytes_that_are_no_text_reach_the_model_as_replacement_characters(fairlead: Command) -> None:
+    done = fairlead("--mode", "json", b"caf\xe9", "--append-system-prompt", b"th\xe9")
+    assert done.returncode == 0
+    assert said(fairlead.asked) == ["caf\ufffd"]
+    assert "th\ufffd" in str(fairlead.asked["system"])

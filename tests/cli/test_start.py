@@ -1,0 +1,164 @@
+"""How it is started: dialects, launchers, RPC mode's own rules, and what is imported."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from shutil import which
+
+import pytest
+from tests.cli.command import PATIENCE, Command
+
+from fairlead import __version__
+
+GET_STATE = '{"id":1,"type":"get_state"}\n'
+READY = {"omp": [{"type": "ready"}], "xcsh": [{"type": "ready", "version": __version__}], "pi": []}
+
+
+def greeting(done: subprocess.CompletedProcess[str]) -> list[object]:
+    """What came before the answer to the first command."""
+    assert done.returncode == 0, done.stderr
+    *before, answer = map(json.loads, done.stdout.splitlines())
+    assert answer["command"] == "get_state"
+    return before
+
+
+@pytest.mark.parametrize("dialect", READY)
+def test_the_flag_chooses_the_dialect_over_the_environment(fairlead: Command, dialect: str) -> None:
+    done = fairlead("--mode", "rpc", "--dialect", dialect, input=GET_STATE, env={"FAIRLEAD_DIALECT": "nonsense"})
+    assert greeting(done) == READY[dialect]
+
+
+def test_the_environment_chooses_the_dialect_over_the_name(fairlead: Command, tmp_path: Path) -> None:
+    link = tmp_path / "pi"
+    link.symlink_to(Path(sys.executable).with_name("fairlead"))
+    chosen = fairlead("--mode", "rpc", argv=[str(link)], input=GET_STATE, env={"FAIRLEAD_DIALECT": "xcsh"})
+    assert greeting(chosen) == READY["xcsh"]
+
+
+@pytest.mark.parametrize("name", [*READY, "fairlead-2"])
+def test_the_name_it_was_started_by_chooses_the_dialect_and_omp_is_the_default(
+    fairlead: Command, tmp_path: Path, name: str
+) -> None:
+    link = tmp_path / name
+    link.symlink_to(Path(sys.executable).with_name("fairlead"))
+    assert greeting(fairlead("--mode", "rpc", argv=[str(link)], input=GET_STATE)) == READY.get(name, READY["omp"])
+
+
+@pytest.mark.parametrize("name", ["klingon", "opal"])
+def test_an_unknown_dialect_is_an_error_that_lists_them(fairlead: Command, name: str) -> None:
+    done = fairlead("--mode", "rpc", "--dialect", name, input=GET_STATE)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"Error: Unknown dialect '{name}'. The dialects are: pi, omp, xcsh\n"
+
+
+def test_files_are_refused_in_rpc_mode(fairlead: Command) -> None:
+    done = fairlead("--mode", "rpc", "@notes.txt", input=GET_STATE)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Error: @file arguments are not supported in RPC mode\n"
+
+
+def test_words_are_ignored_in_rpc_mode_with_a_line_on_stderr(fairlead: Command) -> None:
+    done = fairlead("--mode", "rpc", "some", "words", input=GET_STATE)
+    assert greeting(done) == READY["omp"]
+    assert done.stderr == "fairlead: arguments that are not flags are ignored in RPC mode\n"
+
+
+def test_without_a_model_rpc_mode_starts_all_the_same(fairlead: Command) -> None:
+    done = fairlead("--mode", "rpc", "--dialect", "pi", "--isolated", input=GET_STATE)
+    assert json.loads(done.stdout)["data"]["model"] is None
+
+
+# Launchers
+
+
+def test_a_launcher_starts_this_program_in_its_dialect(fairlead: Command, tmp_path: Path) -> None:
+    made = fairlead("shim", "pi", str(tmp_path / "bin"))
+    assert made.stdout.splitlines() == [str(tmp_path / "bin" / "pi"), str(tmp_path / "bin" / "cli.js")]
+    done = fairlead("--mode", "rpc", argv=["pi"], input=GET_STATE, env={"PATH": f"{tmp_path / 'bin'}:/bin:/usr/bin"})
+    assert greeting(done) == READY["pi"]
+
+
+def test_a_launcher_takes_no_modules_from_the_folder_it_is_started_in(fairlead: Command, tmp_path: Path) -> None:
+    fairlead("shim", "xcsh", str(tmp_path / "bin"))
+    (fairlead.around.cwd / "msgspec.py").write_text("raise SystemExit('taken from the project')")
+    done = fairlead("--mode", "rpc", argv=[str(tmp_path / "bin" / "xcsh")], input=GET_STATE)
+    assert greeting(done) == READY["xcsh"]
+
+
+@pytest.mark.system
+def test_a_launcher_for_node_passes_on_everything(fairlead: Command, tmp_path: Path) -> None:
+    node = which("node")
+    assert node is not None, "this test needs node"
+    fairlead("shim", "pi", str(tmp_path))
+    done = fairlead("--mode", "rpc", argv=[node, str(tmp_path / "cli.js")], input=GET_STATE)
+    assert greeting(done) == READY["pi"]
+    failed = fairlead("--thinkng", argv=[node, str(tmp_path / "cli.js")])
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert "Did you mean --thinking?" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        ([], 2, "usage: fairlead shim"),
+        (["klingon", "bin"], 2, "Unknown dialect 'klingon'"),
+        (["opal", "bin"], 1, "not available yet"),
+        (["pi", "/dev/null/bin"], 1, "Cannot write launchers to /dev/null/bin: Not a directory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_launchers_that_cannot_be_made(fairlead: Command, words: list[str], code: int, complaint: str) -> None:
+    done = fairlead("shim", *words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert complaint in done.stderr
+    assert not (fairlead.around.cwd / "bin").exists()
+
+
+def test_a_working_directory_that_is_gone_is_an_error(fairlead: Command) -> None:
+    gone = fairlead.around.root / "gone"
+    gone.mkdir()
+    started = subprocess.list2cmdline([sys.executable, "-P", "-m", "fairlead", "-p", "hi"])
+    done = fairlead(argv=["sh", "-c", f"cd {gone} && rmdir {gone} && exec {started}"])
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Error: The working directory cannot be used: No such file or directory.\n"
+
+
+# Imports
+
+
+def imported(*arguments: str) -> set[str]:
+    """The modules that a Python process with these arguments loads."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", *arguments], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    return set(re.findall(r"^import time:.*\| +(\S+)$", done.stderr, re.MULTILINE))
+
+
+def test_importing_the_package_loads_next_to_nothing() -> None:
+    loaded = imported("-c", "import fairlead")
+    assert "fairlead" in loaded
+    assert not loaded & {"asyncio", "msgspec", "fairlead.agent", "fairlead.errors"}
+
+
+@pytest.mark.parametrize("name", ["-v", "--version"])
+def test_the_version_needs_no_agent(name: str) -> None:
+    loaded = imported("-m", "fairlead", name)
+    assert "fairlead.cli.flags" in loaded
+    assert not loaded & {"asyncio", "ssl", "socket", "subprocess", "h11", "json", "difflib", "fairlead.agent", "fairlead.wire"}
+
+
+def test_starting_rpc_mode_leaves_slow_modules_for_later(fairlead: Command) -> None:
+    done = fairlead("--mode", "rpc", argv=[sys.executable, "-X", "importtime", "-m", "fairlead"], input=GET_STATE)
+    before_serving = done.stderr.partition("fairlead.wire.rpc\n")[0]
+    assert "fairlead.agent" in before_serving
+    loaded = set(re.findall(r"\| +(\S+)$", before_serving, re.MULTILINE))
+    assert not loaded & {"h11", "jiter", "jsonschema_rs", "difflib", "tempfile", "fairlead.tools.process"}
+
+
+def test_the_version_is_printed(fairlead: Command) -> None:
+    done = fairlead("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{__version__}\n", "")

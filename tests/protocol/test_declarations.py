@@ -1,0 +1,123 @@
+"""The wire declarations hold: each command has its handler, each frame of a real conversation is as declared."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.host import Frame
+from tests.support.stage import bash, calls, says, stage
+
+from fairlead.protocol.pi.commands import ANSWERS, COMMANDS, LATER, Command
+from fairlead.protocol.pi.frames import FRAMES
+from fairlead.wire.pi.handlers import HANDLERS, LATE
+from fairlead.wire.pi.profile import PROFILES
+
+ROOT = Path(__file__).resolve().parents[2]
+FRAME: Any = reduce(or_, FRAMES)
+
+#: Fields that every command needs, for those that need some.
+FIELDS: dict[str, dict[str, Any]] = {
+    "prompt": {"message": "hi"},
+    "steer": {"message": "left"},
+    "follow_up": {"message": "rest"},
+    "abort_and_prompt": {"message": "again"},
+    "set_model": {"provider": "fake", "modelId": "fake-2"},
+    "set_thinking_level": {"level": "low"},
+    "set_steering_mode": {"mode": "all"},
+    "set_follow_up_mode": {"mode": "all"},
+    "set_interrupt_mode": {"mode": "wait"},
+    "bash": {"command": "echo out; exit 3"},
+    "set_active_tools": {"tools": ["read"]},
+    "set_updates": {"updates": "full"},
+}
+
+
+def test_every_command_has_one_handler_and_every_handler_a_command() -> None:
+    assert set(HANDLERS) == set(COMMANDS.values())
+    assert len(COMMANDS) == len(set(COMMANDS.values())) == len(set(HANDLERS.values()))
+    assert set(HANDLERS) >= LATE
+
+
+def test_every_declared_command_is_listed() -> None:
+    def below(declared: type[Command]) -> set[type[Command]]:
+        return {declared}.union(*(below(each) for each in declared.__subclasses__()))
+
+    named = {each for each in below(Command) if not each.__name__.startswith("_")} - {Command}
+    assert named == set(COMMANDS.values())
+
+
+def test_no_name_means_two_things() -> None:
+    assert not set(COMMANDS) & LATER
+    assert not set(COMMANDS) & ANSWERS
+    assert not LATER & ANSWERS
+
+
+def test_hidden_events_are_frames_of_the_family() -> None:
+    declared = {str(frame.__struct_config__.tag) for frame in FRAMES}
+    later = {"session_info_changed"}
+    assert all(profile.hidden_events <= declared | later for profile in PROFILES.values())
+
+
+def as_declared(frame: Frame) -> Frame:
+    """The frame, with everything in it that its declaration does not know left out."""
+    decoded = msgspec.json.decode(json.dumps(frame), type=FRAME)
+    again = json.loads(msgspec.json.encode(decoded))
+    command = COMMANDS.get(frame.get("command", ""))
+    if frame["type"] == "response" and "data" in frame and command is not None:
+        again["data"] = json.loads(msgspec.json.encode(msgspec.convert(frame["data"], type=command.result)))
+    return again
+
+
+@pytest.mark.parametrize("updates", ["full", "delta"])
+@pytest.mark.parametrize("dialect", PROFILES)
+def test_every_frame_of_a_conversation_is_as_declared(tmp_path: Path, dialect: str, updates: str) -> None:
+    script = [
+        says("Let me see.", thinking="Hm. " * 5, toolCalls=calls(bash("echo one; echo two"), ("nothing", {}))["toolCalls"]),
+        says("Done."),
+        {"status": 500, "error": "broken"},
+    ]
+    with stage(tmp_path, dialect, script, flags=["--updates", updates]) as host:
+        host.prompt("hi")
+        host.prompt("again", id={"any": ["json"]})
+        since = host.mark()
+        for name in sorted(set(COMMANDS) - {"prompt", "abort_and_prompt", "shutdown"}):
+            assert host.request(name, **FIELDS.get(name, {}))["success"], name
+        host.send({"type": "abort_and_prompt", "message": "again"})
+        host.until("agent_settled", since=since)
+        for line in (b"{", b'{"type":"nonsense","id":1}', b'{"type":"prompt","id":null}', b'{"type":"compact"}'):
+            host.write(line + b"\n")
+        host.request("shutdown")
+        assert host.exit_code() == 0
+        frames = host.frames
+    assert {"message_update", "tool_execution_end", "agent_end", "agent_settled", "response"} <= {f["type"] for f in frames}
+    assert [as_declared(frame) for frame in frames] == frames
+
+
+def test_chunks_join_to_a_frame_as_declared(tmp_path: Path) -> None:
+    with stage(tmp_path, "omp", [says("word " * 2000)], flags=["--max-frame-bytes", "4096"]) as host:
+        host.prompt("hi")
+        host.send({"type": "get_messages"})
+        assert host.leave() == 0
+        chunks = [frame for frame in host.frames if frame["type"] == "rpc_chunk"]
+    last = [chunk for chunk in chunks if chunk["chunkId"] == chunks[-1]["chunkId"]]
+    assert [chunk["index"] for chunk in last] == list(range(last[0]["count"]))
+    whole = b"".join(base64.b64decode(chunk["data"]) for chunk in last)
+    assert len(whole) == last[0]["byteLength"]
+    frame = json.loads(whole)
+    assert frame["command"] == "get_messages"
+    assert as_declared(frame) == frame
+
+
+def test_the_reference_is_what_the_declarations_say() -> None:
+    script = ROOT / "scripts" / "make_reference.py"
+    done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr

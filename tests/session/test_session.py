@@ -1,0 +1,490 @@
+"""A session, with a model that plays a script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from fairlead.core import events as e
+from fairlead.core.messages import BashExecutionMessage, ToolCall, UserMessage, user_text
+from fairlead.core.model import Model, ThinkingLevel
+from fairlead.core.runtime import Cancel
+from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.errors import BadCommand, BusyError, ConfigError, ModelNotFound
+from fairlead.session.conversation import bash_text, for_model
+from fairlead.session.models import OneModel
+from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.session import Session, SessionOptions, context_tokens, new_session_id
+from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
+from fairlead.tools.workspace import Workspace
+
+PLAIN = structs.replace(SCRIPTED_MODEL, id="plain", reasoning=False)
+THIRD = structs.replace(SCRIPTED_MODEL, id="third")
+
+
+class ManyModels(OneModel):
+    """Several models, all played by one script."""
+
+    def __init__(self, models: Sequence[Model], stream: Scripted) -> None:
+        super().__init__(models[0], stream)
+        self._models = models
+
+    def available(self) -> list[Model]:
+        return list(self._models)
+
+    def find(self, provider: str, model_id: str) -> Model | None:
+        return next((m for m in self._models if (m.provider, m.id) == (provider, model_id)), None)
+
+
+def a_session(
+    stream: Scripted,
+    tmp_path: Path,
+    tools: Sequence[Tool] = (),
+    models: Sequence[Model] = (SCRIPTED_MODEL,),
+    **changes: Any,
+) -> Session:
+    options: dict[str, Any] = {
+        "models": ManyModels(models, stream),
+        "tools": {tool.name: tool for tool in tools},
+        "active_tools": [tool.name for tool in tools],
+        "workspace": Workspace(tmp_path, {"PATH": "/bin:/usr/bin"}, log_dir=lambda: tmp_path, keep_log=lambda file: None),
+        "system_prompt": lambda tools: "You are a test.",
+        "model": models[0],
+        "runtime": AsyncioRuntime(),
+    }
+    return Session(SessionOptions(**(options | changes)))
+
+
+class Listener(list[e.Event]):
+    """All events of a session, and a way to wait for one of them."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._changed = asyncio.Event()
+        session.subscribe(self._hear)
+
+    def _hear(self, event: e.Event) -> None:
+        self.append(event)
+        self._changed.set()
+
+    async def until(self, kind: type[e.Event]) -> e.Event:
+        async with asyncio.timeout(20):
+            while True:
+                for event in self:
+                    if isinstance(event, kind):
+                        return event
+                self._changed.clear()
+                await self._changed.wait()
+
+    def kinds(self) -> list[str]:
+        return [type(event).__name__ for event in self]
+
+
+def held() -> tuple[Turn, asyncio.Event]:
+    """A turn that begins when the event is set, or ends when the run is aborted."""
+    go = asyncio.Event()
+    return Turn(text="held", pause=go.wait), go
+
+
+def said(session: Session) -> list[str]:
+    """The user's part of the conversation."""
+    return [user_text(message) for message in session.conversation.messages if isinstance(message, UserMessage)]
+
+
+async def settled(session: Session) -> None:
+    async with asyncio.timeout(20):
+        await session.idle()
+
+
+# Running
+
+
+def test_a_prompt_runs_until_the_session_has_settled(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = a_session(Scripted([Turn(text="Hello.")]), tmp_path)
+        heard = Listener(session)
+        message = await session.prompt("hi")
+        assert session.is_streaming
+        await settled(session)
+        assert not session.is_streaming
+        assert heard.kinds()[0] == "AgentStart" and heard.kinds()[-2:] == ["AgentEnd", "AgentSettled"]
+        assert session.conversation.messages[0] is message
+        assert session.last_end is not None and session.last_end.message.text() == "Hello."
+
+    asyncio.run(main())
+
+
+def test_without_a_model_a_prompt_changes_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = a_session(Scripted([Turn(text="x")]), tmp_path, model=None)
+        with pytest.raises(ConfigError, match=r"No model selected\.\n\nSet a provider's key"):
+            await session.prompt("hi")
+        assert not session.is_streaming and session.conversation.messages == []
+        assert session.levels() == ["off"]
+
+    asyncio.run(main())
+
+
+def test_a_second_prompt_during_a_run_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        turn, go = held()
+        session = a_session(Scripted([turn]), tmp_path)
+        await session.prompt("first")
+        with pytest.raises(BusyError):
+            await session.prompt("second")
+        go.set()
+        await settled(session)
+        assert said(session) == ["first"]
+
+    asyncio.run(main())
+
+
+def test_of_two_prompts_at_once_one_is_refused(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = a_session(Scripted([Turn(text="x")]), tmp_path)
+        results = await asyncio.gather(session.prompt("a"), session.prompt("b"), return_exceptions=True)
+        assert [type(result) for result in results] == [UserMessage, BusyError]
+        await settled(session)
+        assert said(session) == ["a"]
+
+    asyncio.run(main())
+
+
+def test_steering_and_follow_ups_given_while_idle_go_with_the_next_prompt(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = a_session(Scripted([Turn(text="x")]), tmp_path)
+        heard = Listener(session)
+        session.follow_up("afterwards")
+        session.steer("by the way")
+        assert not session.is_streaming
+        assert heard[-1] == e.QueueUpdate(["by the way"], ["afterwards"])
+        await session.prompt("go")
+        await settled(session)
+        assert said(session) == ["go", "by the way", "afterwards"]
+
+    asyncio.run(main())
+
+
+def test_an_abort_waits_for_the_end_and_keeps_the_queues(tmp_path: Path) -> None:
+    async def main() -> None:
+        turn, _ = held()
+        session = a_session(Scripted([turn, Turn(text="again")]), tmp_path)
+        heard = Listener(session)
+        await session.prompt("go")
+        await heard.until(e.MessageEnd)
+        session.steer("left")
+        session.follow_up("rest")
+        async with asyncio.timeout(20):
+            await session.abort()
+        assert heard.kinds()[-1] == "AgentSettled"
+        assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
+        assert session.queues.update() == e.QueueUpdate(["left"], ["rest"])
+        await session.prompt("go on")
+        await settled(session)
+        assert said(session) == ["go", "go on", "left", "rest"]
+
+    asyncio.run(main())
+
+
+def test_an_abort_while_idle_does_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = a_session(Scripted([Turn(text="x")]), tmp_path)
+        heard = Listener(session)
+        await session.abort()
+        assert heard == []
+        await session.prompt("hi")
+        await settled(session)
+        assert session.last_end is not None and session.last_end.message.stop_reason == "stop"
+
+    asyncio.run(main())
+
+
+def test_a_cleared_queue_gives_its_texts_back(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path)
+    session.steer("a")
+    session.follow_up("b")
+    assert session.clear_queue() == (["a"], ["b"])
+    assert len(session.queues) == 0
+
+
+def test_a_thousand_queued_messages_are_all_heard_in_order(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = a_session(Scripted([Turn(text="x")]), tmp_path)
+        session.queues.follow_up.mode = "all"
+        texts = [f"message {number}" for number in range(1000)]
+        for text in texts:
+            session.follow_up(text)
+        await session.prompt("go")
+        await settled(session)
+        assert said(session) == ["go", *texts]
+
+    asyncio.run(main())
+
+
+def test_a_listener_that_was_taken_back_hears_nothing(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path)
+    heard: list[e.Event] = []
+    forget = session.subscribe(heard.append)
+    forget()
+    session.steer("a")
+    assert heard == []
+
+
+class Valve:
+    """A gate that the test closes and opens."""
+
+    def __init__(self) -> None:
+        self.paused = True
+        self._waited = asyncio.Event()
+        self._opened = asyncio.Event()
+
+    def open(self) -> None:
+        self.paused = False
+        self._opened.set()
+
+    async def is_waited_for(self) -> None:
+        async with asyncio.timeout(20):
+            await self._waited.wait()
+
+    async def wait(self, cancel: Cancel) -> None:
+        self._waited.set()
+        forget = cancel.on_fire(self._opened.set)
+        await self._opened.wait()
+        forget()
+
+
+def test_a_paused_gate_stops_the_run_until_it_opens(tmp_path: Path) -> None:
+    async def main() -> None:
+        model = Scripted([Turn(text="x")])
+        session = a_session(model, tmp_path)
+        session.gate = valve = Valve()
+        heard = Listener(session)
+        await session.prompt("hi")
+        await valve.is_waited_for()
+        assert heard.kinds() == ["AgentStart"] and model.requests == []
+        valve.open()
+        await settled(session)
+        assert heard.kinds()[-1] == "AgentSettled" and len(model.requests) == 1
+
+    asyncio.run(main())
+
+
+def test_an_abort_frees_a_run_from_a_paused_gate(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = a_session(Scripted([Turn(text="x")]), tmp_path)
+        session.gate = valve = Valve()
+        await session.prompt("hi")
+        await valve.is_waited_for()
+        async with asyncio.timeout(20):
+            await session.abort()
+        assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
+
+    asyncio.run(main())
+
+
+# Models and thinking
+
+
+def test_a_level_is_fitted_to_the_model_and_told_when_it_changes(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path, models=[SCRIPTED_MODEL, PLAIN])
+    heard = Listener(session)
+    session.set_thinking("high")
+    session.set_thinking("high")
+    session.set_thinking("xhigh")
+    assert (session.thinking, heard) == ("high", [e.ThinkingLevelChanged("high")])
+    session.set_model("scripted", "plain")
+    assert (session.thinking, heard[-1]) == ("off", e.ThinkingLevelChanged("off"))
+    assert session.cycle_thinking() is None
+    session.set_model("scripted", "scripted-1")
+    assert session.thinking == "high", "what was asked for is remembered"
+
+
+def test_levels_are_cycled_from_the_last_to_the_first(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path, thinking="high")
+    assert [session.cycle_thinking() for _ in range(3)] == ["off", "minimal", "low"]
+
+
+def test_the_model_is_asked_at_the_level_in_force(tmp_path: Path) -> None:
+    async def main() -> None:
+        model = Scripted([Turn(text="x")])
+        session = a_session(model, tmp_path, thinking="xhigh")
+        await session.prompt("hi")
+        await settled(session)
+        assert model.requests[0].thinking == "high"
+        assert model.requests[0].system_prompt == "You are a test."
+
+    asyncio.run(main())
+
+
+def test_an_unknown_model_is_refused_and_nothing_changes(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path)
+    with pytest.raises(ModelNotFound, match="Model not found: nobody/nothing"):
+        session.set_model("nobody", "nothing")
+    assert session.model == SCRIPTED_MODEL
+
+
+def test_models_are_cycled_through_all_that_are_available(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path, models=[SCRIPTED_MODEL, PLAIN, THIRD])
+    assert [session.cycle_model() for _ in range(3)] == [(PLAIN, False), (THIRD, False), (SCRIPTED_MODEL, False)]
+
+
+def test_models_are_cycled_through_the_chosen_ones_with_their_levels(tmp_path: Path) -> None:
+    scoped: list[tuple[Model, ThinkingLevel | None]] = [(SCRIPTED_MODEL, None), (THIRD, "low")]
+    session = a_session(Scripted([Turn(text="x")]), tmp_path, models=[SCRIPTED_MODEL, PLAIN, THIRD], scoped=scoped)
+    assert session.cycle_model() == (THIRD, True)
+    assert session.thinking == "low"
+    assert session.cycle_model() == (SCRIPTED_MODEL, True)
+    session.set_model("scripted", "plain")
+    assert session.cycle_model() == (SCRIPTED_MODEL, True), "from outside the set, its first"
+
+
+def test_a_single_model_is_not_cycled(tmp_path: Path) -> None:
+    assert a_session(Scripted([Turn(text="x")]), tmp_path).cycle_model() is None
+
+
+# Tools
+
+
+def a_tool(name: str, run: Any = None) -> Tool:
+    async def nothing(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        return ToolResult.text("done")
+
+    return Tool(name, "A test.", {"type": "object"}, run or nothing)
+
+
+def test_the_active_tools_are_those_of_the_next_request(tmp_path: Path) -> None:
+    async def main() -> None:
+        model = Scripted([Turn(text="x")])
+        session = a_session(model, tmp_path, [a_tool("one"), a_tool("two")])
+        session.set_active_tools(["two", "two"])
+        assert session.active_tools == ["two"]
+        with pytest.raises(BadCommand, match=r"Unknown tool: three, four\. The tools are: one, two"):
+            session.set_active_tools(["three", "one", "four"])
+        assert session.active_tools == ["two"]
+        await session.prompt("hi")
+        await settled(session)
+        assert [tool.name for tool in model.requests[0].tools] == ["two"]
+
+    asyncio.run(main())
+
+
+def test_updates_of_a_tool_are_heard_until_it_ends(tmp_path: Path) -> None:
+    async def main() -> None:
+        kept: list[ToolContext] = []
+
+        async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+            kept.append(context)
+            context.update(ToolResult.text("half"))
+            return ToolResult.text("whole")
+
+        model = Scripted([Turn(tool_calls=[ToolCall("c1", "one", {"x": 1})]), Turn(text="x")])
+        session = a_session(model, tmp_path, [a_tool("one", run)])
+        heard = Listener(session)
+        await session.prompt("hi")
+        await settled(session)
+        kept[0].update(ToolResult.text("too late"))
+        updates = [event for event in heard if isinstance(event, e.ToolUpdate)]
+        assert updates == [e.ToolUpdate("c1", "one", {"x": 1}, ToolResult.text("half"))]
+
+    asyncio.run(main())
+
+
+# The host's own commands
+
+
+def test_a_command_is_told_to_the_model_with_the_next_prompt(tmp_path: Path) -> None:
+    async def main() -> None:
+        model = Scripted([Turn(text="x")])
+        session = a_session(model, tmp_path)
+        done = await session.bash("echo out; exit 3")
+        assert (done.message.output, done.message.exit_code) == ("out\n", 3)
+        await session.bash("echo secret", exclude_from_context=True)
+        assert len(session.conversation.messages) == 2
+        await session.prompt("hi")
+        await settled(session)
+        first, second = model.requests[0].messages
+        assert isinstance(first, UserMessage) and isinstance(second, UserMessage)
+        assert user_text(first) == "Ran `echo out; exit 3`\n```\nout\n\n```\n\nCommand exited with code 3"
+        assert user_text(second) == "hi"
+
+    asyncio.run(main())
+
+
+def test_a_command_during_a_run_joins_the_conversation_after_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        turn, go = held()
+        session = a_session(Scripted([turn]), tmp_path)
+        heard = Listener(session)
+        await session.prompt("hi")
+        await heard.until(e.MessageEnd)
+        await session.bash("true")
+        assert [type(m) for m in session.conversation.messages] == [UserMessage]
+        go.set()
+        await settled(session)
+        assert isinstance(session.conversation.messages[-1], BashExecutionMessage)
+        assert len(session.conversation.messages) == 3
+
+    asyncio.run(main())
+
+
+def test_aborting_a_command_stops_the_latest_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = a_session(Scripted([Turn(text="x")]), tmp_path)
+        first = asyncio.create_task(session.bash("tail -f /dev/null"))
+        await asyncio.sleep(0)
+        second = asyncio.create_task(session.bash("tail -f /dev/null"))
+        await asyncio.sleep(0)
+        session.abort_bash()
+        async with asyncio.timeout(20):
+            assert (await second).message.cancelled
+            assert not first.done()
+            session.abort_all_bash()
+            assert (await first).message.cancelled
+        session.abort_bash()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (BashExecutionMessage("true", "", False, False, 1, exit_code=0), "Ran `true`\n(no output)"),
+        (BashExecutionMessage("x", "out", True, False, 1), "Ran `x`\n```\nout\n```\n\n(command cancelled)"),
+        (
+            BashExecutionMessage("x", "tail", False, True, 1, exit_code=0, full_output_path="/log"),
+            "Ran `x`\n```\ntail\n```\n\n[Output truncated. Full output: /log]",
+        ),
+    ],
+    ids=["no output", "cancelled", "truncated"],
+)
+def test_how_the_model_reads_of_a_command(message: BashExecutionMessage, text: str) -> None:
+    assert bash_text(message) == text
+    told = for_model(message)
+    assert isinstance(told, UserMessage) and told.content == text
+
+
+# Small things
+
+
+def test_session_ids_sort_by_age() -> None:
+    ids = [new_session_id() for _ in range(100)]
+    assert len(set(ids)) == 100
+    assert all(id[14] == "7" and id[19] in "89ab" and len(id) == 36 for id in ids)
+    assert sorted(id[:13] for id in ids) == [id[:13] for id in ids]
+
+
+def test_the_context_in_use_is_that_of_the_last_good_answer(tmp_path: Path) -> None:
+    async def main() -> None:
+        session = a_session(Scripted([Turn(text="x"), Turn(error="broken")]), tmp_path)
+        assert context_tokens(session.conversation.messages) is None
+        for _ in range(2):
+            await session.prompt("hi")
+            await settled(session)
+        assert context_tokens(session.conversation.messages) == 150
+
+    asyncio.run(main())
