@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.config.home import Home, Scratch
 from fairlead.config.settings import load_settings, persist_setting
@@ -25,8 +26,9 @@ from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule, Tool
-from fairlead.errors import ModelNotFound
+from fairlead.errors import ConfigError, ModelNotFound, ProviderError, RunAborted
 from fairlead.models.http import Http
+from fairlead.models.patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
 from fairlead.session.models import Models, OneModel
 from fairlead.session.runtime import AsyncioRuntime
@@ -62,17 +64,24 @@ class AgentOptions(Struct, kw_only=True):
     isolated: bool = False
     schedule: Schedule = "together"
     interrupt: InterruptMode = "wait"
+    #: Told of everything in the user's configuration that cannot be used, as it is found.
+    warn: Callable[[str], None] | None = None
 
 
 class Agent:
-    """A session with everything it needs. `warnings` says what in the user's configuration could not be used."""
+    """A session with everything it needs. `warnings` says what in the user's configuration could not be used, so far."""
 
-    def __init__(self, options: AgentOptions | None = None, **changes: object) -> None:
-        options = AgentOptions(**changes) if options is None else options  # pyright: ignore[reportArgumentType]
+    def __init__(self, options: AgentOptions | None = None, **changes: Any) -> None:
+        options = replace(options or AgentOptions(), **changes)
+        if options.stream is not None and not isinstance(options.model, Model):
+            raise ConfigError("A stream of your own needs a Model that describes it: Agent(model=Model(...), stream=...).")
         env = os.environ if options.env is None else options.env
         cwd = Path(options.cwd).absolute()
         self.home = Home.find(env, isolated=options.isolated)
-        self.settings, self.warnings = load_settings(self.home, cwd)
+        self.warnings: list[str] = []
+        self._warn = options.warn
+        self.settings, unusable = load_settings(self.home, cwd)
+        self._warn_of(unusable)
         self._scratch = Scratch()
         self._http = Http(idle_timeout=self.settings.http_idle_timeout_ms / 1000, env=env)
         self.registry = Registry.load(self.home, env, api_key=options.api_key, api_key_provider=options.provider)
@@ -80,15 +89,15 @@ class Agent:
             self.session = self._session(options, cwd, env)
         except ModelNotFound as error:
             # A file that could not be used may be why.
-            raise ModelNotFound("\n".join([str(error), *self.warnings, *self.registry.warnings])) from None
-        self.warnings += self.registry.warnings
+            raise ModelNotFound("\n".join([str(error), *self.registry.warnings])) from None
+        self._warn_of(self.registry.warnings)
 
     async def run(self, text: str, images: list[ImageContent] | None = None) -> AsyncGenerator[Event]:
         """Prompt the agent and give all that happens until it has settled. Leaving early aborts the run."""
+        await self.session.prompt(text, images)
         events: asyncio.Queue[Event] = asyncio.Queue()
         forget = self.session.subscribe(events.put_nowait)
         try:
-            await self.session.prompt(text, images)
             while True:
                 event = await events.get()
                 yield event
@@ -99,11 +108,23 @@ class Agent:
             await self.session.abort()
 
     async def ask(self, text: str, images: list[ImageContent] | None = None) -> str:
-        """Prompt the agent and return its answer."""
+        """Prompt the agent and return its answer. Raises ProviderError if the model failed, RunAborted if it was stopped."""
         async with aclosing(self.run(text, images)) as events:
             async for _ in events:
                 pass
-        return self.text()
+        end = self.session.last_end
+        assert end is not None, "a run that has settled has an end"
+        message = end.message
+        if message.stop_reason == "error":
+            raise ProviderError(
+                message.error_message or "The model failed without saying why.",
+                status=end.status,
+                retry_after=end.retry_after,
+                transient=end.transient,
+            )
+        if message.stop_reason == "aborted":
+            raise RunAborted(message.error_message)
+        return message.text()
 
     def text(self) -> str:
         """The text of the last answer."""
@@ -120,8 +141,7 @@ class Agent:
 
     async def close(self) -> None:
         """Stop whatever runs, close connections, and remove scratch files that nobody was told of."""
-        self.session.abort_all_bash()
-        await self.session.abort()
+        await self.session.close()
         await self._http.close()
         self._scratch.remove()
 
@@ -133,6 +153,13 @@ class Agent:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def _warn_of(self, warnings: Sequence[str]) -> None:
+        for warning in warnings:
+            if warning not in self.warnings:
+                self.warnings.append(warning)
+                if self._warn is not None:
+                    self._warn(warning)
 
     # Putting it together
 
@@ -182,16 +209,15 @@ class Agent:
         from fairlead.models.access import ModelAccess
 
         budgets = {str(name): tokens for name, tokens in self.settings.thinking_budgets.items()}
-        access = ModelAccess(self.registry, self._http, runtime.now_ms, budgets)
+        access = ModelAccess(
+            self.registry, self._http, runtime.now_ms, budgets, after=lambda: self._warn_of(self.registry.warnings)
+        )
         # As wanted, not as the first model has it: another model may have more levels.
         return model, options.thinking or level or self.settings.default_thinking_level or DEFAULT_LEVEL, access
 
     def _named(self, options: AgentOptions) -> tuple[Model | None, ThinkingLevel | None]:
         if isinstance(options.model, str):
-            pattern = options.model
-            if options.provider and not pattern.startswith(f"{options.provider}/"):
-                pattern = f"{options.provider}/{pattern}"
-            return self.registry.match(pattern)
+            return self.registry.match(qualified(options.provider, options.model))
         if options.provider:
             model = self.registry.default_of(options.provider)
             if model is None:
@@ -208,14 +234,14 @@ class Agent:
         try:
             return self.registry.match_many(self.settings.enabled_models or [])
         except ModelNotFound as error:
-            self.warnings.append(f"enabledModels: {error}")
+            self._warn_of([f"enabledModels: {error}"])
             return []
 
     def _active(self, options: AgentOptions, tools: Mapping[str, Tool]) -> list[str]:
         chosen = options.default_tools if options.tools is None else options.tools
         unknown = [name for name in chosen if name not in tools] if options.tools is not None else []
         if unknown:
-            self.warnings.append(f"Unknown tools, left out: {', '.join(unknown)}. The tools are: {', '.join(tools)}")
+            self._warn_of([f"Unknown tools, left out: {', '.join(unknown)}. The tools are: {', '.join(tools)}"])
         names = [*chosen, *(tool.name for tool in options.extra_tools)]
         return [name for name in dict.fromkeys(names) if name in tools and name not in options.exclude_tools]
 

@@ -8,6 +8,7 @@
     ├── BadCommand               a host's command is malformed; the text names the field
     ├── NotAvailable             a documented feature that this version does not have yet
     ├── ProviderError            a model's server failed; carries the HTTP status, if there was one
+    ├── RunAborted               somebody stopped the run that was waited for
     └── ToolError                a tool failed; the text goes to the model as the tool's result
 
 Errors are sentences a user can act on: what was expected, what was found, what to do.
@@ -26,6 +27,7 @@ __all__ = [
     "NoCredentials",
     "NotAvailable",
     "ProviderError",
+    "RunAborted",
     "ToolError",
 ]
 
@@ -72,6 +74,10 @@ class ProviderError(FairleadError):
         self.status = status
         self.retry_after = retry_after
         self.transient = transient
+
+
+class RunAborted(FairleadError):
+    """Somebody stopped the run that was waited for."""
 
 
 class ToolError(FairleadError):

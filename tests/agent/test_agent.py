@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -16,7 +17,7 @@ from fairlead.core import events as e
 from fairlead.core.messages import ImageContent, ToolCall, ToolResultMessage, UserMessage, user_text
 from fairlead.core.model import PartialMessage, Request, StreamEvent
 from fairlead.core.runtime import Cancel
-from fairlead.errors import ConfigError, ModelNotFound, NoCredentials
+from fairlead.errors import BusyError, ConfigError, ModelNotFound, NoCredentials, ProviderError, RunAborted
 from fairlead.testing import SCRIPTED_MODEL, ProviderServer, Scripted, Turn
 
 
@@ -185,11 +186,84 @@ def test_a_model_that_breaks_ends_the_run_with_an_error(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with an_agent(broken, tmp_path) as agent, asyncio.timeout(20):
-            assert await agent.ask("hi") == ""
-            end = agent.session.last_end
-            assert end is not None and end.message.error_message == "ValueError: out of order"
+            with pytest.raises(ProviderError, match="ValueError: out of order"):
+                await agent.ask("hi")
 
     asyncio.run(main())
+
+
+def test_an_answer_that_was_stopped_is_not_the_one_before(tmp_path: Path) -> None:
+    async def main() -> None:
+        turns = [Turn(text="first"), Turn(text="second", pause=lambda: asyncio.Event().wait())]
+        async with an_agent(Scripted(turns), tmp_path) as agent, asyncio.timeout(20):
+            assert await agent.ask("one") == "first"
+            began = asyncio.Event()
+            agent.session.subscribe(lambda event: began.set())
+            asking = asyncio.create_task(agent.ask("two"))
+            await began.wait()
+            agent.session.cancel()
+            with pytest.raises(RunAborted):
+                await asking
+
+    asyncio.run(main())
+
+
+def test_asking_a_busy_agent_leaves_its_run_alone(tmp_path: Path) -> None:
+    async def main() -> None:
+        go_on = asyncio.Event()
+        async with an_agent(Scripted([Turn(text="done", pause=go_on.wait)]), tmp_path) as agent, asyncio.timeout(20):
+            began = asyncio.Event()
+            agent.session.subscribe(lambda event: began.set())
+            asking = asyncio.create_task(agent.ask("one"))
+            await began.wait()
+            with pytest.raises(BusyError):
+                await agent.ask("two")
+            go_on.set()
+            assert await asking == "done"
+
+    asyncio.run(main())
+
+
+def test_a_listener_that_raises_harms_nobody_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def main() -> None:
+        async with an_agent(Scripted([Turn(text="done")]), tmp_path) as agent, asyncio.timeout(20):
+            agent.session.subscribe(lambda event: 1 / 0)
+            assert await agent.ask("one") == "done"
+
+    asyncio.run(main())
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_an_abort_while_the_key_is_looked_up_is_not_lost(tmp_path: Path) -> None:
+    async def main() -> None:
+        home = tmp_path / "home"
+        home.mkdir()
+        key = f"!read _ < {tmp_path / 'gate'}; echo sk-late"
+        models = {"fake": {"baseUrl": "http://127.0.0.1:9", "api": "anthropic-messages", "apiKey": key, "models": [{"id": "m"}]}}
+        (home / "models.json").write_text(json.dumps({"providers": models}))
+        os.mkfifo(tmp_path / "gate")
+        gate = os.open(tmp_path / "gate", os.O_RDWR)
+        env = {"FAIRLEAD_HOME": str(home), "PATH": os.environ["PATH"]}
+        async with Agent(model="fake/m", cwd=tmp_path, env=env) as agent, asyncio.timeout(20):
+            asking = asyncio.create_task(agent.ask("one"))
+            await asyncio.sleep(0)
+            agent.session.cancel()
+            os.write(gate, b"\n")
+            with pytest.raises(RunAborted):
+                await asking
+        os.close(gate)
+
+    asyncio.run(main())
+
+
+def test_a_stream_needs_a_model_that_describes_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="needs a Model"):
+        Agent(stream=Scripted([Turn(text="x")]), cwd=tmp_path, isolated=True)
+
+
+def test_keywords_change_the_options(tmp_path: Path) -> None:
+    options = AgentOptions(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="x")]), cwd=tmp_path, isolated=True)
+    assert Agent(options, thinking="high").session.thinking == "high"
 
 
 def test_two_agents_in_one_process_do_not_meet(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def parse(argv: Sequence[str]) -> Arguments:
             continue
         name, has_value, value = word.partition("=") if word.startswith("--") else (word, "", "")
         if name in IGNORED_SWITCHES or name in IGNORED_VALUES:
-            if name in IGNORED_VALUES and not has_value and words:
+            if name in IGNORED_VALUES and not has_value and words and not words[-1].startswith("-"):
                 words.pop()
             arguments.ignored.append(name)
         elif name in known:

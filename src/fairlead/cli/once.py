@@ -12,11 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairlead.cli.build import build_agent
 from fairlead.cli.flags import Arguments, UsageError
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import ABORTED
-from fairlead.errors import ConfigError, FairleadError
+from fairlead.errors import ConfigError, FairleadError, ProviderError, RunAborted
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from fairlead.wire.pi.profile import Profile
 
 
-def once(arguments: Arguments, make_agent: Callable[[Arguments, Profile | None], Agent], profile: Profile) -> int:
+def once(arguments: Arguments, profile: Profile) -> int:
     """Answer the prompts. The exit code is 1 if the last run failed."""
     prompts, images = _prompts(arguments)
     if not prompts:
@@ -35,7 +36,7 @@ def once(arguments: Arguments, make_agent: Callable[[Arguments, Profile | None],
             "There is nothing to do: give a prompt, or --mode rpc to serve a host. "
             "(The chat in the terminal is not available yet.)"
         )
-    return asyncio.run(_Once(make_agent(arguments, profile), arguments, profile).run(prompts, images))
+    return asyncio.run(_Once(build_agent(arguments, profile), arguments, profile).run(prompts, images))
 
 
 class _Once:
@@ -60,6 +61,8 @@ class _Once:
                 self._asking = asyncio.create_task(self._agent.ask(prompt, images if index == 0 else None))
                 try:
                     await self._asking
+                except (ProviderError, RunAborted):
+                    continue  # what counts is how the last run ended
                 except FairleadError as error:
                     return self._failed(str(error))
                 except asyncio.CancelledError:

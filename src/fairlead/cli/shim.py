@@ -23,7 +23,9 @@ _NODE = """\
 const {{ spawn }} = require("node:child_process");
 const [program, ...args] = {command};
 const child = spawn(program, [...args, ...process.argv.slice(2)], {{ stdio: "inherit" }});
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+// A terminal sends its interrupt to the child as well: once is enough.
+process.on("SIGINT", () => process.stdin.isTTY || child.kill("SIGINT"));
+for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
 child.on("error", (error) => {{ console.error(`fairlead: ${{error.message}}`); process.exit(127); }});
 child.on("exit", (code, signal) => {{
   if (signal) {{ process.removeAllListeners(signal); process.kill(process.pid, signal); }}

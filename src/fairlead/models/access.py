@@ -15,12 +15,20 @@ class ModelAccess:
     """Streams for models, one each, kept for the conversation."""
 
     def __init__(
-        self, registry: Registry, http: Http, now_ms: Callable[[], int], thinking_budgets: Mapping[str, int] | None = None
+        self,
+        registry: Registry,
+        http: Http,
+        now_ms: Callable[[], int],
+        thinking_budgets: Mapping[str, int] | None = None,
+        *,
+        after: Callable[[], None] = lambda: None,
     ) -> None:
+        """`after` is called when a model's key has been looked up, which may have added to the registry's warnings."""
         self._registry = registry
         self._http = http
         self._now_ms = now_ms
         self._budgets = thinking_budgets
+        self._after = after
         self._streams: dict[tuple[str, str], ModelStream] = {}
 
     def available(self) -> list[Model]:
@@ -40,7 +48,10 @@ class ModelAccess:
         stream = self._streams.get(name)
         if stream is None:
             # In a thread, because the key may be the output of a command.
-            endpoint = await asyncio.to_thread(self._registry.endpoint, model)
+            try:
+                endpoint = await asyncio.to_thread(self._registry.endpoint, model)
+            finally:
+                self._after()
             stream = connect(model, endpoint, self._http, self._now_ms, thinking_budgets=self._budgets)
             self._streams[name] = stream
         return stream

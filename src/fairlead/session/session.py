@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -17,7 +18,7 @@ from msgspec import Struct
 from fairlead.core.events import AgentEnd, AgentSettled, Event, ThinkingLevelChanged
 from fairlead.core.loop import Run, Turn, run_agent
 from fairlead.core.messages import AssistantMessage, ImageContent, Message, UserMessage, user_message
-from fairlead.core.model import Model, Request, StreamEnd, ThinkingLevel
+from fairlead.core.model import Model, PartialMessage, Request, StreamEnd, ThinkingLevel
 from fairlead.core.queues import Queues
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Schedule, Tool
@@ -81,7 +82,7 @@ class Session:
         self._run: asyncio.Task[None] | None = None
         self._cancel = Cancel()
         self._deferred: list[Message] = []
-        self._commands: list[Cancel] = []
+        self._commands: dict[Cancel, asyncio.Future[BashDone]] = {}
 
     # Listening
 
@@ -101,12 +102,15 @@ class Session:
         """Start a run. Raises if it cannot start; then nothing has changed."""
         if self.model is None:
             raise ConfigError(NO_MODEL)
+        cancel = Cancel()
         if self._run is None:
+            # From here on an abort means this run, also while its key is being looked up.
+            self._cancel = cancel
             await self._options.models.stream(self.model)
         if self._run is not None:
             raise BusyError("Agent is already processing.")
         message = user_message(text, images, self._options.runtime.now_ms())
-        self._cancel = Cancel()
+        self._cancel = cancel
         self._run = asyncio.create_task(self._work([message]), name="fairlead-run")
         return message
 
@@ -137,7 +141,16 @@ class Session:
     async def abort(self) -> None:
         """Stop the run and wait until it has settled. Queued messages stay queued."""
         self._cancel.fire()
+        if self._run is not None:
+            await asyncio.wait([self._run])
+
+    async def close(self) -> None:
+        """Stop everything that runs, the host's own commands too, and wait until it has ended."""
+        self.cancel()
+        self.abort_all_bash()
         await self.idle()
+        while self._commands:
+            await asyncio.gather(*self._commands.values(), return_exceptions=True)
 
     async def idle(self) -> None:
         """Wait until no run is going."""
@@ -222,13 +235,14 @@ class Session:
     async def bash(self, command: str, *, exclude_from_context: bool = False) -> BashDone:
         """Run a shell command for the user, beside whatever the agent does, and add it to the conversation."""
         cancel = Cancel()
-        self._commands.append(cancel)
+        work = run_for_user(
+            self._options.workspace, command, cancel, self._options.runtime.now_ms, exclude_from_context=exclude_from_context
+        )
+        running = self._commands[cancel] = asyncio.ensure_future(work)
         try:
-            done = await run_for_user(
-                self._options.workspace, command, cancel, self._options.runtime.now_ms, exclude_from_context=exclude_from_context
-            )
+            done = await running
         finally:
-            self._commands.remove(cancel)
+            del self._commands[cancel]
         if self._run is None:
             self.conversation.add(done.message)
         else:  # it must not come between a tool call and its result
@@ -238,10 +252,10 @@ class Session:
     def abort_bash(self) -> None:
         """Stop the latest of the host's running commands."""
         if self._commands:
-            self._commands[-1].fire()
+            next(reversed(self._commands)).fire()
 
     def abort_all_bash(self) -> None:
-        for cancel in self._commands:
+        for cancel in list(self._commands):
             cancel.fire()
 
     # Inside
@@ -260,6 +274,13 @@ class Session:
                 ),
                 prompts,
             )
+        except Exception as error:  # a bug of ours: the host still gets an end, and the next prompt its chance
+            traceback.print_exc()
+            assert self.model is not None
+            broken = PartialMessage(self.model, self._options.runtime.now_ms())
+            broken.fail(f"Internal error: {type(error).__name__}: {error}")
+            self.last_end = broken.finished
+            self._tell(AgentEnd([]))
         finally:
             self._run = None
             for message in self._deferred:
@@ -294,8 +315,11 @@ class Session:
             await gate.wait(self._cancel)
 
     def _tell(self, event: Event) -> None:
-        for listener in self._listeners:
-            listener(event)
+        for listener in list(self._listeners):
+            try:
+                listener(event)
+            except Exception:  # a listener's bug must neither end the run nor keep the event from the others
+                traceback.print_exc()
 
     def _use(self, model: Model, level: ThinkingLevel | None) -> None:
         before = self.thinking

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import Tool
 
 _INTRODUCTION = (
@@ -30,7 +31,7 @@ def system_prompt(
     """The system prompt. `custom` takes the place of the part that is ours; `appended` texts, the date and the
     working directory follow either way."""
     parts = [custom if custom is not None else _ours(tools), *appended]
-    parts.append(f"Current date: {date}\nCurrent working directory: {cwd}")
+    parts.append(f"Current date: {date}\nCurrent working directory: {scrub_text(str(cwd))}")
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import BinaryIO
 
-import msgspec
-
 from fairlead.agent import Agent
 from fairlead.core.events import Event
+from fairlead.core.lenient import scrub_text
+from fairlead.protocol.pi.frames import SessionHeader
 from fairlead.wire.output import Output
 from fairlead.wire.pi.events import EventFrames
 from fairlead.wire.pi.profile import Profile
@@ -31,9 +31,8 @@ class JsonLines:
         """The first line: the session, as in a session file."""
         now = time.time()
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03}Z"
-        cwd = str(self._agent.session.workspace.cwd)
-        header = {"type": "session", "version": 3, "id": self._agent.session.id, "timestamp": stamp, "cwd": cwd}
-        self._output.send(msgspec.json.encode(header) + b"\n")
+        cwd = scrub_text(str(self._agent.session.workspace.cwd))
+        self._frames.send(SessionHeader(version=3, id=self._agent.session.id, timestamp=stamp, cwd=cwd))
 
     def _tell(self, event: Event) -> None:
         self._frames.tell(event)

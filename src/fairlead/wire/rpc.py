@@ -102,12 +102,9 @@ class _Process:
 
     async def _wind_down(self) -> None:
         """Stop what runs, let its last events out, and leave nothing behind."""
-        session = self._agent.session
-        session.cancel()
-        session.abort_all_bash()
         try:
             async with asyncio.timeout(ABORT_PATIENCE):
-                await session.idle()
+                await self._agent.session.close()
                 await self._server.late_answers()
         except TimeoutError:
             pass

@@ -31,6 +31,26 @@ class Ready(Frame, tag="ready"):
     version: str | UnsetType = UNSET
 
 
+class SessionHeader(Frame, tag="session", kw_only=True):
+    """The first line of JSON mode, as of a session file."""
+
+    version: int
+    id: str
+    timestamp: str
+    cwd: str
+
+
+class RpcChunk(Frame, tag="rpc_chunk", kw_only=True):
+    """A piece of a frame that exceeds `--max-frame-bytes`: decode the `data` (base64) of all `count` pieces of a `chunkId`
+    and join them; the result is the frame, of `byteLength` bytes."""
+
+    chunk_id: str
+    index: int
+    count: int
+    byte_length: int
+    data: str
+
+
 class AgentStart(Frame, tag="agent_start"):
     """A run begins."""
 
@@ -199,6 +219,8 @@ class ExtensionError(Frame, tag="extension_error"):
 FRAMES: tuple[type[Frame], ...] = (
     Response,
     Ready,
+    SessionHeader,
+    RpcChunk,
     AgentStart,
     AgentEnd,
     AgentSettled,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from fairlead.core import events
+from fairlead.core import events, lenient
 from fairlead.core.messages import Message
 from fairlead.protocol.pi import frames
 from fairlead.wire.output import Output
@@ -44,7 +44,13 @@ class EventFrames:
 
     def send(self, frame: frames.Frame) -> None:
         if frame.__struct_config__.tag not in self._profile.hidden_events:
-            self._output.send(self._encoder.encode(frame) + b"\n")
+            self._output.send(self._encode(frame))
+
+    def _encode(self, frame: frames.Frame) -> bytes:
+        try:
+            return self._encoder.encode(frame) + b"\n"
+        except UnicodeEncodeError:  # a file name that is no text got into it
+            return self._encoder.encode(lenient.scrub(msgspec.to_builtins(frame))) + b"\n"
 
     def tell(self, event: events.Event) -> None:
         if isinstance(event, events.MessageUpdate):
@@ -63,11 +69,11 @@ class EventFrames:
 
     def _agent_end(self, event: events.AgentEnd) -> None:
         will_retry = event.will_retry if self._profile.says_will_retry else UNSET
-        encoded = self._encoder.encode(frames.AgentEnd(messages=event.messages, will_retry=will_retry)) + b"\n"
+        encoded = self._encode(frames.AgentEnd(messages=event.messages, will_retry=will_retry))
         limit = self._output.max_frame
         if limit is not None and len(encoded) > limit:
             # Every message of the run has had its message_end: they are left out and counted.
             none: list[Message] = []
             short = frames.AgentEnd(messages=none, will_retry=will_retry, message_count=len(event.messages))
-            encoded = self._encoder.encode(short) + b"\n"
+            encoded = self._encode(short)
         self._output.send(encoded)

@@ -1,0 +1,81 @@
+"""The agent that a command line asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairlead import __version__
+from fairlead.agent import Agent, AgentOptions
+from fairlead.cli.flags import Arguments
+from fairlead.cli.speak import complain
+from fairlead.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fairlead.wire.pi.profile import Profile
+
+
+def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
+    options = AgentOptions(
+        models=_names(arguments.models),
+        exclude_tools=_names(arguments.exclude_tools),
+        append_system_prompt=[_text_or_file(text) for text in arguments.append_system_prompt],
+        isolated=arguments.isolated,
+        cwd=_working_directory(),
+        warn=lambda warning: complain(f"fairlead: {warning}"),
+        **given(arguments, "provider", "model", "api_key", "thinking"),
+    )
+    if arguments.system_prompt is not None:
+        options.system_prompt = _text_or_file(arguments.system_prompt)
+    if arguments.tools is not None:
+        options.tools = _names(arguments.tools)
+    elif arguments.no_tools:
+        options.tools = []
+    if profile is not None:
+        options.default_tools = profile.default_tools
+        options.schedule = profile.schedule
+        options.interrupt = profile.interrupt
+    agent = Agent(options)
+    if arguments.verbose:
+        _describe(agent, profile)
+    return agent
+
+
+def _describe(agent: Agent, profile: Profile | None) -> None:
+    """Say on stderr what the flags, the files and the environment came to."""
+    session, home = agent.session, agent.home
+    model = session.model
+    chosen = f"{model.provider}/{model.id} at {model.base_url}, thinking {session.thinking}" if model else "none"
+    complain(f"fairlead: version {__version__}" + (f", dialect {profile.name}" if profile else ""))
+    complain(f"fairlead: model {chosen}")
+    complain(f"fairlead: tools {', '.join(session.active_tools) or 'none'}")
+    complain(f"fairlead: home {home.root}" + (", not read" if home.isolated else ""))
+
+
+def given(arguments: Arguments, *names: str) -> dict[str, Any]:
+    """The flags of these names that were given."""
+    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()] if text else []
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise ConfigError(f"The working directory cannot be used: {error.strerror}.") from error
+
+
+def _text_or_file(text: str) -> str:
+    """The contents of the file of that name, if there is one; else the text itself."""
+    from fairlead.core.lenient import scrub_text
+
+    try:
+        path = Path(text)
+        if len(text) < 1024 and path.is_file():
+            text = path.read_bytes().decode("utf-8", "replace")
+    except (OSError, ValueError):
+        pass  # too long for a name, or not readable: then it is a text
+    return scrub_text(text)
