@@ -105,7 +105,7 @@ def test_closing_stops_the_run_and_the_hosts_commands(tmp_path: Path) -> None:
         agent = an_agent(Scripted([Turn(text="word", pause=asyncio.Event().wait)]), tmp_path)
         async with asyncio.timeout(20):
             await agent.session.prompt("hi")
-            command = asyncio.create_task(agent.session.bash("tail -f /dev/null"))
+            command = agent.session.bash("tail -f /dev/null")
             await asyncio.sleep(0)
             await agent.close()
             assert not agent.session.is_streaming

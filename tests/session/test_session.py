@@ -435,9 +435,9 @@ def test_a_command_during_a_run_joins_the_conversation_after_it(tmp_path: Path) 
 def test_aborting_a_command_stops_the_latest_one(tmp_path: Path) -> None:
     async def main() -> None:
         session = a_session(Scripted([Turn(text="x")]), tmp_path)
-        first = asyncio.create_task(session.bash("tail -f /dev/null"))
+        first = session.bash("tail -f /dev/null")
         await asyncio.sleep(0)
-        second = asyncio.create_task(session.bash("tail -f /dev/null"))
+        second = session.bash("tail -f /dev/null")
         await asyncio.sleep(0)
         session.abort_bash()
         async with asyncio.timeout(20):

@@ -103,12 +103,13 @@ class _Once:
         """
 
         def interrupt(number: int, frame: FrameType | None) -> None:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            for name in signals:
+                signal.signal(name, signal.SIG_DFL)
             loop.call_soon_threadsafe(self._stop)
 
-        signal.signal(signal.SIGINT, interrupt)
-        signal.signal(signal.SIGTERM, interrupt)
+        signals = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        for name in signals:
+            signal.signal(name, interrupt)
 
     def _stop(self) -> None:
         self._stopped = True

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from fairlead.core.events import ToolEnd, ToolStart, ToolUpdate
-from fairlead.core.messages import Message, ToolCall, ToolResultMessage
+from fairlead.core.lenient import scrub, scrub_text
+from fairlead.core.messages import Message, TextContent, ToolCall, ToolResultMessage, UserBlock
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import Interrupted, TimedOut
 from fairlead.core.tool import Tool, ToolContext, ToolResult, groups, invalid_arguments
@@ -22,7 +23,7 @@ SKIPPED = "Skipped due to queued user message."
 ABORTED = "Command aborted"
 
 #: Seconds that an aborted tool has to end by itself and hand over what it has.
-GRACE = 2.0
+GRACE = 0.4
 
 Say = Callable[[Message], Awaitable[None]]
 
@@ -35,6 +36,7 @@ async def run_calls(run: Run, turn: Turn, answer: StreamEnd, say: Say) -> list[T
     together = turn.schedule == "together"
 
     async def ended(call: ToolCall, result: ToolResult, is_error: bool) -> None:
+        result = _valid(result)
         await run.emit(ToolEnd(call.id, call.name, result, is_error))
         details = UNSET if result.details is None else result.details
         message = ToolResultMessage(call.id, call.name, result.content, is_error, run.runtime.now_ms(), details)
@@ -111,6 +113,14 @@ async def _execute(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, An
         return _failure(f"{type(error).__name__}: {error}")
     finally:
         over = True
+
+
+def _valid(result: ToolResult) -> ToolResult:
+    """A result that can be written as JSON: file names may hold bytes that are no text."""
+    content: list[UserBlock] = [
+        TextContent(scrub_text(block.text)) if isinstance(block, TextContent) else block for block in result.content
+    ]
+    return ToolResult(content, scrub(result.details))
 
 
 def _failure(text: str, details: dict[str, Any] | None = None) -> tuple[ToolResult, bool]:

@@ -36,7 +36,7 @@ from fairlead.core.model import (
     StreamEvent,
     StreamStart,
 )
-from fairlead.core.queues import Queue, Queues
+from fairlead.core.queues import Queues
 from fairlead.core.runtime import Cancel, Runtime
 from fairlead.core.tool import Schedule, Tool
 
@@ -80,19 +80,16 @@ async def run_agent(run: Run, prompts: list[UserMessage]) -> StreamEnd:
         added.append(message)
         await emit(MessageEnd(message))
 
-    async def deliver(queue: Queue) -> int:
-        count = queue.due()
-        for _ in range(count):
-            message = queue.messages.pop(0)
+    async def deliver(messages: list[UserMessage]) -> None:
+        for message in messages:
             await emit(queues.update())
             await say(message)
-        return count
 
     await emit(AgentStart())
     await emit(TurnStart())
     for prompt in prompts:
         await say(prompt)
-    await deliver(queues.steering)
+    await deliver(queues.steering.take())
 
     while True:
         turn = await run.next_turn()
@@ -107,13 +104,13 @@ async def run_agent(run: Run, prompts: list[UserMessage]) -> StreamEnd:
             if calls:
                 end = await _aborted_turn(run, turn, added)
             break
-        queue = queues.steering
-        if not calls and not queue.due():
-            queue = queues.follow_up
-            if not queue.due():
+        heard = queues.steering.take()
+        if not calls and not heard:
+            heard = queues.follow_up.take()
+            if not heard:
                 break
         await emit(TurnStart())
-        await deliver(queue)
+        await deliver(heard)
 
     await emit(AgentEnd(added))
     return end

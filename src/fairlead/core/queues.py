@@ -21,9 +21,11 @@ class Queue:
         self.mode: QueueMode = "one-at-a-time"
         self.messages: list[UserMessage] = []
 
-    def due(self) -> int:
-        """How many messages the next turn takes."""
-        return len(self.messages) if self.mode == "all" else min(1, len(self.messages))
+    def take(self) -> list[UserMessage]:
+        """The messages that the next turn hears. They no longer wait: nothing can come between here and their delivery."""
+        count = len(self.messages) if self.mode == "all" else 1
+        taken, self.messages[:] = self.messages[:count], self.messages[count:]
+        return taken
 
     def texts(self) -> list[str]:
         return [user_text(message) for message in self.messages]

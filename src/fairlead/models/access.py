@@ -43,9 +43,11 @@ class ModelAccess:
     def clamp(self, model: Model, level: ThinkingLevel) -> ThinkingLevel:
         return clamp_level(model, level)
 
+    def known(self, model: Model) -> ModelStream | None:
+        return self._streams.get((model.provider, model.id))
+
     async def stream(self, model: Model) -> ModelStream:
-        name = model.provider, model.id
-        stream = self._streams.get(name)
+        stream = self.known(model)
         if stream is None:
             # In a thread, because the key may be the output of a command.
             try:
@@ -53,5 +55,5 @@ class ModelAccess:
             finally:
                 self._after()
             stream = connect(model, endpoint, self._http, self._now_ms, thinking_budgets=self._budgets)
-            self._streams[name] = stream
+            self._streams[model.provider, model.id] = stream
         return stream

@@ -26,8 +26,12 @@ class Models(Protocol):
         """The level nearest to `level` that the model has."""
         ...
 
+    def known(self, model: Model) -> ModelStream | None:
+        """How to ask the model, if that has been found out."""
+        ...
+
     async def stream(self, model: Model) -> ModelStream:
-        """How to ask the model. Raises NoCredentials."""
+        """How to ask the model. May take long, if the key is the output of a command. Raises NoCredentials."""
         ...
 
 
@@ -51,16 +55,29 @@ class OneModel:
         levels = self.levels(model)
         return level if level in levels else levels[-1]
 
+    def known(self, model: Model) -> ModelStream | None:
+        return self._stream
+
     async def stream(self, model: Model) -> ModelStream:
         return self._stream
 
 
 def failing(model: Model, error: str, timestamp: int) -> ModelStream:
     """A model that cannot be asked: the answer says why."""
+    partial = PartialMessage(model, timestamp)
+    partial.fail(error)
+    return _ended(partial)
 
+
+def stopped(model: Model, timestamp: int) -> ModelStream:
+    """A model that need not be asked any more, because the run was aborted."""
+    partial = PartialMessage(model, timestamp)
+    partial.abort()
+    return _ended(partial)
+
+
+def _ended(partial: PartialMessage) -> ModelStream:
     async def stream(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
-        partial = PartialMessage(model, timestamp)
-        partial.fail(error)
         yield partial.take()
 
     return stream

@@ -18,13 +18,13 @@ from msgspec import Struct
 from fairlead.core.events import AgentEnd, AgentSettled, Event, ThinkingLevelChanged
 from fairlead.core.loop import Run, Turn, run_agent
 from fairlead.core.messages import AssistantMessage, ImageContent, Message, UserMessage, user_message
-from fairlead.core.model import Model, PartialMessage, Request, StreamEnd, ThinkingLevel
+from fairlead.core.model import Model, ModelStream, PartialMessage, Request, StreamEnd, ThinkingLevel
 from fairlead.core.queues import Queues
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import Cancel, void
 from fairlead.core.tool import Schedule, Tool
 from fairlead.errors import BadCommand, BusyError, ConfigError, FairleadError, ModelNotFound
 from fairlead.session.conversation import Conversation
-from fairlead.session.models import Models, failing
+from fairlead.session.models import Models, failing, stopped
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.user_bash import BashDone, run_for_user
 from fairlead.tools.workspace import Workspace
@@ -106,7 +106,7 @@ class Session:
         if self._run is None:
             # From here on an abort means this run, also while its key is being looked up.
             self._cancel = cancel
-            await self._options.models.stream(self.model)
+            await self._stream(self.model, cancel)
         if self._run is not None:
             raise BusyError("Agent is already processing.")
         message = user_message(text, images, self._options.runtime.now_ms())
@@ -232,22 +232,18 @@ class Session:
 
     # The host's own commands
 
-    async def bash(self, command: str, *, exclude_from_context: bool = False) -> BashDone:
-        """Run a shell command for the user, beside whatever the agent does, and add it to the conversation."""
+    def bash(self, command: str, *, exclude_from_context: bool = False) -> asyncio.Future[BashDone]:
+        """Run a shell command for the user, beside whatever the agent does, and add it to the conversation.
+
+        It counts as running from now on, not only once it is awaited.
+        """
         cancel = Cancel()
         work = run_for_user(
             self._options.workspace, command, cancel, self._options.runtime.now_ms, exclude_from_context=exclude_from_context
         )
         running = self._commands[cancel] = asyncio.ensure_future(work)
-        try:
-            done = await running
-        finally:
-            del self._commands[cancel]
-        if self._run is None:
-            self.conversation.add(done.message)
-        else:  # it must not come between a tool call and its result
-            self._deferred.append(done.message)
-        return done
+        running.add_done_callback(lambda done: self._bash_ended(cancel, done))
+        return running
 
     def abort_bash(self) -> None:
         """Stop the latest of the host's running commands."""
@@ -259,6 +255,32 @@ class Session:
             cancel.fire()
 
     # Inside
+
+    def _bash_ended(self, cancel: Cancel, done: asyncio.Future[BashDone]) -> None:
+        del self._commands[cancel]
+        if done.cancelled() or done.exception() is not None:
+            return
+        message = done.result().message
+        if self._run is None:
+            self.conversation.add(message)
+        else:  # it must not come between a tool call and its result
+            self._deferred.append(message)
+
+    async def _stream(self, model: Model, cancel: Cancel) -> ModelStream:
+        """How to ask the model. Finding its key may take long; an abort does not wait for it."""
+        known = self._options.models.known(model)
+        if known is not None:
+            return known
+        finding = asyncio.ensure_future(self._options.models.stream(model))
+        forget = cancel.on_fire(lambda: void(finding.cancel()))
+        try:
+            return await finding
+        except asyncio.CancelledError:
+            if not cancel.fired:
+                raise
+            return stopped(model, self._options.runtime.now_ms())
+        finally:
+            forget()
 
     async def _work(self, prompts: list[UserMessage]) -> None:
         try:
@@ -300,7 +322,7 @@ class Session:
             session_id=self.id,
         )
         try:
-            stream = await options.models.stream(model)
+            stream = await self._stream(model, self._cancel)
         except FairleadError as error:
             stream = failing(model, str(error), options.runtime.now_ms())
         schedule = options.schedule_immediate if self.queues.interrupt == "immediate" else options.schedule

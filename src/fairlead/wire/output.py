@@ -64,14 +64,12 @@ class Output:
                 forget()
                 self._waiters.discard(waiter)
 
-    async def flushed(self, patience: float, longest: float) -> bool:
+    async def flushed(self, patience: float) -> bool:
         """Wait until everything left, as long as the host reads: True if it did."""
-        loop = asyncio.get_running_loop()
-        end = loop.time() + longest
         while self.backlog:
             self._moved.clear()
             try:
-                async with asyncio.timeout_at(min(end, loop.time() + patience)):
+                async with asyncio.timeout(patience):
                     await self._moved.wait()
             except TimeoutError:
                 return False

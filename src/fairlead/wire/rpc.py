@@ -16,8 +16,9 @@ from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.server import Server
 from fairlead.wire.pi.updates import Form, Pacing
 
-#: Seconds that aborted work has to end, and that a host has to read on, before the process exits regardless.
-ABORT_PATIENCE, READ_PATIENCE, LONGEST_FLUSH = 0.5, 0.3, 10.0
+#: Seconds that aborted work has to end (longer than a tool's grace), and after which a host that has not read anything
+#: counts as gone. Together less than a second.
+ABORT_PATIENCE, READ_PATIENCE = 0.6, 0.3
 #: A second SIGINT within this many seconds ends the process.
 SECOND_SIGINT = 1.0
 
@@ -108,7 +109,7 @@ class _Process:
                 await self._server.late_answers()
         except TimeoutError:
             pass
-        await self._connection.output.flushed(READ_PATIENCE, LONGEST_FLUSH)
+        await self._connection.output.flushed(READ_PATIENCE)
         self._agent.remove_scratch()
 
     # Signals

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 READ_SIZE = 1 << 16
+#: A write that a slow reader blocks ends when all of it was taken: small ones show that it reads at all.
+WRITE_SIZE = 1 << 13
 #: How long the reader looks away from its input's end while it may not read, in milliseconds.
 POLL_MS = 200
 
@@ -104,9 +106,10 @@ class Reader:
         self._may_read.set()
 
     def _work(self) -> None:
+        ended = False
         while True:
-            if not self._may_read.is_set() and self._ended_while_held():
-                break
+            # Once the host has gone, what it left in the pipe is all there is: that much is always taken.
+            ended = ended or (not self._may_read.is_set() and self._ended_while_held())
             try:
                 data = os.read(self._fd, READ_SIZE)
             except InterruptedError:
@@ -167,7 +170,6 @@ class Writer:
             except OSError:
                 self._on_broken()
                 return
-            self._on_progress(len(batch))
 
     def _next_batch(self) -> bytes:
         frames = [self._frames.popleft()]
@@ -181,10 +183,11 @@ class Writer:
         view = memoryview(data)
         while view:
             try:
-                written = os.write(self._fd, view)
+                written = os.write(self._fd, view[:WRITE_SIZE])
             except InterruptedError:
                 continue
             except BlockingIOError:  # the host shares the description and made it non-blocking
                 select.select([], [self._fd], [])
                 continue
             view = view[written:]
+            self._on_progress(written)

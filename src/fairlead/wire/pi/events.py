@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from fairlead.core import events, lenient
 from fairlead.core.messages import Message
@@ -49,8 +49,12 @@ class EventFrames:
     def _encode(self, frame: frames.Frame) -> bytes:
         try:
             return self._encoder.encode(frame) + b"\n"
-        except UnicodeEncodeError:  # a file name that is no text got into it
-            return self._encoder.encode(lenient.scrub(msgspec.to_builtins(frame))) + b"\n"
+        except UnicodeEncodeError:  # something that is no text got into it
+            ident = msgspec.json.decode(frame.id) if isinstance(frame, frames.Response) and isinstance(frame.id, Raw) else UNSET
+            if isinstance(frame, frames.Response):
+                frame = msgspec.structs.replace(frame, id=UNSET)
+            values = lenient.scrub(msgspec.to_builtins(frame))
+            return self._encoder.encode(values if ident is UNSET else {**values, "id": ident}) + b"\n"
 
     def tell(self, event: events.Event) -> None:
         if isinstance(event, events.MessageUpdate):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -11,6 +11,7 @@ from fairlead.core.model import Model
 from fairlead.protocol.pi import commands as c
 from fairlead.protocol.pi.state import ContextUsage, State
 from fairlead.session.session import Session, context_tokens
+from fairlead.session.user_bash import BashDone
 
 if TYPE_CHECKING:
     from fairlead.wire.pi.server import Server
@@ -146,8 +147,14 @@ def _set_interrupt_mode(server: Server, command: c.SetInterruptMode) -> None:
     server.session.queues.interrupt = command.mode
 
 
-async def _bash(server: Server, command: c.Bash) -> c.BashResult:
-    done = await server.session.bash(command.command, exclude_from_context=bool(command.exclude_from_context))
+def _bash(server: Server, command: c.Bash) -> Coroutine[Any, Any, c.BashResult]:
+    # Started here and now: an abort_bash right behind it must find it.
+    running = server.session.bash(command.command, exclude_from_context=bool(command.exclude_from_context))
+    return _bash_result(server, running)
+
+
+async def _bash_result(server: Server, running: Awaitable[BashDone]) -> c.BashResult:
+    done = await running
     message, size = done.message, done.truncation
     result = c.BashResult(message.output, message.cancelled, message.truncated)
     if message.exit_code is not None:
@@ -165,7 +172,7 @@ async def _bash(server: Server, command: c.Bash) -> c.BashResult:
 
 
 def _abort_bash(server: Server, command: c.AbortBash) -> None:
-    server.session.abort_bash()
+    server.abort_bash()
 
 
 def _abort_retry(server: Server, command: c.AbortRetry) -> None:

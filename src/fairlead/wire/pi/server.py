@@ -59,6 +59,10 @@ class Server:
         self._prompts: list[tuple[UserMessage, Id, bool]] = []
         self._late: set[asyncio.Task[None]] = set()
         self._stalled = False
+        #: Fires when the host asked to shut down: then nothing waits for it to read any more.
+        self._leaving = Cancel()
+        #: How many abort_bash have acted before their turn.
+        self._acted = 0
         session.gate = connection.output
         session.subscribe(self._tell)
         connection.on_arrival = self._arrived
@@ -76,12 +80,19 @@ class Server:
             if work is not None:
                 await self._without_stalling(work)
             if self.connection.output.paused:
-                await self._without_stalling(self.connection.output.wait(Cancel()))
+                await self._without_stalling(self.connection.output.wait(self._leaving))
 
     def accepted(self, message: UserMessage, ident: Id, *, queued: bool) -> None:
         """Remember a prompt whose outcome the host is to be told. As in omp, the queued ones are told of first."""
         if self.profile.prompt_results:
             self._prompts.append((message, ident, queued))
+
+    def abort_bash(self) -> None:
+        """Stop the latest of the host's commands, unless that was done when the command for it arrived."""
+        if self._acted:
+            self._acted -= 1
+        else:
+            self.session.abort_bash()
 
     async def late_answers(self) -> None:
         """Wait for the commands that are still being worked on."""
@@ -109,6 +120,11 @@ class Server:
             return
         if name in ("abort", "abort_and_prompt", "shutdown"):
             self.session.cancel()
+        if name == "shutdown":
+            self._leaving.fire()
+        elif name == "abort_bash":
+            self._acted += 1
+            self.session.abort_bash()
 
     def _handle(self, line: bytes | None) -> Coroutine[Any, Any, None] | None:
         """Act on one line. What takes time, and must be over before the next line's turn, is returned."""

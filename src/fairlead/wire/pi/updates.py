@@ -79,6 +79,7 @@ class Updates:
         self._loop = asyncio.get_running_loop()
         self._partial: PartialMessage | None = None
         self._done: dict[int, bytes] = {}
+        self._done_size = 0
         self._growing: dict[int, _Growing] = {}
         self._pending: tuple[int, list[str]] | None = None
         self._fresh: set[int] = set()
@@ -91,6 +92,7 @@ class Updates:
         """A new message begins."""
         self._partial = None
         self._done.clear()
+        self._done_size = 0
         self._growing.clear()
         self._fresh.clear()
 
@@ -107,6 +109,7 @@ class Updates:
         else:
             growing = self._growing.pop(event.index)
             self._done[event.index] = msgspec.json.encode(event.block)
+            self._done_size += len(self._done[event.index])
             inner = b"%s_end" % growing.kind, event.index, _end_fields(event.block, self._done[event.index])
         now = self._loop.time()
         self._send(*inner, full=self._spent_until - now < MOST_DEBT)
@@ -178,6 +181,8 @@ class Updates:
 
     def _message(self, shell: bytes) -> bytes | None:
         """The message so far, or None if it has grown too long to repeat."""
+        if self._done_size > self._pacing.largest:
+            return None
         blocks = [self._done.get(i) or self._growing[i].encode() for i in range(len(self._done) + len(self._growing))]
         if sum(map(len, blocks)) > self._pacing.largest:
             return None
