@@ -143,9 +143,10 @@ class Agent:
         """Stop whatever runs, close connections, and remove scratch files that nobody was told of."""
         await self.session.close()
         await self._http.close()
-        self._scratch.remove()
+        self.leave_nothing_behind()
 
-    def remove_scratch(self) -> None:
+    def leave_nothing_behind(self) -> None:
+        """The part of `close` that cannot wait: for a process that is about to exit, whatever still runs."""
         self._scratch.remove()
 
     async def __aenter__(self) -> Self:
@@ -239,7 +240,8 @@ class Agent:
 
     def _active(self, options: AgentOptions, tools: Mapping[str, Tool]) -> list[str]:
         chosen = options.default_tools if options.tools is None else options.tools
-        unknown = [name for name in chosen if name not in tools] if options.tools is not None else []
+        named = [*(options.tools or ()), *options.exclude_tools]
+        unknown = [name for name in named if name not in tools]
         if unknown:
             self._warn_of([f"Unknown tools, left out: {', '.join(unknown)}. The tools are: {', '.join(tools)}"])
         names = [*chosen, *(tool.name for tool in options.extra_tools)]

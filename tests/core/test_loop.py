@@ -32,6 +32,8 @@ class Stage:
         self.queues = Queues()
         self.cancel = Cancel()
         self.messages: list[Message] = []
+        self.added: list[Message] = []
+        self.bugs: list[Exception] = []
         self.events: list[e.Event] = []
         self.on_event: Callable[[e.Event], None] = lambda event: None
 
@@ -43,8 +45,10 @@ class Stage:
         async def emit(event: e.Event) -> None:
             self.tell(event)
 
-        run = Run(next_turn, self.messages.append, emit, self.tell, self.queues, AsyncioRuntime(), self.cancel)
-        return await run_agent(run, [user_message(text, None, 1)])
+        run = Run(next_turn, self.messages.append, emit, self.tell, self.bugs.append, self.queues, AsyncioRuntime(), self.cancel)
+        prompt = user_message(text, None, 1)
+        self.messages.append(prompt)
+        return await run_agent(run, [prompt], self.added)
 
     def tell(self, event: e.Event) -> None:
         self.events.append(event)
@@ -98,19 +102,19 @@ def test_a_plain_answer_is_one_turn() -> None:
     stage = Stage(Scripted([Answer(text="Hello.")]))
     play(stage)
     assert stage.steps() == [
-        *("AgentStart", "TurnStart", "start user go", "end user go"),
-        *("start assistant stop", "end assistant stop", "TurnEnd", "AgentEnd"),
+        *("TurnStart", "start user go", "end user go"),
+        *("start assistant stop", "end assistant stop", "TurnEnd"),
     ]
-    assert isinstance(stage.events[-1], e.AgentEnd) and stage.events[-1].messages == stage.messages
+    assert stage.added == stage.messages
 
 
 def test_tool_results_open_the_next_turn() -> None:
     model = Scripted([calls("a"), Answer(text="Done.")])
     stage = Stage(model, [tool(echo)])
     play(stage)
-    assert stage.steps()[6:] == [
+    assert stage.steps()[5:] == [
         *("tool a", "tool done: did a", "start result did a", "end result did a", "TurnEnd"),
-        *("TurnStart", "start assistant stop", "end assistant stop", "TurnEnd", "AgentEnd"),
+        *("TurnStart", "start assistant stop", "end assistant stop", "TurnEnd"),
     ]
     assert [type(message).__name__ for message in model.requests[1].messages] == [
         *("UserMessage", "AssistantMessage", "ToolResultMessage")
@@ -129,7 +133,7 @@ def test_together_starts_all_tools_and_gives_results_in_call_order_after_the_las
 
     stage = Stage(Scripted([calls("slow", "quick"), Answer(text="x")]), [tool(act)])
     play(stage)
-    assert stage.steps()[6:14] == [
+    assert stage.steps()[5:13] == [
         *("tool slow", "tool quick", "tool done: quick", "tool done: slow"),
         *("start result slow", "end result slow", "start result quick", "end result quick"),
     ]
@@ -158,7 +162,7 @@ def test_exclusive_runs_tools_that_change_the_machine_alone_and_in_order() -> No
     stage = Stage(Scripted([answer, Answer(text="x")]), tools, "exclusive")
     play(stage)
     assert overlaps == [("w1",), ("r1",), ("r1", "r2"), ("w2",)]
-    assert stage.steps()[6:10] == ["tool w1", "tool done: w1", "start result w1", "end result w1"]
+    assert stage.steps()[5:9] == ["tool w1", "tool done: w1", "start result w1", "end result w1"]
 
 
 def test_sequential_runs_one_tool_after_another() -> None:
@@ -232,6 +236,7 @@ def test_a_tool_that_raises_anything_is_an_error_of_that_tool_alone() -> None:
     assert play(stage).message.stop_reason == "stop"
     ends = {event.call_id: event for event in stage.events if isinstance(event, e.ToolEnd)}
     assert ends["c0"].result.content[0].text == "KeyError: 'oops'"  # type: ignore[union-attr]
+    assert [type(bug) for bug in stage.bugs] == [KeyError]
     assert ends["c1"].result == ToolResult.text("It broke.", {"why": 1})
 
 
@@ -305,9 +310,8 @@ def test_steering_that_waited_while_idle_follows_the_prompt_in_its_turn() -> Non
     stage = Stage(Scripted([Answer(text="1")]))
     stage.queues.steering.messages.append(user_message("by the way", None, 1))
     play(stage)
-    assert stage.steps()[:7] == [
+    assert stage.steps()[:6] == [
         *(
-            "AgentStart",
             "TurnStart",
             "start user go",
             "end user go",
@@ -325,7 +329,7 @@ def test_an_abort_in_the_middle_of_an_answer_keeps_what_had_arrived() -> None:
     end = play(stage)
     assert end.message.stop_reason == "aborted" and end.message.error_message == "Request was aborted"
     assert end.message.text() == "a "
-    assert stage.steps()[-3:] == ["end assistant aborted", "TurnEnd", "AgentEnd"]
+    assert stage.steps()[-2:] == ["end assistant aborted", "TurnEnd"]
     assert len(stage.queues) == 1
 
 
@@ -342,11 +346,11 @@ def test_an_abort_during_tools_gives_every_call_a_result_and_ends_with_an_empty_
     )
     end = play(stage)
     assert end.message.stop_reason == "aborted" and end.message.content == []
-    assert stage.steps()[6:] == [
+    assert stage.steps()[5:] == [
         *("tool a", "tool failed: so far\n\nCommand aborted"),
         *("start result so far\n\nCommand aborted", "end result so far\n\nCommand aborted"),
         *("tool b", "tool failed: Command aborted", "start result Command aborted", "end result Command aborted"),
-        *("TurnEnd", "TurnStart", "start assistant aborted", "end assistant aborted", "TurnEnd", "AgentEnd"),
+        *("TurnEnd", "TurnStart", "start assistant aborted", "end assistant aborted", "TurnEnd"),
     ]
 
 
@@ -361,7 +365,7 @@ def test_a_failed_request_shows_the_final_message_in_both_frames() -> None:
     stage = Stage(stream)
     end = play(stage)
     assert end.status == 401
-    assert stage.steps()[4:] == ["start assistant error", "end assistant error", "TurnEnd", "AgentEnd"]
+    assert stage.steps()[3:] == ["start assistant error", "end assistant error", "TurnEnd"]
 
 
 def test_a_stream_that_breaks_its_promise_is_an_error_of_that_message() -> None:

@@ -13,7 +13,7 @@ from fairlead.config.settings import Settings
 from fairlead.core.model import Price, ThinkingLevel
 from fairlead.errors import ModelNotFound, NoCredentials
 from fairlead.models import catalog
-from fairlead.models.registry import Registry, clamp_level, thinking_levels
+from fairlead.models.registry import Registry
 
 COST = {"input": 3, "output": 15, "cacheRead": 0.3, "cacheWrite": 3.75}
 FAKE: dict[str, Any] = {
@@ -376,16 +376,16 @@ def test_thinking_levels_are_those_the_model_has(home: Home) -> None:
     registry = load(home)
     thinks, plain = registry.find("fake", "fake-1"), registry.find("fake", "fake-2")
     assert thinks is not None and plain is not None
-    assert thinking_levels(thinks) == ["off", "minimal", "low", "medium", "high"]
-    assert thinking_levels(plain) == ["off"]
+    assert thinks.levels() == ["off", "minimal", "low", "medium", "high"]
+    assert plain.levels() == ["off"]
     mapped = msgspec.structs.replace(thinks, thinking_level_map={"off": None, "minimal": None, "medium": None, "xhigh": "max"})
-    assert thinking_levels(mapped) == ["low", "high", "xhigh"]
+    assert mapped.levels() == ["low", "high", "xhigh"]
     everything: list[tuple[ThinkingLevel, ThinkingLevel]] = [
         ("off", "low"),
         ("minimal", "low"),
         ("medium", "high"),
         ("xhigh", "xhigh"),
     ]
-    assert [clamp_level(mapped, level) for level, _ in everything] == [expected for _, expected in everything]
-    assert clamp_level(thinks, "xhigh") == "high"
-    assert clamp_level(plain, "high") == "off"
+    assert [mapped.clamp(level) for level, _ in everything] == [expected for _, expected in everything]
+    assert thinks.clamp("xhigh") == "high"
+    assert plain.clamp("high") == "off"

@@ -110,6 +110,7 @@ async def _execute(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, An
     except TimedOut:
         return _failure(f"{call.name} did not finish within {tool.timeout:g} seconds and was stopped.")
     except Exception as error:  # a tool's own bug must not end the run
+        run.report(error)
         return _failure(f"{type(error).__name__}: {error}")
     finally:
         over = True

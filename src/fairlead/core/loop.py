@@ -5,8 +5,8 @@ asks for tools, they run and their results open the next turn. Between turns the
 steering, then, when the model has nothing more to do, to follow-ups. It ends when nobody has anything
 left to say, when the model fails, or when the run is cancelled.
 
-Whatever happens, a run emits exactly one AgentStart and one AgentEnd, every TurnStart has its TurnEnd,
-every MessageStart its MessageEnd, and every tool call of a finished message its result.
+Whatever happens, every TurnStart has its TurnEnd, every MessageStart its MessageEnd, and every tool call of
+a finished message its result. What frames a run (its start, its end, another attempt) is up to the caller.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from msgspec import Struct
 
 from fairlead.core.calls import run_calls
 from fairlead.core.events import (
-    AgentEnd,
-    AgentStart,
     Event,
     MessageEnd,
     MessageStart,
@@ -64,15 +62,19 @@ class Run(Struct, frozen=True):
     emit: Callable[[Event], Awaitable[None]]
     #: The same for events that may be dropped: never waits.
     notify: Callable[[Event], None]
+    #: Shows a bug of a tool or a model to whoever can mend it; the run goes on.
+    report: Callable[[Exception], None]
     queues: Queues
     runtime: Runtime
     cancel: Cancel
 
 
-async def run_agent(run: Run, prompts: list[UserMessage]) -> StreamEnd:
-    """Run until there is nothing left to do. Returns how the last model call ended."""
+async def run_agent(run: Run, prompts: list[UserMessage], added: list[Message]) -> StreamEnd:
+    """Run until there is nothing left to do. Returns how the last model call ended.
+
+    `prompts` open the first turn; they are part of the conversation already. `added` collects the run's messages.
+    """
     emit, queues, cancel = run.emit, run.queues, run.cancel
-    added: list[Message] = []
 
     async def say(message: Message) -> None:
         await emit(MessageStart(message))
@@ -85,10 +87,11 @@ async def run_agent(run: Run, prompts: list[UserMessage]) -> StreamEnd:
             await emit(queues.update())
             await say(message)
 
-    await emit(AgentStart())
     await emit(TurnStart())
     for prompt in prompts:
-        await say(prompt)
+        added.append(prompt)
+        await emit(MessageStart(prompt))
+        await emit(MessageEnd(prompt))
     await deliver(queues.steering.take())
 
     while True:
@@ -111,8 +114,6 @@ async def run_agent(run: Run, prompts: list[UserMessage]) -> StreamEnd:
                 break
         await emit(TurnStart())
         await deliver(heard)
-
-    await emit(AgentEnd(added))
     return end
 
 
@@ -151,6 +152,7 @@ async def _guarded(run: Run, turn: Turn) -> AsyncIterator[list[StreamEvent]]:
                 partial = batch[0].partial
             yield batch
     except Exception as problem:
+        run.report(problem)
         error = f"{type(problem).__name__}: {problem}"
     if not ended:
         partial.fail(error)

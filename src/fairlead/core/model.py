@@ -60,6 +60,24 @@ class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
     #: Departures of an imitator from the API it imitates; read by the adapter.
     compat: dict[str, Any] | None = None
 
+    def levels(self) -> list[ThinkingLevel]:
+        """The thinking levels it has. xhigh only where the map names it; a level that the map marks as lacking, not."""
+        if not self.reasoning:
+            return ["off"]
+        names = self.thinking_level_map or {}
+        has: list[ThinkingLevel] = []
+        for level in THINKING_LEVELS:
+            if names[level] is not None if level in names else level != "xhigh":
+                has.append(level)
+        return has or ["off"]
+
+    def clamp(self, level: ThinkingLevel) -> ThinkingLevel:
+        """The level itself if the model has it, else the next higher one it has, else the next lower one."""
+        levels = self.levels()
+        wanted = THINKING_LEVELS.index(level)
+        nearest = (*THINKING_LEVELS[wanted:], *reversed(THINKING_LEVELS[:wanted]))
+        return next(candidate for candidate in nearest if candidate in levels)
+
     def priced(self, usage: Usage) -> Usage:
         """Fill in `usage.cost` and `usage.total_tokens`."""
         price = self.cost

@@ -10,9 +10,6 @@ from fairlead.core.messages import UserMessage, user_text
 QueueMode: TypeAlias = Literal["all", "one-at-a-time"]
 InterruptMode: TypeAlias = Literal["immediate", "wait"]
 
-QUEUE_MODES: tuple[QueueMode, ...] = ("all", "one-at-a-time")
-INTERRUPT_MODES: tuple[InterruptMode, ...] = ("immediate", "wait")
-
 
 class Queue:
     """One line of waiting messages. `mode` says how many of them a turn takes."""

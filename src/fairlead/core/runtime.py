@@ -19,7 +19,7 @@ class Cancel:
 
     def __init__(self) -> None:
         self.fired = False
-        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._callbacks: dict[object, Callable[[], object]] = {}
 
     def fire(self) -> None:
         if self.fired:
@@ -30,20 +30,14 @@ class Cancel:
         for callback in callbacks:
             callback()
 
-    def on_fire(self, callback: Callable[[], None]) -> Callable[[], None]:
+    def on_fire(self, callback: Callable[[], object]) -> Callable[[], object]:
         """Call `callback` when the signal fires (at once if it has); the returned function takes it back."""
         if self.fired:
             callback()
             return lambda: None
-        key = id(callback)
-        while key in self._callbacks:
-            key += 1
+        key = object()
         self._callbacks[key] = callback
-        return lambda: void(self._callbacks.pop(key, None))
-
-
-def void(_: object) -> None:
-    """Drops a value, so that an expression can stand where a statement returning None is wanted."""
+        return lambda: self._callbacks.pop(key, None)
 
 
 class Runtime(Protocol):

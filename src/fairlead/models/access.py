@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from fairlead.core.model import Model, ModelStream, ThinkingLevel
+from fairlead.core.model import Model, ModelStream
 from fairlead.models.connect import connect
 from fairlead.models.http import Http
-from fairlead.models.registry import Registry, clamp_level, thinking_levels
+from fairlead.models.registry import Registry
 
 
 class ModelAccess:
@@ -36,12 +36,6 @@ class ModelAccess:
 
     def find(self, provider: str, model_id: str) -> Model | None:
         return self._registry.find(provider, model_id)
-
-    def levels(self, model: Model) -> list[ThinkingLevel]:
-        return thinking_levels(model)
-
-    def clamp(self, model: Model, level: ThinkingLevel) -> ThinkingLevel:
-        return clamp_level(model, level)
 
     def known(self, model: Model) -> ModelStream | None:
         return self._streams.get((model.provider, model.id))

@@ -12,7 +12,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 
-from fairlead.core.runtime import Cancel, void
+from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
 from fairlead.models.connection import Connection, ConnectionLost, IdleTimeout, explain, in_thread, open_connection
 from fairlead.models.exchange import Exchange, HttpRequest, NotHttp, RequestAborted, Response, Route, receive_head
@@ -106,7 +106,9 @@ class Http:
 
     # a request and the head of its answer
 
-    async def _answer(self, request: HttpRequest, route: Route, cancel: Cancel) -> tuple[Exchange, Response, Callable[[], None]]:
+    async def _answer(
+        self, request: HttpRequest, route: Route, cancel: Cancel
+    ) -> tuple[Exchange, Response, Callable[[], object]]:
         """The head of the answer, and the function that ends our interest in `cancel`."""
         if cancel.fired:
             raise RequestAborted
@@ -135,7 +137,7 @@ class Http:
     async def _connect(self, route: Route, cancel: Cancel) -> Connection:
         """A fresh connection. The only part of a request that runs as a task, since nothing else can cut a name lookup."""
         opening = asyncio.get_running_loop().create_task(self._open(route))
-        forget = cancel.on_fire(lambda: void(opening.cancel()))
+        forget = cancel.on_fire(opening.cancel)
         try:
             async with asyncio.timeout(self._connect_timeout):
                 connection = await opening

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings
-from fairlead.core.model import THINKING_LEVELS, Model, Price, ThinkingLevel
+from fairlead.core.model import Model, Price, ThinkingLevel
 from fairlead.errors import ModelNotFound, NoCredentials
 from fairlead.models import patterns
 from fairlead.models.catalog import PROVIDERS, catalog_models
@@ -274,28 +274,6 @@ class Registry:
         if self._credentials.has_login(provider):
             text += " auth.json has a login for it that is not an API key; fairlead cannot use that."
         return NoCredentials(text)
-
-
-def thinking_levels(model: Model) -> list[ThinkingLevel]:
-    """The levels that a model has. xhigh only where the model's map names it; a level that the map marks as lacking, not."""
-    if not model.reasoning:
-        return ["off"]
-    names = model.thinking_level_map or {}
-    levels: list[ThinkingLevel] = []
-    for level in THINKING_LEVELS:
-        if names[level] is not None if level in names else level != "xhigh":
-            levels.append(level)
-    return levels or ["off"]
-
-
-def clamp_level(model: Model, level: ThinkingLevel) -> ThinkingLevel:
-    """The level itself if the model has it, else the next higher one it has, else the next lower one."""
-    levels = thinking_levels(model)
-    wanted = THINKING_LEVELS.index(level)
-    for candidate in (*THINKING_LEVELS[wanted:], *reversed(THINKING_LEVELS[:wanted])):
-        if candidate in levels:
-            return candidate
-    return levels[0]
 
 
 def _changed(model: Model, change: ModelChange) -> Model:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from fairlead.core.messages import StopReason, ToolCall, Usage
 from fairlead.core.model import Model, PartialMessage, Price, Request, StreamEvent
-from fairlead.core.runtime import Cancel, void
+from fairlead.core.runtime import Cancel
 
 SCRIPTED_MODEL = Model(
     id="scripted-1",
@@ -114,7 +114,7 @@ def _pieces(turn: Turn) -> Iterator[_Piece]:
 
 async def _until_done_or_cancelled(pause: Awaitable[object], cancel: Cancel) -> None:
     waiting = asyncio.ensure_future(pause)
-    forget = cancel.on_fire(lambda: void(waiting.cancel()))
+    forget = cancel.on_fire(waiting.cancel)
     try:
         await waiting
     except asyncio.CancelledError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from fairlead.core.model import THINKING_LEVELS, Model, ModelStream, PartialMessage, Request, StreamEvent, ThinkingLevel
+from fairlead.core.model import Model, ModelStream, PartialMessage, Request, StreamEvent
 from fairlead.core.runtime import Cancel
 
 
@@ -17,14 +17,6 @@ class Models(Protocol):
         ...
 
     def find(self, provider: str, model_id: str) -> Model | None: ...
-
-    def levels(self, model: Model) -> list[ThinkingLevel]:
-        """The thinking levels that the model has; `["off"]` if it does not reason."""
-        ...
-
-    def clamp(self, model: Model, level: ThinkingLevel) -> ThinkingLevel:
-        """The level nearest to `level` that the model has."""
-        ...
 
     def known(self, model: Model) -> ModelStream | None:
         """How to ask the model, if that has been found out."""
@@ -47,13 +39,6 @@ class OneModel:
 
     def find(self, provider: str, model_id: str) -> Model | None:
         return self._model if (provider, model_id) == (self._model.provider, self._model.id) else None
-
-    def levels(self, model: Model) -> list[ThinkingLevel]:
-        return list(THINKING_LEVELS[:-1]) if model.reasoning else ["off"]
-
-    def clamp(self, model: Model, level: ThinkingLevel) -> ThinkingLevel:
-        levels = self.levels(model)
-        return level if level in levels else levels[-1]
 
     def known(self, model: Model) -> ModelStream | None:
         return self._stream

@@ -15,12 +15,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from fairlead.core.events import AgentEnd, AgentSettled, Event, ThinkingLevelChanged
+from fairlead.core.events import AgentEnd, AgentSettled, AgentStart, Event, ThinkingLevelChanged
 from fairlead.core.loop import Run, Turn, run_agent
 from fairlead.core.messages import AssistantMessage, ImageContent, Message, UserMessage, user_message
 from fairlead.core.model import Model, ModelStream, PartialMessage, Request, StreamEnd, ThinkingLevel
 from fairlead.core.queues import Queues
-from fairlead.core.runtime import Cancel, void
+from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Schedule, Tool
 from fairlead.errors import BadCommand, BusyError, ConfigError, FairleadError, ModelNotFound
 from fairlead.session.conversation import Conversation
@@ -78,6 +78,7 @@ class Session:
         self._options = options
         self._wanted: ThinkingLevel = options.thinking
         self._active = [name for name in options.active_tools if name in options.tools]
+        self._tools = dict(options.tools)
         self._listeners: list[Callable[[Event], None]] = []
         self._run: asyncio.Task[None] | None = None
         self._cancel = Cancel()
@@ -110,6 +111,7 @@ class Session:
         if self._run is not None:
             raise BusyError("Agent is already processing.")
         message = user_message(text, images, self._options.runtime.now_ms())
+        self.conversation.add(message)
         self._cancel = cancel
         self._run = asyncio.create_task(self._work([message]), name="fairlead-run")
         return message
@@ -162,10 +164,10 @@ class Session:
     @property
     def thinking(self) -> ThinkingLevel:
         """The level in force: what was asked for, as far as the model has it."""
-        return self._options.models.clamp(self.model, self._wanted) if self.model is not None else self._wanted
+        return self.model.clamp(self._wanted) if self.model is not None else self._wanted
 
     def levels(self) -> list[ThinkingLevel]:
-        return self._options.models.levels(self.model) if self.model is not None else ["off"]
+        return self.model.levels() if self.model is not None else ["off"]
 
     def set_thinking(self, level: ThinkingLevel) -> None:
         before = self.thinking
@@ -214,21 +216,21 @@ class Session:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        return self._options.tools
+        return self._tools
 
     @property
     def active_tools(self) -> list[str]:
         return list(self._active)
 
     def set_active_tools(self, names: Sequence[str]) -> None:
-        unknown = [name for name in names if name not in self._options.tools]
+        unknown = [name for name in names if name not in self._tools]
         if unknown:
-            known = ", ".join(self._options.tools)
+            known = ", ".join(self._tools)
             raise BadCommand(f"Unknown tool: {', '.join(unknown)}. The tools are: {known}")
         self._active = list(dict.fromkeys(names))
 
     def system_prompt(self) -> str:
-        return self._options.system_prompt([self._options.tools[name] for name in self._active])
+        return self._options.system_prompt([self._tools[name] for name in self._active])
 
     # The host's own commands
 
@@ -272,7 +274,7 @@ class Session:
         if known is not None:
             return known
         finding = asyncio.ensure_future(self._options.models.stream(model))
-        forget = cancel.on_fire(lambda: void(finding.cancel()))
+        forget = cancel.on_fire(finding.cancel)
         try:
             return await finding
         except asyncio.CancelledError:
@@ -283,27 +285,30 @@ class Session:
             forget()
 
     async def _work(self, prompts: list[UserMessage]) -> None:
+        run = Run(
+            next_turn=self._next_turn,
+            add=self.conversation.add,
+            emit=self._emit,
+            notify=self._tell,
+            report=_report,
+            queues=self.queues,
+            runtime=self._options.runtime,
+            cancel=self._cancel,
+        )
+        added: list[Message] = []
         try:
-            self.last_end = await run_agent(
-                Run(
-                    next_turn=self._next_turn,
-                    add=self.conversation.add,
-                    emit=self._emit,
-                    notify=self._tell,
-                    queues=self.queues,
-                    runtime=self._options.runtime,
-                    cancel=self._cancel,
-                ),
-                prompts,
-            )
+            await self._emit(AgentStart())
+            self.last_end = await run_agent(run, prompts, added)
         except Exception as error:  # a bug of ours: the host still gets an end, and the next prompt its chance
-            traceback.print_exc()
+            _report(error)
             assert self.model is not None
             broken = PartialMessage(self.model, self._options.runtime.now_ms())
             broken.fail(f"Internal error: {type(error).__name__}: {error}")
             self.last_end = broken.finished
-            self._tell(AgentEnd([]))
         finally:
+            # Without waiting for anybody: from the last look into the queues to the settled session nothing else may
+            # happen, or a message queued in between would be left behind.
+            self._tell(AgentEnd(added))
             self._run = None
             for message in self._deferred:
                 self.conversation.add(message)
@@ -313,7 +318,7 @@ class Session:
     async def _next_turn(self) -> Turn:
         options, model = self._options, self.model
         assert model is not None, "a run needs a model, and a model is never unset"
-        tools = {name: options.tools[name] for name in self._active}
+        tools = {name: self._tools[name] for name in self._active}
         request = Request(
             system_prompt=self.system_prompt(),
             messages=self.conversation.for_model(),
@@ -331,17 +336,15 @@ class Session:
     async def _emit(self, event: Event) -> None:
         self._tell(event)
         gate = self.gate
-        # A run's end is told without waiting: from the last look into the queues to the settled session nothing
-        # else may happen, or a message queued in between would be left behind.
-        if gate is not None and gate.paused and not isinstance(event, AgentEnd):
+        if gate is not None and gate.paused:
             await gate.wait(self._cancel)
 
     def _tell(self, event: Event) -> None:
         for listener in list(self._listeners):
             try:
                 listener(event)
-            except Exception:  # a listener's bug must neither end the run nor keep the event from the others
-                traceback.print_exc()
+            except Exception as error:  # a listener's bug must neither end the run nor keep the event from the others
+                _report(error)
 
     def _use(self, model: Model, level: ThinkingLevel | None) -> None:
         before = self.thinking
@@ -353,6 +356,11 @@ class Session:
     def _tell_if_changed(self, before: ThinkingLevel) -> None:
         if self.thinking != before:
             self._tell(ThinkingLevelChanged(self.thinking))
+
+
+def _report(error: Exception) -> None:
+    """Show a bug to whoever watches stderr."""
+    traceback.print_exception(error)
 
 
 def new_session_id() -> str:

@@ -22,9 +22,7 @@ class JsonLines:
         self._stream = stream
         self._agent = agent
         self._output = Output(self._write, limit=agent.settings.output.queue_bytes)
-        settings = agent.settings.output
-        pacing = Pacing(settings.pace_ms / 1000, settings.bytes_per_second, settings.full_update_bytes)
-        self._frames = EventFrames(self._output, profile, Updates(self._output, pacing, form))
+        self._frames = EventFrames(self._output, profile, Updates(self._output, Pacing.of(agent.settings.output), form))
         agent.session.subscribe(self._tell)
 
     def header(self) -> None:

@@ -6,7 +6,10 @@ import asyncio
 import base64
 from collections.abc import Callable
 
+import msgspec
+
 from fairlead.core.runtime import Cancel
+from fairlead.protocol.pi.frames import RpcChunk
 
 #: With more than this unwritten, the host is behind: streaming updates are merged instead of sent.
 BEHIND = 1 << 16
@@ -97,11 +100,17 @@ class Output:
         body = frame[:-1]
         size = max(3, (limit - CHUNK_OVERHEAD) // 4 * 3)
         pieces = [body[i : i + size] for i in range(0, len(body), size)]
-        return [
-            b'{"type":"rpc_chunk","chunkId":"rpc-%d","index":%d,"count":%d,"byteLength":%d,"data":"%s"}\n'
-            % (self._chunks, index, len(pieces), len(body), base64.b64encode(piece))
-            for index, piece in enumerate(pieces)
+        chunks = [
+            RpcChunk(
+                chunk_id=f"rpc-{self._chunks}",
+                index=i,
+                count=len(pieces),
+                byte_length=len(body),
+                data=base64.b64encode(p).decode(),
+            )
+            for i, p in enumerate(pieces)
         ]
+        return [msgspec.json.encode(chunk) + b"\n" for chunk in chunks]
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

@@ -10,7 +10,6 @@ from typing import Literal
 from msgspec import Struct
 
 from fairlead.agent import Agent
-from fairlead.config.settings import OutputSettings
 from fairlead.wire.connection import Connection
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.server import Server
@@ -51,7 +50,7 @@ class _Process:
             self._connection,
             agent.session,
             options.profile,
-            pacing=_pacing(output),
+            pacing=Pacing.of(output),
             updates=options.updates,
             persist=agent.persist,
         )
@@ -110,7 +109,7 @@ class _Process:
         except TimeoutError:
             pass
         await self._connection.output.flushed(READ_PATIENCE)
-        self._agent.remove_scratch()
+        self._agent.leave_nothing_behind()
 
     # Signals
 
@@ -127,7 +126,3 @@ class _Process:
             self._finish(130)
         self._interrupted_at = now
         self._agent.session.cancel()
-
-
-def _pacing(settings: OutputSettings) -> Pacing:
-    return Pacing(settings.pace_ms / 1000, settings.bytes_per_second, settings.full_update_bytes)

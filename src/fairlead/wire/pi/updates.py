@@ -8,11 +8,12 @@ encoded once per update and spliced in twice; and a growing text is never escape
 from __future__ import annotations
 
 import asyncio
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from fairlead.config.settings import OutputSettings
 from fairlead.core.messages import AssistantBlock, TextContent, ThinkingContent, ToolCall
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, PartialMessage, preview_arguments
 from fairlead.wire.output import Output
@@ -26,11 +27,15 @@ MOST_DEBT = 0.25
 
 class Pacing(Struct, frozen=True):
     #: Seconds between two updates.
-    interval: float = 0.016
+    interval: float
     #: Bytes of full updates per second.
-    rate: int = 512 * 1024
+    rate: int
     #: A message longer than this is not repeated.
-    largest: int = 256 * 1024
+    largest: int
+
+    @classmethod
+    def of(cls, settings: OutputSettings) -> Self:
+        return cls(settings.pace_ms / 1000, settings.bytes_per_second, settings.full_update_bytes)
 
 
 class _Growing:
