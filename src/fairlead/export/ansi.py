@@ -1,0 +1,185 @@
+"""Terminal output as HTML: colours and weights kept, every other control sequence left out.
+
+The page's policy allows no inline styles. The sixteen named colours are classes that the stylesheet draws for light and for
+dark; any other colour that occurs becomes a class of its own, collected in a `Palette`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from html import escape
+
+#: A session may hold any number of colours. After this many, a new one is rounded, so that the stylesheet stays small.
+_EXACT_COLOURS = 1000
+_NAMED = "24292f c0392b 2e8b57 a67c00 2f6fb0 8e4ea8 1f8a8a a9b0b8 6b737c e0574a 3fae72 c99a1e 4a90d9 ad6fc8 35b0b0 f2f4f6".split()
+_FLAGS = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 9: "strike"}
+_UNFLAGS = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 29: ("strike",)}
+_SEQUENCE = re.compile(
+    r"\x1b\[([0-?]*)[ -/]*([@-~])?"  # CSI
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC and other strings
+    r"|\x1b[ -/]*[0-~]?"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+Colour = int | str  # the number of a named colour, or six hexadecimal digits
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    foreground: Colour | None = None
+    background: Colour | None = None
+    inverse: bool = False
+    flags: frozenset[str] = frozenset()
+
+
+class Palette:
+    """The colours beyond the sixteen that a page needs classes for."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, str] = {}
+
+    def css(self) -> str:
+        return "".join(f".{name}{{{rule}}}\n" for name, rule in self._rules.items())
+
+    def classes(self, style: Style) -> str:
+        """The classes that draw a style."""
+        foreground, background = style.foreground, style.background
+        if style.inverse:
+            foreground, background = (15 if background is None else background), (8 if foreground is None else foreground)
+        names = sorted(style.flags)
+        if background is not None:
+            names.append(self._pair(foreground, _hex(background)))
+        elif isinstance(foreground, int):
+            names.append(f"c{foreground}")
+        elif foreground is not None:
+            names.append(self._single(foreground))
+        return " ".join(names)
+
+    def _single(self, colour: str) -> str:
+        """A colour on the page's own ground, made dark enough for the light theme and light enough for the dark one."""
+        name = f"f{self._bounded(colour)}"
+        if name not in self._rules:
+            self._rules[name] = f"color:light-dark(#{_with_lightness(name[1:], 0, 0.42)},#{_with_lightness(name[1:], 0.62, 1)})"
+        return name
+
+    def _pair(self, foreground: Colour | None, background: str) -> str:
+        """A colour on a ground of its own: both as they are, in both themes."""
+        ground = self._bounded(background)
+        ink = ("000000" if _luminance(ground) > 0.45 else "ffffff") if foreground is None else self._bounded(_hex(foreground))
+        name = f"f{ink}-{ground}"
+        self._rules.setdefault(name, f"color:#{ink};background:#{ground}")
+        return name
+
+    def _bounded(self, colour: str) -> str:
+        if len(self._rules) < _EXACT_COLOURS:
+            return colour
+        return "".join("08f"[int(digit, 16) // 6] * 2 for digit in colour[::2])
+
+
+def lines(text: str, palette: Palette) -> list[str]:
+    """The HTML of each line, complete in itself."""
+    style = Style()
+    result: list[str] = []
+    for line in text.replace("\r\n", "\n").split("\n"):
+        parts: list[str] = []
+        for worn, piece in _pieces(_overwritten(line), style):
+            names = palette.classes(worn) if piece else ""
+            parts.append(f'<span class="{names}">{escape(piece)}</span>' if names else escape(piece))
+            style = worn
+        result.append("".join(parts))
+    return result
+
+
+def _overwritten(line: str) -> str:
+    """What is left on a terminal of a line that returned to its start, as progress bars do."""
+    return next((part for part in reversed(line.split("\r")) if part), "")
+
+
+def _pieces(line: str, style: Style) -> Iterator[tuple[Style, str]]:
+    at = 0
+    for match in _SEQUENCE.finditer(line):
+        yield style, _visible(line[at : match.start()])
+        at = match.end()
+        if match[2] == "m":
+            style = _restyled(style, match[1])
+    yield style, _visible(line[at:])
+
+
+def _visible(text: str) -> str:
+    """Control characters as their pictures."""
+    return _CONTROL.sub(lambda match: chr(0x2400 + ord(match[0])) if match[0] != "\x7f" else "\u2421", text)
+
+
+def _restyled(style: Style, parameters: str) -> Style:
+    """The style after one `ESC [ … m`."""
+    codes = [int(part) if part.isdecimal() and len(part) < 5 else 0 for part in parameters.replace(":", ";").split(";")]
+    if ":2::" in parameters:  # the form with a colour space, which is empty
+        codes = [int(part) for part in re.split("[:;]+", parameters) if part.isdecimal() and len(part) < 5]
+    while codes:
+        code = codes.pop(0)
+        if code == 0:
+            style = Style()
+        elif code in _FLAGS:
+            style = replace(style, flags=style.flags | {_FLAGS[code]})
+        elif code in _UNFLAGS:
+            style = replace(style, flags=style.flags.difference(_UNFLAGS[code]))
+        elif code in (7, 27):
+            style = replace(style, inverse=code == 7)
+        elif code in (38, 48):
+            colour = _extended(codes)
+            style = replace(style, foreground=colour) if code == 38 else replace(style, background=colour)
+        else:
+            style = _recoloured(style, code)
+    return style
+
+
+def _recoloured(style: Style, code: int) -> Style:
+    for base, first in ((30, 0), (90, 8)):
+        if base <= code < base + 8:
+            return replace(style, foreground=code - base + first)
+        if base + 10 <= code < base + 18:
+            return replace(style, background=code - base - 10 + first)
+    if code in (39, 49):
+        return replace(style, foreground=None) if code == 39 else replace(style, background=None)
+    return style
+
+
+def _extended(codes: list[int]) -> Colour | None:
+    """The colour after 38 or 48, whose codes are taken: `5;n` or `2;r;g;b`."""
+    kind = codes.pop(0) if codes else 0
+    if kind == 5 and codes:
+        index = min(codes.pop(0), 255)
+        if index < 16:
+            return index
+        if index >= 232:
+            return f"{(index - 232) * 10 + 8:02x}" * 3
+        cube = ((index - 16) // 36, (index - 16) // 6 % 6, (index - 16) % 6)
+        return "".join(f"{level and level * 40 + 55:02x}" for level in cube)
+    if kind == 2 and len(codes) >= 3:
+        channels, codes[:3] = codes[:3], []
+        return "".join(f"{min(channel, 255):02x}" for channel in channels)
+    return None
+
+
+def _hex(colour: Colour) -> str:
+    return _NAMED[colour] if isinstance(colour, int) else colour
+
+
+def _channels(colour: str) -> tuple[float, float, float]:
+    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4))
+    return red, green, blue
+
+
+def _luminance(colour: str) -> float:
+    red, green, blue = _channels(colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _with_lightness(colour: str, lowest: float, highest: float) -> str:
+    import colorsys
+
+    hue, lightness, saturation = colorsys.rgb_to_hls(*_channels(colour))
+    channels = colorsys.hls_to_rgb(hue, min(max(lightness, lowest), highest), saturation)
+    return "".join(f"{round(channel * 255):02x}" for channel in channels)

@@ -1,0 +1,80 @@
+"""Reading a session file, whatever became of it, and writing its page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from fairlead.core import lenient
+from fairlead.errors import ConfigError
+from fairlead.export.page import render
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFile:
+    """The header and the entries of a file, and how many of its lines were not readable."""
+
+    header: Mapping[str, Any]
+    entries: list[Mapping[str, Any]]
+    unreadable: int
+
+
+def export_file(source: Path, target: Path | None = None) -> Path:
+    """Write the page of a session file; the path of the page.
+
+    Without a target the page is `fairlead-session-<name of the file>.html` in the working directory. A page that is
+    already there is replaced, all at once. Raises ConfigError if the file is no session or the page cannot be written.
+    """
+    session = read_session(source)
+    page = render(session.header, session.entries, None, unreadable=session.unreadable)
+    target = target or Path(f"fairlead-session-{source.stem}.html")
+    try:
+        _replace(target, page)
+    except OSError as error:
+        raise ConfigError(f"Cannot write the page {target}: {error.strerror or error}.") from error
+    return target
+
+
+def read_session(source: Path) -> SessionFile:
+    """All that can be read of a session file. A line that is torn or no entry is counted and passed over."""
+    try:
+        lines = source.read_bytes().split(b"\n")
+    except OSError as error:
+        raise ConfigError(f"Cannot read the session {source}: {error.strerror or error}.") from error
+    header = _object(lines[0])
+    if header is None or header.get("type") != "session":
+        raise ConfigError(f"{source} is not a session: its first line is no session header.")
+    entries: list[Mapping[str, Any]] = []
+    unreadable = 0
+    for line in lines[1:]:
+        if not line.strip():
+            continue
+        entry = _object(line)
+        if entry is None:
+            unreadable += 1
+        else:
+            entries.append(entry)
+    return SessionFile(header, entries, unreadable)
+
+
+def _object(line: bytes) -> Mapping[str, Any] | None:
+    try:
+        value = lenient.decode(line)
+    except ValueError:
+        return None
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _replace(target: Path, page: bytes) -> None:
+    """Write beside the target and rename, so that no reader sees half a page and a failure leaves the old one."""
+    import os
+
+    half_done = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    try:
+        half_done.write_bytes(page)
+        half_done.replace(target)
+    except OSError:
+        half_done.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,306 @@
+"""Compaction: the older part of a conversation is replaced by a summary of it.
+
+`plan` decides what is summarised and what stays; `compact` has a model write the summary. Neither changes
+anything: whoever calls them stores the result, so that a compaction that fails loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from fairlead.config.settings import CompactionSettings
+from fairlead.core.messages import (
+    AssistantMessage,
+    CompactionSummaryMessage,
+    Message,
+    ToolResultMessage,
+    Usage,
+)
+from fairlead.core.model import Model, ModelStream, ThinkingLevel
+from fairlead.core.runtime import Cancel
+from fairlead.errors import FairleadError
+from fairlead.session.summary import SummaryWriter, file_lists, joined
+from fairlead.session.tokens import estimate, estimate_all, tokens_since
+
+#: Tokens of the context window that are left free, where neither the user nor the dialect says how many.
+DEFAULT_RESERVE_TOKENS = 16_384
+
+#: The tools whose `path` is remembered over compactions.
+_READERS = frozenset({"read"})
+_MODIFIERS = frozenset({"write", "edit"})
+
+
+class NothingToCompact(FairleadError):
+    """All messages are recent ones, which a compaction leaves alone."""
+
+    def __init__(self) -> None:
+        super().__init__("Nothing to compact (session too small)")
+
+
+class AlreadyCompacted(FairleadError):
+    """Nothing was said since the last compaction."""
+
+    def __init__(self) -> None:
+        super().__init__("Already compacted")
+
+
+class CompactionCancelled(FairleadError):
+    """The compaction was aborted; the conversation is as it was."""
+
+    def __init__(self) -> None:
+        super().__init__("Compaction cancelled")
+
+
+class Details(Struct, rename="camel", frozen=True):
+    """The files that the summarised part of a conversation read, and those it changed."""
+
+    read_files: list[str] = []
+    modified_files: list[str] = []
+
+
+class Item(Struct, frozen=True):
+    """An entry on the path from a session's root to its leaf.
+
+    An entry that the model is not told of has no message: a change of model, a label, a failed attempt that was
+    repeated. Nor has a compaction, which has the last three fields instead.
+    """
+
+    id: str
+    message: Message | None = None
+    kind: Literal["message", "compaction", "other"] = "message"
+    summary: str = ""
+    first_kept_id: str = ""
+    details: Details = Details()
+
+
+class Plan(Struct, frozen=True):
+    """What a compaction will do. `to_summarise`, `turn_prefix` and what is kept follow each other without a gap."""
+
+    #: The first entry that stays.
+    first_kept_id: str
+    to_summarise: list[Message]
+    #: The beginning of a turn whose rest stays; empty unless the cut splits a turn.
+    turn_prefix: list[Message]
+    #: What the last compaction left, without its lists of files.
+    previous_summary: str | None
+    tokens_before: int
+    #: An estimate for the messages that stay.
+    kept_tokens: int
+    read_files: list[str]
+    modified_files: list[str]
+
+
+class Result(Struct, rename="camel", omit_defaults=True):
+    """A finished compaction. Its JSON is the CompactionResult of pi; `shortSummary` is an addition of omp's."""
+
+    summary: str
+    first_kept_entry_id: str
+    tokens_before: int
+    details: Details
+    #: For the summary and the messages that stay.
+    estimated_tokens_after: int | None = None
+    #: Of all requests that the summary took.
+    usage: Usage | None = None
+    short_summary: str | None = None
+
+
+def should_compact(tokens: int | None, context_window: int, settings: CompactionSettings) -> bool:
+    """Whether so little of the context window is left that it is time for a compaction.
+
+    `tokens` is what `context_tokens` says; while that is unknown there is no reason to. A dialect with a reserve of
+    its own puts it into the settings that name none.
+    """
+    if not settings.enabled or tokens is None or context_window <= 0:
+        return False
+    reserve = DEFAULT_RESERVE_TOKENS if settings.reserve_tokens is None else settings.reserve_tokens
+    return tokens > context_window - _usable_reserve(reserve, context_window)
+
+
+def plan(items: Sequence[Item], keep_recent_tokens: int) -> Plan:
+    """Decide what to summarise so that about `keep_recent_tokens` of the newest messages stay.
+
+    Going back from the newest message until they add up to that much, the cut is at the next place that parts no
+    tool call from its result. If all such places are older, it is at the last of them.
+    Raises NothingToCompact and AlreadyCompacted.
+    """
+    last = next((i for i in range(len(items) - 1, -1, -1) if items[i].kind == "compaction"), None)
+    if last is not None and not _messages(items[last + 1 :]):
+        raise AlreadyCompacted
+    previous = None if last is None else items[last]
+    start = _range_start(items, last)
+    entries = items[start:]
+
+    cut = _cut(entries, keep_recent_tokens)
+    turn = _turn_start(entries, cut)
+    to_summarise, turn_prefix = _messages(entries[:turn]), _messages(entries[turn:cut])
+    removed = to_summarise + turn_prefix
+    if not any(estimate(message) for message in removed):
+        raise NothingToCompact
+    files = _files(removed, Details() if previous is None else previous.details)
+    return Plan(
+        first_kept_id=entries[_with_entries_before(entries, cut)].id,
+        to_summarise=to_summarise,
+        turn_prefix=turn_prefix,
+        previous_summary=None if previous is None else _without_file_lists(previous),
+        tokens_before=_tokens_before(entries, previous, 0 if last is None else last - start),
+        kept_tokens=estimate_all(_messages(entries[cut:])),
+        read_files=files.read_files,
+        modified_files=files.modified_files,
+    )
+
+
+async def compact(
+    plan: Plan,
+    model: Model,
+    stream: ModelStream,
+    *,
+    cancel: Cancel,
+    instructions: str | None = None,
+    reserve_tokens: int = DEFAULT_RESERVE_TOKENS,
+    thinking: ThinkingLevel = "off",
+) -> Result:
+    """Have `model` write the summary. The history and the beginning of a split turn are summarised at the same time.
+
+    Raises CompactionCancelled once `cancel` has fired, and ProviderError if the model fails or has nothing to say.
+    """
+    stop = Cancel()
+    forget = cancel.on_fire(stop.fire)
+    reserve = _usable_reserve(reserve_tokens, model.context_window)
+    writer = SummaryWriter(model, stream, thinking, instructions, reserve, stop)
+    try:
+        async with asyncio.TaskGroup() as group:
+            history = group.create_task(writer.history(plan.to_summarise, plan.previous_summary))
+            turn_prefix = group.create_task(writer.turn_prefix(plan.turn_prefix))
+    finally:
+        forget()
+    if cancel.fired:
+        raise CompactionCancelled
+    if writer.failure is not None:
+        raise writer.failure
+    text = joined(history.result(), turn_prefix.result()) + file_lists(plan.read_files, plan.modified_files)
+    return Result(
+        summary=text,
+        first_kept_entry_id=plan.first_kept_id,
+        tokens_before=plan.tokens_before,
+        details=Details(plan.read_files, plan.modified_files),
+        estimated_tokens_after=plan.kept_tokens + estimate(CompactionSummaryMessage(text, 0, 0)),
+        usage=writer.usage,
+    )
+
+
+# Where to cut
+
+
+def _messages(items: Sequence[Item]) -> list[Message]:
+    return [item.message for item in items if item.message is not None]
+
+
+def _range_start(items: Sequence[Item], last_compaction: int | None) -> int:
+    """Where the messages begin that the model still sees: at what the last compaction kept."""
+    if last_compaction is None:
+        return 0
+    wanted = items[last_compaction].first_kept_id
+    return next((i for i in range(last_compaction) if items[i].id == wanted), last_compaction + 1)
+
+
+def _cut(entries: Sequence[Item], keep_recent_tokens: int) -> int:
+    """The index of the first message that stays."""
+    cuts = _cut_points(entries)
+    recent = 0
+    for index in range(len(entries) - 1, -1, -1):
+        message = entries[index].message
+        if message is None:
+            continue
+        recent += estimate(message)
+        if recent >= keep_recent_tokens and cuts:
+            return cuts[min(bisect_left(cuts, index), len(cuts) - 1)]
+    raise NothingToCompact
+
+
+def _cut_points(entries: Sequence[Item]) -> list[int]:
+    """The indices of the messages that may come first: no result then stays without the call it answers."""
+    calls: dict[str, int] = {}
+    last_result: dict[int, int] = {}
+    for index, entry in enumerate(entries):
+        match entry.message:
+            case AssistantMessage() as answer:
+                calls.update((call.id, index) for call in answer.tool_calls())
+            case ToolResultMessage() as result if result.tool_call_id in calls:
+                last_result[calls[result.tool_call_id]] = index
+            case _:
+                pass
+    cuts: list[int] = []
+    unanswered_until = -1
+    for index, entry in enumerate(entries):
+        if index > unanswered_until and entry.message is not None and not isinstance(entry.message, ToolResultMessage):
+            cuts.append(index)
+        unanswered_until = max(unanswered_until, last_result.get(index, -1))
+    return cuts
+
+
+def _turn_start(entries: Sequence[Item], cut: int) -> int:
+    """Where the turn begins that a cut goes through; the cut itself if it goes through none.
+
+    The range may begin within a turn that an earlier compaction has split. What is left of that is history.
+    """
+    for index in range(cut, -1, -1):
+        message = entries[index].message
+        if message is not None and not isinstance(message, AssistantMessage | ToolResultMessage):
+            return index
+    return cut
+
+
+def _with_entries_before(entries: Sequence[Item], cut: int) -> int:
+    """The cut, moved over the entries right before it that are no messages: a change of model belongs to what follows."""
+    while cut > 0 and entries[cut - 1].message is None and entries[cut - 1].kind != "compaction":
+        cut -= 1
+    return cut
+
+
+def _tokens_before(entries: Sequence[Item], previous: Item | None, kept: int) -> int:
+    """The size of the context now. The first `kept` entries are older than the last compaction, and so is their usage."""
+    context = _messages(entries)
+    first = 0
+    if previous is not None:
+        context.insert(0, CompactionSummaryMessage(previous.summary, 0, 0))
+        first = 1 + len(_messages(entries[: max(kept, 0)]))
+    known = tokens_since(context, first)
+    return estimate_all(context) if known is None else known
+
+
+# Which files
+
+
+def _files(messages: Sequence[Message], before: Details) -> Details:
+    """The files of `before` and of the calls in `messages` that did not fail. A file that was changed is not listed as read."""
+    failed = {message.tool_call_id for message in messages if isinstance(message, ToolResultMessage) and message.is_error}
+    read, modified = set(before.read_files), set(before.modified_files)
+    for message in messages:
+        for call in message.tool_calls() if isinstance(message, AssistantMessage) else ():
+            path = call.arguments.get("path")
+            if call.id in failed or not isinstance(path, str) or not path:
+                continue
+            if call.name in _READERS:
+                read.add(path)
+            elif call.name in _MODIFIERS:
+                modified.add(path)
+    return Details(sorted(read - modified), sorted(modified))
+
+
+def _without_file_lists(compaction: Item) -> str:
+    """An earlier summary as the model wrote it. The lists are made anew each time; repeated in the text they would grow stale."""
+    details = compaction.details
+    return compaction.summary.removesuffix(file_lists(details.read_files, details.modified_files))
+
+
+# How much to leave free
+
+
+def _usable_reserve(reserve_tokens: int, context_window: int) -> int:
+    """The reserve, but never more than half of the window: a model with a small one would be compacted without end."""
+    return min(reserve_tokens, context_window // 2) if context_window > 0 else reserve_tokens

@@ -1,0 +1,106 @@
+"""How much of a model's context a conversation takes: what providers report, and estimates for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fairlead.core.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    Cost,
+    ImageContent,
+    Message,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    Usage,
+)
+
+CHARACTERS_PER_TOKEN = 4
+#: An image counts as this many characters, that is as 1,200 tokens.
+IMAGE_CHARACTERS = 4_800
+
+
+def estimate(message: Message) -> int:
+    """About how many tokens the model reads for `message`; 0 if it is not told of it."""
+    return -(-_characters(message) // CHARACTERS_PER_TOKEN)
+
+
+def estimate_all(messages: Iterable[Message]) -> int:
+    return sum(estimate(message) for message in messages)
+
+
+def context_tokens(messages: Sequence[Message]) -> int | None:
+    """How much of the context the messages take: the usage of the last good answer, and estimates of what follows it.
+
+    An answer from before a compaction tells of a context that is gone. So right after a compaction, until
+    the next answer, the size is not known: None. Before the first answer ever, everything is estimated, and so
+    it is when the provider reports no usage.
+    """
+    compacted = max((message.timestamp for message in messages if isinstance(message, CompactionSummaryMessage)), default=None)
+    if compacted is None:
+        known = tokens_since(messages, 0)
+        return estimate_all(messages) if known is None else known
+    # The messages that a compaction kept follow its summary, though they are older.
+    newer = (i for i, message in enumerate(messages) if isinstance(message, AssistantMessage) and message.timestamp > compacted)
+    return tokens_since(messages, next(newer, len(messages)))
+
+
+def tokens_since(messages: Sequence[Message], first: int) -> int | None:
+    """The same, going by the answers from index `first` on; None if none of them is good."""
+    for index in range(len(messages) - 1, first - 1, -1):
+        message = messages[index]
+        if isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted"):
+            used = _total(message.usage)
+            return used + estimate_all(messages[index + 1 :]) if used else estimate_all(messages)
+    return None
+
+
+def add_usage(one: Usage, other: Usage) -> Usage:
+    """The sum of two usages, costs included."""
+    return Usage(
+        one.input + other.input,
+        one.output + other.output,
+        one.cache_read + other.cache_read,
+        one.cache_write + other.cache_write,
+        one.total_tokens + other.total_tokens,
+        Cost(
+            one.cost.input + other.cost.input,
+            one.cost.output + other.cost.output,
+            one.cost.cache_read + other.cost.cache_read,
+            one.cost.cache_write + other.cost.cache_write,
+            one.cost.total + other.cost.total,
+        ),
+    )
+
+
+def _total(usage: Usage) -> int:
+    return usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
+
+
+def _characters(message: Message) -> int:
+    match message:
+        case BashExecutionMessage():
+            return 0 if message.exclude_from_context else len(message.command) + len(message.output)
+        case BranchSummaryMessage() | CompactionSummaryMessage():
+            return len(message.summary)
+        case _:
+            if isinstance(message.content, str):
+                return len(message.content)
+            return sum(map(_block_characters, message.content))
+
+
+def _block_characters(block: TextContent | ThinkingContent | ImageContent | ToolCall) -> int:
+    match block:
+        case TextContent():
+            return len(block.text)
+        case ThinkingContent():
+            return len(block.thinking)
+        case ImageContent():
+            return IMAGE_CHARACTERS
+        case ToolCall():
+            return len(block.name) + len(msgspec.json.encode(block.arguments).decode())

@@ -1,0 +1,92 @@
+"""Errors that mean "too large for the context", in the words of each provider, and errors that only sound like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead.session.overflow import is_overflow
+
+OVERFLOWS = {
+    "anthropic": (
+        '400 {"type":"error","error":{"type":"invalid_request_error",'
+        '"message":"prompt is too long: 213462 tokens > 200000 maximum"}}',
+        400,
+    ),
+    "anthropic with max_tokens": (
+        "400 input length and `max_tokens` exceed context limit: 190402 + 16650 > 200000, decrease input length or `max_tokens`",
+        400,
+    ),
+    "anthropic, bytes": (
+        '413 {"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}',
+        413,
+    ),
+    "anthropic, bytes, in a stream": ('{"type":"error","error":{"type":"request_too_large"}}', None),
+    "bedrock": ("400 Input is too long for requested model.", 400),
+    "openai": ("Your input exceeds the context window of this model. Please adjust your input and try again.", None),
+    "openai, code": ('400 {"error":{"message":"Too large.","code":"context_length_exceeded"}}', 400),
+    "openai, older": (
+        "400 This model's maximum context length is 4097 tokens. However, your messages resulted in 4294 tokens.",
+        400,
+    ),
+    "google": ("400 The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).", 400),
+    "google, no count": ("400 The input token count exceeds the maximum number of tokens allowed 1048576.", 400),
+    "xai": ("400 This model's maximum prompt length is 131072 but the request contains 537812 tokens.", 400),
+    "groq": ("400 Please reduce the length of the messages or completion.", 400),
+    "openrouter": (
+        "400 This endpoint's maximum context length is 131072 tokens. However, you requested about 150000 tokens",
+        400,
+    ),
+    "poolside": ("400 Input length 131393 exceeds the maximum allowed input length of 131040 tokens.", 400),
+    "mistral": ("400 Prompt contains 40960 tokens, too large for model with 32768 maximum context length", 400),
+    "copilot": ("400 prompt token count of 150000 exceeds the limit of 128000", 400),
+    "cohere": ("400 too many tokens: total number of tokens in the prompt exceeds the limit of 4081", 400),
+    "together": ("400 The input (263000 tokens) is longer than the model's context length (262144 tokens).", 400),
+    "llama.cpp": ('400 {"message":"the request exceeds the available context size, try increasing it"}', 400),
+    "llama.cpp, type": ('{"code":400,"type":"exceed_context_size_error","n_ctx":4096}', None),
+    "lm studio": ("The number of tokens to keep from the initial prompt is greater than the context length", None),
+    "ollama": ("500 the input length exceeds the context length", 500),
+    "ollama, newer": ("400 prompt too long; exceeded max context length by 12 tokens", 400),
+    "minimax": ("400 invalid params, context window exceeds limit", 400),
+    "kimi": ("400 Your request exceeded model token limit: 262144 (requested: 270000)", 400),
+    "z.ai": ("400 Prompt exceeds max length", 400),
+    "z.ai, stop reason": ("model_context_window_exceeded", None),
+    "qwen": ("400 Range of input length should be [1, 129024]", 400),
+    "generic": ("token limit exceeded", None),
+    "cerebras": ("400 Bad Request (no body)", 400),
+    "a gateway": ("413 <html><h1>413 Payload Too Large</h1></html>", 413),
+}
+
+NEAR_MISSES = {
+    "anthropic, per minute": (
+        "429 This request would exceed your organization's rate limit of 40,000 input tokens per minute.",
+        429,
+    ),
+    "anthropic, in a stream": ('{"error":{"type":"rate_limit_error","message":"too many tokens"}}', None),
+    "bedrock throttling": ("400 ThrottlingException: Too many tokens, please wait before trying again.", 400),
+    "bedrock per day": ("Too many tokens per day, please wait before trying again.", None),
+    "openai, per minute": ("Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 49000.", None),
+    "groq, per minute, as 413": ("413 Request too large for model on tokens per minute (TPM): Limit 6000, Requested 9000", 413),
+    "any 429": ("prompt is too long", 429),
+    "a 429 without a status": ("429 too many tokens", None),
+    "google quota": ("You exceeded your current quota: input token count exceeds the maximum for the free tier", None),
+    "too many requests": ("Too many requests: token limit exceeded", None),
+    "daily": ("Daily token limit exceeded", None),
+    "max_tokens, anthropic": ("400 max_tokens: 99999 > 8192, which is the maximum allowed number of output tokens", 400),
+    "max_tokens, openai": ("400 max_tokens is too large: 200000. This model supports at most 16384 completion tokens", 400),
+    "image size": ("400 image exceeds the limit of 5 MB: 6291456 bytes > 5242880 bytes", 400),
+    "key": ("401 invalid x-api-key", 401),
+    "overloaded": ("529 Overloaded", 529),
+    "a server without words": ("500 Internal Server Error (no body)", 500),
+    "nothing": ("", None),
+}
+
+
+@pytest.mark.parametrize("name", OVERFLOWS)
+def test_a_request_too_large_for_the_context_is_recognised(name: str) -> None:
+    assert is_overflow(*OVERFLOWS[name])
+    assert is_overflow(OVERFLOWS[name][0].upper(), OVERFLOWS[name][1])
+
+
+@pytest.mark.parametrize("name", NEAR_MISSES)
+def test_other_limits_are_not_taken_for_it(name: str) -> None:
+    assert not is_overflow(*NEAR_MISSES[name])

@@ -1,0 +1,107 @@
+"""The size of a context: what the provider reported, and estimates of the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead.core.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    Cost,
+    CustomMessage,
+    ImageContent,
+    Message,
+    StopReason,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+)
+from fairlead.session.tokens import add_usage, context_tokens, estimate
+
+
+def answer(
+    total: int = 0, *, at: int = 1, stop: StopReason = "stop", content: list[AssistantBlock] | None = None
+) -> AssistantMessage:
+    return AssistantMessage(content or [], "api", "provider", "model", Usage(total_tokens=total), stop, at)
+
+
+def bash(*, excluded: bool) -> BashExecutionMessage:
+    return BashExecutionMessage("ls", "a" * 6, False, False, 1, exclude_from_context=excluded)
+
+
+IMAGE = ImageContent("aGk=", "image/png")
+
+
+@pytest.mark.parametrize(
+    ("message", "tokens"),
+    [
+        (UserMessage("", 1), 0),
+        (UserMessage("abcd", 1), 1),
+        (UserMessage("abcde", 1), 2),
+        (UserMessage([TextContent("abcd"), IMAGE], 1), 1201),
+        (answer(content=[TextContent("abcd"), ThinkingContent("efgh")]), 2),
+        (answer(content=[ToolCall("1", "read", {"path": "é"})]), 4),  # read{"path":"é"}: 16 characters
+        (ToolResultMessage("1", "read", [TextContent("abcdefgh"), IMAGE], False, 1), 1202),
+        (bash(excluded=False), 2),
+        (bash(excluded=True), 0),
+        (CustomMessage("note", "abcd", True, 1), 1),
+        (CustomMessage("note", [TextContent("abcd")], True, 1), 1),
+        (BranchSummaryMessage("abcdefgh", "id", 1), 2),
+        (CompactionSummaryMessage("abcdefgh", 9, 1), 2),
+    ],
+)
+def test_a_message_is_estimated_at_a_quarter_of_its_characters_rounded_up(message: Message, tokens: int) -> None:
+    assert estimate(message) == tokens
+
+
+def test_the_last_answer_tells_the_size_and_what_follows_is_estimated() -> None:
+    assert context_tokens([UserMessage("hello", 1), answer(100), answer(150), UserMessage("abcde", 2)]) == 152
+
+
+@pytest.mark.parametrize("stop", ["error", "aborted"])
+def test_a_failed_or_aborted_answer_tells_nothing_but_counts(stop: StopReason) -> None:
+    failed = answer(7, stop=stop, content=[TextContent("abcd")])
+    assert context_tokens([answer(100), UserMessage("abcd", 1), failed]) == 102
+
+
+def test_before_the_first_answer_everything_is_estimated() -> None:
+    assert context_tokens([]) == 0
+    assert context_tokens([UserMessage("abcde", 1)]) == 2
+
+
+def test_a_provider_that_reports_no_usage_leaves_the_estimate() -> None:
+    assert context_tokens([UserMessage("abcde", 1), answer(0, content=[TextContent("abcd")])]) == 3
+
+
+def test_a_usage_without_a_total_is_summed_up() -> None:
+    message = answer()
+    message.usage = Usage(input=1, output=2, cache_read=4, cache_write=8)
+    assert context_tokens([message]) == 15
+
+
+def test_right_after_a_compaction_the_size_is_unknown_until_the_next_answer() -> None:
+    summary = CompactionSummaryMessage("notes", 100, 50)
+    kept: list[Message] = [summary, answer(100, at=50), UserMessage("go on", 60)]
+    assert context_tokens(kept) is None
+    assert context_tokens([*kept, answer(30, at=61, stop="error")]) is None
+    assert context_tokens([*kept, answer(30, at=61)]) == 30
+
+
+def test_only_the_latest_of_several_compactions_counts() -> None:
+    first, second = CompactionSummaryMessage("one", 100, 50), CompactionSummaryMessage("two", 100, 70)
+    assert context_tokens([second, answer(100, at=60)]) is None
+    assert context_tokens([first, second, answer(100, at=60), answer(40, at=80)]) == 40
+
+
+def test_usages_add_up_with_their_costs() -> None:
+    one = Usage(1, 2, 3, 4, 10, Cost(0.1, 0.2, 0.3, 0.4, 1.0))
+    other = Usage(10, 20, 30, 40, 100, Cost(1, 2, 3, 4, 10))
+    total = add_usage(one, other)
+    assert total == Usage(11, 22, 33, 44, 110, Cost(1.1, 2.2, 3.3, 4.4, 11.0))
+    assert (one.input, other.input) == (1, 10)
