@@ -16,12 +16,13 @@ from typing import Any, get_args
 import msgspec
 from msgspec import inspect as types
 
+from fairlead.config.settings import Settings
 from fairlead.core.messages import Message
 from fairlead.protocol.pi.commands import COMMANDS, LATER, Command
 from fairlead.protocol.pi.frames import FRAMES, Frame, InnerEvent
 from fairlead.wire.pi.profile import PROFILES
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "protocol.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 INTRODUCTION = """\
 # The protocol of the pi family
@@ -80,11 +81,12 @@ class Reference:
 
     def fields(self, shape: type, leave_out: set[str] | None = None) -> list[str]:
         rows = []
+        notes = field_notes(shape)
         for field in msgspec.structs.fields(shape):
             if field.encode_name in (leave_out or ()):
                 continue
-            optional = "" if field.required else "optional"
-            rows.append(f"| `{field.encode_name}` | {self.name(types.type_info(field.type))} | {optional} |")
+            remarks = [*([] if field.required else ["optional"]), *([notes[field.name]] if field.name in notes else [])]
+            rows.append(f"| `{field.encode_name}` | {self.name(types.type_info(field.type))} | {'. '.join(remarks)} |")
         return ["| field | type | |", "|---|---|---|", *rows, ""] if rows else []
 
     def name(self, info: Any) -> str:
@@ -128,6 +130,16 @@ def named_union(members: Any) -> str | None:
     return None
 
 
+def field_notes(shape: type) -> dict[str, str]:
+    """The `#:` comments above the fields of a class and of those it inherits from."""
+    notes: dict[str, str] = {}
+    for base in reversed(shape.__mro__):
+        if base.__module__.startswith("fairlead."):
+            for comment, name in re.findall(r"((?: *#: .*\n)+) *(\w+):", inspect.getsource(base)):
+                notes[name] = " ".join(line.strip().removeprefix("#: ") for line in comment.splitlines())
+    return notes
+
+
 def prose(declared: type) -> str:
     text = inspect.cleandoc(declared.__doc__ or "")
     return re.sub(r"(?<!\n)\n(?!\n)", " ", text)
@@ -152,15 +164,49 @@ def value(item: Any) -> str:
     return ", ".join(sorted(item)) or "none"
 
 
+SETTINGS_INTRODUCTION = """\
+# Settings
+
+Made from the declarations in `src/fairlead/config/settings.py` by `make generate`. Do not edit.
+
+`settings.json` in fairlead's home (`$FAIRLEAD_HOME`, else `~/.fairlead`), then `.fairlead/settings.json` in the working
+directory on top of it, key by key. Names are pi's where pi has the setting. Every key is optional; comments and trailing
+commas are tolerated. A value that cannot be used is reported on stderr, and the default holds. Commands over RPC change the
+session alone, unless they say `"persist": true`.
+
+| key | default | |
+|---|---|---|
+"""
+
+
+def settings_text() -> str:
+    return SETTINGS_INTRODUCTION + "\n".join(settings_rows(Settings, "")) + "\n"
+
+
+def settings_rows(group: type[msgspec.Struct], prefix: str) -> list[str]:
+    rows: list[str] = []
+    notes = field_notes(group)
+    for field in msgspec.structs.fields(group):
+        name = prefix + field.encode_name
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            rows += settings_rows(field.type, f"{name}.")
+            continue
+        default = {} if field.default is msgspec.NODEFAULT else field.default
+        shown = "" if default in (None, {}) else f"`{msgspec.json.encode(default).decode()}`"
+        rows.append(f"| `{name}` | {shown} | {notes.get(field.name, '')} |")
+    return rows
+
+
 def main() -> int:
-    text = Reference().text()
-    if "--check" in sys.argv[1:]:
-        if not TARGET.exists() or TARGET.read_text() != text:
-            print("docs/protocol.md is stale: run `make generate`", file=sys.stderr)
-            return 1
+    texts = {"protocol.md": Reference().text(), "settings.md": settings_text()}
+    if "--check" not in sys.argv[1:]:
+        for name, text in texts.items():
+            (DOCS / name).write_text(text)
         return 0
-    TARGET.write_text(text)
-    return 0
+    stale = [name for name, text in texts.items() if not (DOCS / name).exists() or (DOCS / name).read_text() != text]
+    for name in stale:
+        print(f"docs/{name} is stale: run `make generate`", file=sys.stderr)
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":
