@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.core.calls import GRACE
 from fairlead.core.messages import TextContent
 from fairlead.core.runtime import Cancel
-from fairlead.core.tool import ToolResult
+from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.session.runtime import AsyncioRuntime
+from fairlead.tools import builtin_tools
 from fairlead.tools.process import ShellResult, run_shell
 
 
@@ -263,6 +266,40 @@ def test_abort_reaches_children_that_left_the_pipe(box):
     assert wait_for(lambda: not alive(int(done.text.split()[0])))
 
 
+def aborted_within_the_grace(box, command: str) -> str:
+    """What a run reports of `command`, aborted at its first output."""
+    cancel = Cancel()
+    tool = builtin_tools(box.workspace)["bash"]
+    context = ToolContext("call", cancel, lambda update: cancel.fire() if update.content else None)
+
+    async def main() -> str:
+        with pytest.raises(ToolError) as error:
+            await AsyncioRuntime().bounded(tool.run({"command": command}, context), cancel, timeout=None, grace=GRACE)
+        return str(error.value)
+
+    return asyncio.run(main())
+
+
+def test_the_output_of_a_command_that_ignores_an_abort_is_not_lost(box):
+    # What left the group survives, and still holds the pipe.
+    escaped = "setsid sh -c 'echo $$; exec sleep 30' &"
+    text = aborted_within_the_grace(box, f"trap '' TERM; {escaped} while :; do sleep 0.02; done")
+    pid, end = text.split("\n", 1)
+    os.kill(int(pid), signal.SIGKILL)
+    assert end == "\n\nCommand aborted"
+
+
+def test_a_process_that_no_signal_ends_is_left_behind_and_reaped_later(box, monkeypatch):
+    monkeypatch.setattr(os, "killpg", lambda *_: None)
+    begun = time.monotonic()
+    text = aborted_within_the_grace(box, "echo $$; exec sleep 30")
+    assert time.monotonic() - begun < 0.7
+    pid, end = text.split("\n", 1)
+    assert end == "\n\nCommand aborted"
+    os.kill(int(pid), signal.SIGKILL)
+    assert wait_for(lambda: not Path(f"/proc/{pid}").exists())
+
+
 def test_abort_before_the_start_runs_nothing(box):
     cancel = Cancel()
     cancel.fire()
@@ -362,9 +399,45 @@ assert not done.is_error
 assert log.stat().st_size == 60_000
 notice = done.text.splitlines()[-1]
 assert notice == f"[Showing lines 98002-100001 of 100001. Full output: {{log}} (incomplete: File too large)]", notice
+assert "fullOutputPath" not in done.details
 assert done.text.splitlines()[-3] == "the end"
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_a_shell_result_says_that_its_log_is_incomplete(box):
+    script = f"""
+import asyncio, resource, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from conftest import Box
+from pathlib import Path
+from fairlead.core.runtime import Cancel
+from fairlead.tools.process import run_shell
+resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+box = Box(Path({str(box.cwd / "inner")!r}), Path({str(box.cwd / "logs")!r}))
+result = asyncio.run(run_shell(box.workspace, "seq 1 100000", cancel=Cancel(), timeout=None, clean=True))
+(log,) = box.kept
+assert (result.log_incomplete, result.full_output_path, result.exit_code) == (True, None, 0), result
+assert result.output == (
+    result.truncation.content
+    + f"\\n\\n[Showing lines 98001-100000 of 100000. Full output: {{log}} (incomplete: File too large)]"
+), result.output[-300:]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_a_shell_result_says_that_there_is_no_log(box):
+    box.logs.write_text("not a folder")
+    result = shell(box, "seq 1 5000")
+    assert (result.log_incomplete, result.full_output_path) == (True, None)
+    assert result.output.endswith("\n5000\n\n[Showing lines 3001-5000 of 5000. The full output could not be saved: File exists]")
+
+
+def test_a_complete_log_is_named_without_a_note(box):
+    result = shell(box, "seq 1 5000")
+    assert (result.log_incomplete, result.full_output_path) == (False, str(box.kept[0]))
+    assert result.output.endswith("\n5000")
+    assert shell(box, "true").log_incomplete is False
 
 
 def test_a_log_that_cannot_be_made_is_no_failure(box):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import time
 
 import pytest
 
-from fairlead.tools import diff
+from fairlead.core.runtime import Cancel, TimedOut
+from fairlead.core.tool import ToolContext
+from fairlead.session.runtime import AsyncioRuntime
+from fairlead.tools import builtin_tools, diff
+from fairlead.tools.background import Stop
 from fairlead.tools.diff import Replacement
 
 
@@ -214,10 +219,57 @@ CASES = [
 def test_the_patch_turns_the_old_file_into_the_new(tmp_path, before, pairs):
     places = [Replacement(before.index(old), before.index(old) + len(old), new) for old, new in pairs]
     after = diff.apply(before, places)
-    described = diff.describe(before, places, "f.txt")
+    described = diff.describe(before, places, "f.txt", Stop())
     (tmp_path / "f.txt").write_text(before, newline="")
     subprocess.run(["git", "apply", "-p0", "--unidiff-zero"], cwd=tmp_path, input=described.patch, text=True, check=True)
     result = (tmp_path / "f.txt").read_text() if (tmp_path / "f.txt").exists() else ""
     assert result == after
     removed = [line for line in described.numbered.split("\n") if line.startswith("-")]
     assert len(removed) == sum(line.startswith("-") for line in described.patch.split("\n")[2:])
+
+
+def million_lines(box):
+    return box.put("big.txt", "".join(f"line {i}\n" for i in range(1_000_000)))
+
+
+#: Found only by the search for near misses, which takes about a second in a million lines.
+NEARLY = {"path": "big.txt", "edits": [{"oldText": "line 7  \nline 8  \n", "newText": "changed\n"}]}
+
+
+def test_an_aborted_edit_of_a_huge_file_ends_soon_and_changes_nothing(box):
+    path = million_lines(box)
+    before = path.stat()
+    cancel = Cancel()
+
+    async def main():
+        editing = asyncio.create_task(box.acall("edit", NEARLY, cancel))
+        await asyncio.sleep(0)
+        cancel.fire()
+        return await editing
+
+    done = asyncio.run(main())
+    assert (done.text, done.is_error) == ("Operation aborted", True)
+    assert path.stat() == before
+    assert list(box.cwd.iterdir()) == [path]
+
+
+def test_an_edit_that_is_cut_off_does_not_change_the_file_later(box):
+    path = million_lines(box)
+    tool = builtin_tools(box.workspace)["edit"]
+
+    async def main():
+        context = ToolContext("call", Cancel(), lambda _: None)
+        with pytest.raises(TimedOut):
+            await AsyncioRuntime().bounded(tool.run(NEARLY, context), context.cancel, timeout=0.02, grace=0.4)
+        # The next change of the file waits for the thread of the one before.
+        return await box.acall("edit", {"path": "big.txt", "edits": [{"oldText": "line 999999\n", "newText": "end\n"}]})
+
+    assert not asyncio.run(main()).is_error
+    text = path.read_text()
+    assert text.startswith("line 0\n")
+    assert "changed" not in text
+    assert text.endswith("line 999998\nend\n")
+
+
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(box):
+    assert edit(box, "/proc/self/mem", ("a", "b")).text == "Could not edit file: /proc/self/mem. Error code: EIO."

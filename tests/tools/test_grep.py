@@ -171,6 +171,30 @@ def test_abort_ends_the_search(box, engine):
     assert done.text == ("No matches found" if engine == "rg" else "Operation aborted")
 
 
+def test_abort_in_the_middle_of_a_report_is_an_abort(box, engine):
+    if engine != "rg":
+        pytest.skip("the report of ripgrep")
+    # A program that is killed while it writes leaves half a line.
+    programs = box.cwd.parent / "programs"
+    programs.mkdir()
+    slow = programs / "rg"
+    slow.write_text('#!/bin/sh\nprintf \'{"type":"beg\'\necho > "$FLAG"\nexec sleep 30\n')
+    slow.chmod(0o755)
+    flag = programs / "flag"
+    os.mkfifo(flag)
+    box.workspace.env = {"PATH": f"{programs}:{os.environ['PATH']}", "FLAG": str(flag)}
+    box.put("a.txt", "needle")
+    cancel = Cancel()
+
+    async def main():
+        running = asyncio.create_task(box.acall("grep", {"pattern": "needle"}, cancel))
+        await asyncio.to_thread(flag.read_text)
+        cancel.fire()
+        return await running
+
+    assert asyncio.run(main()).text == "Operation aborted"
+
+
 def test_a_pattern_that_would_take_for_ever_is_stopped(box, engine, monkeypatch):
     monkeypatch.setattr(searchers, "PYTHON_DEADLINE", 1.0)
     box.put("a.txt", "a" * 50)

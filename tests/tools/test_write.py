@@ -9,7 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from fairlead.core.runtime import Cancel
+from fairlead.errors import ToolError
+from fairlead.tools.background import Stop
+from fairlead.tools.write import replace_file
 
 
 def names(folder: Path) -> list[str]:
@@ -139,3 +144,51 @@ def test_an_aborted_write_does_nothing(box):
     cancel.fire()
     assert asyncio.run(box.acall("write", {"path": "a", "content": "x"}, cancel)).text == "Operation aborted"
     assert names(box.cwd) == []
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["replaced", "overwritten"])
+def test_a_write_that_is_stopped_before_the_file_changes_leaves_nothing(box, linked):
+    path = box.put("a", "old")
+    if linked:
+        (box.cwd / "b").hardlink_to(path)
+    stop = Stop()
+    with pytest.raises(ToolError, match="Operation aborted"):
+        replace_file(path, b"new", stop, before_replacing=stop.ask)
+    assert path.read_text() == "old"
+    assert names(box.cwd) == (["a", "b"] if linked else ["a"])
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["replaced", "overwritten"])
+def test_a_write_cannot_be_stopped_once_the_file_changes(box, linked):
+    path = box.put("a", "old")
+    if linked:
+        (box.cwd / "b").hardlink_to(path)
+    stop = Stop()
+    replace_file(path, b"new", stop)
+    assert stop.committed
+
+
+def test_a_write_that_is_stopped_while_it_writes_leaves_nothing(box):
+    stop = Stop()
+    stop.ask()
+    reached = []
+    with pytest.raises(ToolError, match="Operation aborted"):
+        replace_file(box.cwd / "a", b"new", stop, before_replacing=lambda: reached.append("the end"))
+    assert (names(box.cwd), reached) == ([], [])
+
+
+@pytest.mark.parametrize("path", ["a.txt", "deep/er/a.txt", "{cwd}/a.txt", "{link}/a.txt"])
+def test_a_deleted_working_directory_is_not_made_again(box, path):
+    link = box.cwd.parent / "link"
+    link.symlink_to(box.cwd)
+    box.cwd.rmdir()
+    done = box.call("write", path=path.format(cwd=box.cwd, link=link), content="x")
+    assert done.text == f"The working directory {box.cwd} does not exist, so nothing can be written in it."
+    assert done.is_error
+    assert not box.cwd.exists()
+
+
+def test_other_places_can_be_written_to_without_a_working_directory(box):
+    box.cwd.rmdir()
+    assert not box.call("write", path="../else/where/a", content="x").is_error
+    assert (box.cwd.parent / "else/where/a").read_text() == "x"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
@@ -15,21 +15,45 @@ from fairlead.errors import ToolError
 
 T = TypeVar("T")
 
+#: Seconds that a call which is cut off waits for a change that can no longer be stopped.
+_SETTLING = 1.0
+
 
 class Stop:
-    """Asked by work in a thread between two steps, so that it never outlives its call for long."""
+    """Looked at by work in a thread between two steps, so that it does not outlive its call and changes nothing after it.
 
-    __slots__ = ("asked",)
+    It is asked from another thread. Work that changes something commits itself right before: whoever
+    asks it to stop comes either early enough that nothing changes, or too late, and knows which.
+    """
+
+    __slots__ = ("_guard", "asked", "committed")
 
     def __init__(self) -> None:
         self.asked = False
+        self.committed = False
+        self._guard = threading.Lock()
 
     def ask(self) -> None:
-        self.asked = True
+        with self._guard:
+            if not self.committed:
+                self.asked = True
 
     def check(self) -> None:
+        """Raise ToolError if the work is to stop."""
         if self.asked:
             raise ToolError("Operation aborted")
+
+    def commit(self) -> None:
+        """The last check: after it, the work is finished whatever happens."""
+        with self._guard:
+            self.check()
+            self.committed = True
+
+    def each(self, items: Iterable[T]) -> Iterator[T]:
+        """The items, with a check before each."""
+        for item in items:
+            self.check()
+            yield item
 
 
 async def in_thread(cancel: Cancel, work: Callable[[Stop], T]) -> T:
@@ -48,10 +72,11 @@ _latest_change: dict[str, Future[None]] = {}
 _latest_change_guard = threading.Lock()
 
 
-async def change_in_order(path: Path, cancel: Cancel, work: Callable[[], T]) -> T:
+async def change_in_order(path: Path, cancel: Cancel, work: Callable[[Stop], T]) -> T:
     """Run `work`, which changes the file at `path`, in a thread, after all changes of that file that were asked for before.
 
-    Once begun, it is finished even if the caller is cut off: the next change must not meet it half done.
+    When `cancel` fires or the caller is cut off before `work` has committed itself, the file stays as
+    it is; after that, the result is the work's own. The next change begins when the thread has ended.
     """
     # Not in a thread: the order of the calls has to be the order of the changes.
     key = os.path.realpath(path)  # noqa: ASYNC240
@@ -67,19 +92,59 @@ async def change_in_order(path: Path, cancel: Cancel, work: Callable[[], T]) -> 
             if _latest_change.get(key) is done:
                 del _latest_change[key]
 
+    stop = Stop()
+
     def run() -> T:
         try:
-            return work()
+            stop.check()
+            return work(stop)
         finally:
             finish()
 
-    if before is not None:
+    take_back = cancel.on_fire(stop.ask)
+    try:
         try:
-            await asyncio.wrap_future(before)
+            if before is not None:
+                await _end_or_abort(before, cancel)
+            stop.check()
         except BaseException:
-            before.add_done_callback(finish)
+            if before is None:
+                finish()
+            else:
+                before.add_done_callback(finish)
             raise
-    if cancel.fired:
-        finish()
-        raise ToolError("Operation aborted")
-    return await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, run))
+        return await _result_or_cut(asyncio.get_running_loop().run_in_executor(None, run), stop, path)
+    finally:
+        take_back()
+
+
+async def _end_or_abort(change: Future[None], cancel: Cancel) -> None:
+    """Wait until an earlier change has ended, or until `cancel` fires: the change may be of another run."""
+    ended = asyncio.wrap_future(change)
+    take_back = cancel.on_fire(ended.cancel)
+    try:
+        await asyncio.wait([ended])
+    finally:
+        take_back()
+
+
+async def _result_or_cut(running: asyncio.Future[T], stop: Stop, path: Path) -> T:
+    """The result of work in a thread. A caller that is cut off still gets it if the file is changing already."""
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        stop.ask()
+        if not stop.committed:
+            running.add_done_callback(_ignore_failure)  # it stops by raising, and nobody is left to be told
+            raise
+    # The cut is not passed on: it would be reported as a call that did nothing.
+    await asyncio.wait([running], timeout=_SETTLING)
+    if not running.done():
+        running.add_done_callback(_ignore_failure)
+        raise ToolError(f"{path} was being replaced when the call was cut off, and may have changed. Read it again.")
+    return running.result()
+
+
+def _ignore_failure(running: asyncio.Future[T]) -> None:
+    if not running.cancelled():
+        running.exception()

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from fairlead.tools.background import Stop
+from fairlead.tools.lines import split_lines
+
 CONTEXT = 4
 #: Larger replacements are shown as a whole; finding the lines that both sides share would take too long.
 _COMPARED = 1500
@@ -52,10 +55,10 @@ def apply(original: str, replacements: Sequence[Replacement]) -> str:
     return "".join((*parts, original[at:]))
 
 
-def describe(original: str, replacements: Sequence[Replacement], name: str) -> Diff:
+def describe(original: str, replacements: Sequence[Replacement], name: str, stop: Stop) -> Diff:
     """The difference that `replacements`, in order and not overlapping, make."""
-    lines = _lines(original)
-    changes = list(_changes(original, lines, replacements))
+    lines = _lines(original, stop)
+    changes = list(_changes(original, lines, replacements, stop))
     hunks = list(_hunks(changes))
     shift = 0
     numbered: list[str] = []
@@ -63,7 +66,7 @@ def describe(original: str, replacements: Sequence[Replacement], name: str) -> D
     total = len(lines) + sum(max(0, len(change.new) - len(change.old)) for change in changes)
     width = len(str(total))
     shown_to = 0
-    for hunk in hunks:
+    for hunk in stop.each(hunks):
         start = max(0, hunk[0].line - CONTEXT)
         last = hunk[-1]
         end = min(len(lines), last.line + len(last.old) + CONTEXT)
@@ -81,16 +84,16 @@ def describe(original: str, replacements: Sequence[Replacement], name: str) -> D
     return Diff("\n".join(numbered), "".join(patch), changes[0].line + 1 if changes else 1)
 
 
-def _lines(text: str) -> list[str]:
+def _lines(text: str, stop: Stop) -> list[str]:
     """Lines with their ends. Only LF ends a line: a form feed or a separator inside a line is no line end to an editor."""
-    lines = [line + "\n" for line in text.split("\n")]
+    lines = [line + "\n" for line in stop.each(split_lines(text, stop))]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
 
 
-def _changes(original: str, lines: Sequence[str], replacements: Sequence[Replacement]) -> Iterator[Change]:
+def _changes(original: str, lines: Sequence[str], replacements: Sequence[Replacement], stop: Stop) -> Iterator[Change]:
     """The lines that change, replacements that share a line taken together."""
-    starts = [0, *accumulate(map(len, lines))]
+    starts = [0, *accumulate(len(line) for line in stop.each(lines))]
     at = 0
     while at < len(replacements):
         first = max(0, bisect_right(starts, replacements[at].start, 0, max(len(lines), 1)) - 1)
@@ -104,7 +107,7 @@ def _changes(original: str, lines: Sequence[str], replacements: Sequence[Replace
         base = starts[first]
         moved = [Replacement(item.start - base, item.end - base, item.text) for item in group]
         new = apply(original[base : starts[last]], moved)
-        yield from _compare(first, lines[first:last], _lines(new))
+        yield from _compare(first, lines[first:last], _lines(new, stop), stop)
 
 
 def _line_after(starts: Sequence[int], lines: Sequence[str], replacement: Replacement) -> int:
@@ -114,12 +117,14 @@ def _line_after(starts: Sequence[int], lines: Sequence[str], replacement: Replac
     return min(bisect_right(starts, position, 0, max(len(lines), 1)), len(lines))
 
 
-def _compare(line: int, old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
+def _compare(line: int, old: Sequence[str], new: Sequence[str], stop: Stop) -> Iterator[Change]:
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
+        stop.check()
         head += 1
     tail = 0
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        stop.check()
         tail += 1
     old = old[head : len(old) - tail]
     new = new[head : len(new) - tail]
@@ -128,9 +133,16 @@ def _compare(line: int, old: Sequence[str], new: Sequence[str]) -> Iterator[Chan
         if old or new:
             yield Change(line, old, new)
         return
-    from difflib import SequenceMatcher
+    from difflib import Match, SequenceMatcher
 
-    for kind, old_from, old_to, new_from, new_to in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    class Stoppable(SequenceMatcher[str]):
+        """Lines that repeat, such as blank ones, can keep it busy for half a minute."""
+
+        def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Match:
+            stop.check()
+            return super().find_longest_match(alo, ahi, blo, bhi)
+
+    for kind, old_from, old_to, new_from, new_to in Stoppable(None, old, new, autojunk=False).get_opcodes():
         if kind != "equal":
             yield Change(line + old_from, old[old_from:old_to], new[new_from:new_to])
 

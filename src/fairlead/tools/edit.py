@@ -12,9 +12,9 @@ from fairlead.core.lenient import decode, scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools import diff
-from fairlead.tools.background import change_in_order
+from fairlead.tools.background import Stop, change_in_order
 from fairlead.tools.matching import Haystack
-from fairlead.tools.read import open_regular
+from fairlead.tools.read import open_regular, read_all
 from fairlead.tools.truncate import format_size
 from fairlead.tools.workspace import Workspace
 from fairlead.tools.write import replace_file
@@ -43,16 +43,16 @@ async def run_edit(workspace: Workspace, arguments: dict[str, Any], context: Too
     path = workspace.resolve(arguments["path"])
     edits = [(scrub_text(edit["oldText"]), scrub_text(edit["newText"])) for edit in arguments["edits"]]
 
-    def change() -> diff.Diff:
-        return _edit_file(path, arguments["path"], edits)
+    def change(stop: Stop) -> diff.Diff:
+        return _edit_file(path, arguments["path"], edits, stop)
 
     changed = await change_in_order(path, context.cancel, change)
     details = {"diff": changed.numbered, "patch": changed.patch, "firstChangedLine": changed.first_changed_line}
     return ToolResult.text(f"Successfully replaced {len(edits)} block(s) in {arguments['path']}.", details)
 
 
-def _edit_file(path: Path, name: str, edits: list[tuple[str, str]]) -> diff.Diff:
-    data, state = _load(path, name)
+def _edit_file(path: Path, name: str, edits: list[tuple[str, str]], stop: Stop) -> diff.Diff:
+    data, state = _load(path, name, stop)
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -61,37 +61,47 @@ def _edit_file(path: Path, name: str, edits: list[tuple[str, str]]) -> diff.Diff
         raise ToolError(f"{name} is a binary file and was left unchanged. Use bash to change it.")
     bom = _BOM if text.startswith(_BOM) else ""
     text = text.removeprefix(_BOM)
-    replacements = _locate(text, name, edits)
+    replacements = _locate(text, name, edits, stop)
     result = diff.apply(text, replacements)
+    stop.check()
     if result == text:
         raise ToolError(
             f"No changes made to {name}. The replacement produced identical content. Check that newText differs from oldText."
         )
 
     def refuse_if_changed() -> None:
-        if _state(path) != state and _load(path, name)[0] != data:
+        if _state(path) != state and _load(path, name, stop)[0] != data:
             raise ToolError(f"{name} was changed by someone else during the edit and was left as it is. Read it again.")
 
-    replace_file(path, (bom + result).encode(), before_replacing=refuse_if_changed)
-    return diff.describe(text, replacements, name)
+    # Described first: once the file has changed, nothing slow may stand between that and the report of it.
+    described = diff.describe(text, replacements, name, stop)
+    replace_file(path, (bom + result).encode(), stop, before_replacing=refuse_if_changed)
+    return described
 
 
-def _load(path: Path, name: str) -> tuple[bytes, tuple[int, ...]]:
+def _load(path: Path, name: str, stop: Stop) -> tuple[bytes, tuple[int, ...]]:
     try:
         file = open_regular(path)
     except ToolError as error:
         if isinstance(error.__cause__, OSError):
-            code = errno.errorcode.get(error.__cause__.errno or 0, "EIO")
-            raise ToolError(f"Could not edit file: {name}. Error code: {code}.") from error
+            raise _cannot_edit(name, error.__cause__) from error
         raise
-    with os.fdopen(file, "rb") as stream:
+    try:
         found = os.fstat(file)
         if found.st_size > _MAX_FILE:
             size = format_size(found.st_size)
             raise ToolError(
                 f"{name} is too large to edit ({size}; the limit is {format_size(_MAX_FILE)}). Use bash to change it."
             )
-        return stream.read(), _fields(found)
+        return read_all(file, stop), _fields(found)
+    except OSError as error:
+        raise _cannot_edit(name, error) from error
+    finally:
+        os.close(file)
+
+
+def _cannot_edit(name: str, error: OSError) -> ToolError:
+    return ToolError(f"Could not edit file: {name}. Error code: {errno.errorcode.get(error.errno or 0, 'EIO')}.")
 
 
 def _state(path: Path) -> tuple[int, ...] | None:
@@ -105,11 +115,11 @@ def _fields(found: os.stat_result) -> tuple[int, ...]:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _locate(text: str, name: str, edits: list[tuple[str, str]]) -> list[diff.Replacement]:
+def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> list[diff.Replacement]:
     """Where each edit applies in the original, in the file's order."""
-    haystack = Haystack(text)
+    haystack = Haystack(text, stop)
     placed: list[tuple[int, diff.Replacement]] = []
-    for index, (old, new) in enumerate(edits):
+    for index, (old, new) in enumerate(stop.each(edits)):
         which = "the text" if len(edits) == 1 else f"edits[{index}].oldText"
         old = old.removeprefix(_BOM)
         if not old:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from fairlead.core.messages import ImageContent, TextContent
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
+from fairlead.tools.background import Stop
+from fairlead.tools.read import read_all
 from fairlead.tools.truncate import format_size
 
 if TYPE_CHECKING:
@@ -35,18 +37,18 @@ def image_type(start: bytes) -> str | None:
     return None
 
 
-def read_image(file: int, path: Path, mime_type: str, *, resize: bool) -> ToolResult:
+def read_image(file: int, path: Path, mime_type: str, stop: Stop, *, resize: bool) -> ToolResult:
     """The image in an open file, with a note on its size. Raises ToolError if no model would take it."""
     size = os.fstat(file).st_size
     if size > _MAX_FILE:
         raise ToolError(f"{path} is an image of {format_size(size)}; images over {format_size(_MAX_FILE)} are not read.")
-    data = _read_all(file)
+    data = read_all(file, stop)
     sides = dimensions(data)
     note = f"Read image file [{mime_type}]"
     if sides is not None:
         note += f" ({sides[0]}x{sides[1]})"
     if (sides is not None and max(sides) > MAX_SIDE) or _encoded_size(data) > MAX_ENCODED:
-        smaller = _shrink(data) if resize else None
+        smaller = _shrink(data, stop) if resize else None
         if smaller is not None:
             data, mime_type, new_sides = smaller
             note += f", resized to {new_sides[0]}x{new_sides[1]} [{mime_type}]"
@@ -98,13 +100,6 @@ def _webp_dimensions(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _read_all(file: int) -> bytes:
-    parts: list[bytes] = []
-    while part := os.read(file, 1024 * 1024):
-        parts.append(part)
-    return b"".join(parts)
-
-
 def _encoded_size(data: bytes) -> int:
     return (len(data) + 2) // 3 * 4
 
@@ -116,7 +111,7 @@ def _too_large(path: Path, data: bytes, sides: tuple[int, int] | None, *, resize
     return f"{path} is too large an image to send ({measure}{format_size(len(data))}; the limit is {limit}). {hint}"
 
 
-def _shrink(data: bytes) -> tuple[bytes, str, tuple[int, int]] | None:
+def _shrink(data: bytes, stop: Stop) -> tuple[bytes, str, tuple[int, int]] | None:
     """A smaller copy of an image, within both limits; None if Pillow is missing or cannot read it."""
     from importlib import import_module
 
@@ -133,7 +128,7 @@ def _shrink(data: bytes) -> tuple[bytes, str, tuple[int, int]] | None:
             warnings.simplefilter("ignore")  # Pillow warns of images it finds large
             image = operations.exif_transpose(image_module.open(io.BytesIO(data)))
             image.thumbnail((MAX_SIDE, MAX_SIDE))
-            for smaller, mime_type in _encodings(image):
+            for smaller, mime_type in stop.each(_encodings(image)):
                 if _encoded_size(smaller) <= MAX_ENCODED:
                     return smaller, mime_type, image.size
     except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError):  # what Pillow raises on damaged images

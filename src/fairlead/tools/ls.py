@@ -18,10 +18,10 @@ async def run_ls(workspace: Workspace, arguments: dict[str, Any], context: ToolC
     path = workspace.resolve(arguments.get("path") or ".")
     limit = int(arguments.get("limit") or _LIMIT)
 
-    def ls(_: Stop) -> ToolResult:
+    def ls(stop: Stop) -> ToolResult:
         try:
             with os.scandir(path) as found:
-                names = [entry.name + ("/" if _is_folder(entry) else "") for entry in found]
+                names = [entry.name + ("/" if _is_folder(entry) else "") for entry in stop.each(found)]
         except FileNotFoundError:
             raise ToolError(f"Path not found: {path}") from None
         except NotADirectoryError:

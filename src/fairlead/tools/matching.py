@@ -6,6 +6,9 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import accumulate
 
+from fairlead.tools.background import Stop
+from fairlead.tools.lines import split_lines
+
 #: Characters that models write in place of their look-alikes. One for one, so that positions stay the same.
 _LOOK_ALIKES = str.maketrans(
     {
@@ -33,19 +36,20 @@ class Haystack:
     Positions are always those of the original text, so that a replacement touches only what was found.
     """
 
-    def __init__(self, original: str) -> None:
+    def __init__(self, original: str, stop: Stop) -> None:
+        self._stop = stop
         self._text = original.replace("\r\n", "\n")
         self._carriage_returns: list[int] = []
         if len(self._text) != len(original):
-            self._carriage_returns = _ends_of_crlf_lines(original)
+            self._carriage_returns = _ends_of_crlf_lines(original, stop)
         self._forgiving: _Forgiving | None = None
 
     def find(self, wanted: str) -> Match:
         wanted = wanted.replace("\r\n", "\n")
-        found = _count(self._text, wanted)
+        found = _count(self._text, wanted, self._stop)
         if not found.count:
             if self._forgiving is None:
-                self._forgiving = _Forgiving(self._text)
+                self._forgiving = _Forgiving(self._text, self._stop)
             found = self._forgiving.find(wanted)
         if not found.count or not self._carriage_returns:
             return found
@@ -58,18 +62,19 @@ class Haystack:
 class _Forgiving:
     """The text without trailing blanks and with plain characters; its lines start where the original's do, column by column."""
 
-    def __init__(self, text: str) -> None:
-        lines = text.split("\n")
-        plain = [_plain(line) for line in lines]
+    def __init__(self, text: str, stop: Stop) -> None:
+        self._stop = stop
+        lines = split_lines(text, stop)
+        plain = [_plain(line) for line in stop.each(lines)]
         self._text = "\n".join(plain)
-        self._starts = [0, *accumulate(len(line) + 1 for line in plain)]
-        self._original_starts = [0, *accumulate(len(line) + 1 for line in lines)]
+        self._starts = [0, *accumulate(len(line) + 1 for line in stop.each(plain))]
+        self._original_starts = [0, *accumulate(len(line) + 1 for line in stop.each(lines))]
 
     def find(self, wanted: str) -> Match:
         wanted = "\n".join(_plain(line) for line in wanted.split("\n"))
         if not wanted.strip():
             return Match(0)
-        found = _count(self._text, wanted)
+        found = _count(self._text, wanted, self._stop)
         return Match(found.count, self._in_original(found.start), self._in_original(found.end)) if found.count else found
 
     def _in_original(self, position: int) -> int:
@@ -81,7 +86,7 @@ def _plain(line: str) -> str:
     return line.translate(_LOOK_ALIKES).rstrip()
 
 
-def _count(text: str, wanted: str) -> Match:
+def _count(text: str, wanted: str, stop: Stop) -> Match:
     """Occurrences may overlap: `aa` is twice in `aaa`, and which one is meant is as open as anywhere."""
     start = text.find(wanted)
     if start < 0:
@@ -89,15 +94,17 @@ def _count(text: str, wanted: str) -> Match:
     count = 1
     at = start
     while (at := text.find(wanted, at + 1)) >= 0:
+        stop.check()
         count += 1
     return Match(count, start, start + len(wanted))
 
 
-def _ends_of_crlf_lines(original: str) -> list[int]:
+def _ends_of_crlf_lines(original: str, stop: Stop) -> list[int]:
     """Where, once every CRLF has become LF, those LFs are."""
     positions: list[int] = []
     at = original.find("\r\n")
     while at >= 0:
+        stop.check()
         positions.append(at - len(positions))
         at = original.find("\r\n", at + 2)
     return positions

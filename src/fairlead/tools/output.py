@@ -63,8 +63,13 @@ class Output:
 
     @property
     def log_path(self) -> str | None:
-        """The log, if there is one."""
-        return None if self._log.path is None else str(self._log.path)
+        """The log, if there is one and it has all of the output; one that has not is named by `notice` alone, which says so."""
+        return None if self._log.path is None or self.log_incomplete else str(self._log.path)
+
+    @property
+    def log_incomplete(self) -> bool:
+        """There should be a log, but part of the output or all of it could not be saved."""
+        return self._log.problem is not None
 
     def notice(self, shown: Truncation) -> str:
         """What a model is told about the part it does not see."""
@@ -98,7 +103,8 @@ class _Log:
         self._pending: list[bytes] = []
         self._spilled = False
         self._file: int | None = None
-        self._problem: str | None = None
+        #: Why it could not be made, or ends too early.
+        self.problem: str | None = None
 
     def add(self, data: bytes) -> None:
         if not self._spilled:
@@ -116,7 +122,7 @@ class _Log:
             path = self._log_dir() / f"bash-{os.urandom(8).hex()}.log"
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
-            self._problem = os.strerror(error.errno or 0)
+            self.problem = os.strerror(error.errno or 0)
             return
         self.path = path
         self._keep_log(path)
@@ -129,9 +135,9 @@ class _Log:
 
     def account(self) -> str:
         if self.path is None:
-            return f"The full output could not be saved: {self._problem}"
-        if self._problem is not None:
-            return f"Full output: {self.path} (incomplete: {self._problem})"
+            return f"The full output could not be saved: {self.problem}"
+        if self.problem is not None:
+            return f"Full output: {self.path} (incomplete: {self.problem})"
         return f"Full output: {self.path}"
 
     def _write(self, data: bytes) -> None:
@@ -141,7 +147,7 @@ class _Log:
             while view:  # a write near a size limit is short first, and fails when repeated
                 view = view[os.write(self._file, view) :]
         except OSError as error:
-            self._problem = os.strerror(error.errno or 0)
+            self.problem = os.strerror(error.errno or 0)
             self.close()
 
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fairlead.core.runtime import Cancel
@@ -23,14 +23,22 @@ if TYPE_CHECKING:
 _GRACE = 0.2
 #: Seconds that a background child may go on writing after the shell itself has ended.
 _DRAIN = 0.1
-#: Seconds after which a process that even SIGKILL does not end is left behind.
-_GIVE_UP = 1.0
+#: Seconds after SIGKILL when the result is handed over in any case. A run cuts an aborted tool off, and loses its
+#: output, 0.4 seconds after the abort: all three steps of a stop have to fit in, with room for a busy machine.
+_GIVE_UP = 0.05
+#: Seconds until a killed shell is usually gone; one that takes longer is waited for elsewhere.
+_REAP = 0.05
 _CHUNK = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ShellResult:
-    """How a command ended. `exit_code` is None if it was stopped; 128 + n if signal n killed it."""
+    """How a command ended. `exit_code` is None if it was stopped; 128 + n if signal n killed it.
+
+    `full_output_path` names a log of all of the output if `output` is only the end of it. If that log
+    could not be written to its end, `log_incomplete` is true, no log is named here, and `output` ends
+    with a note that says why and what there is.
+    """
 
     output: str
     exit_code: int | None
@@ -38,6 +46,7 @@ class ShellResult:
     timed_out: bool
     truncation: Truncation
     full_output_path: str | None
+    log_incomplete: bool
 
 
 async def run_shell(
@@ -55,7 +64,10 @@ async def run_shell(
     control characters are left out. Raises ToolError if the command cannot be started.
     """
     output = Output(workspace.log_dir, workspace.keep_log, clean=clean)
-    return await run_into(output, workspace, command, cancel=cancel, timeout=timeout, on_output=on_output)
+    result = await run_into(output, workspace, command, cancel=cancel, timeout=timeout, on_output=on_output)
+    if result.log_incomplete:
+        return replace(result, output=f"{result.output}\n\n{output.notice(result.truncation)}")
+    return result
 
 
 async def run_into(
@@ -67,7 +79,7 @@ async def run_into(
     timeout: float | None,
     on_output: Callable[[str], None] | None = None,
 ) -> ShellResult:
-    """`run_shell`, for a caller that looks at the output meanwhile."""
+    """`run_shell`, for a caller that looks at the output meanwhile and adds its own notes to it."""
     if cancel.fired:
         return _result(output, None, cancelled=True, timed_out=False)
     process, pipe = _start(workspace, command)
@@ -98,6 +110,7 @@ def _result(output: Output, exit_code: int | None, *, cancelled: bool, timed_out
         timed_out,
         shown,
         output.log_path if shown.truncated else None,
+        output.log_incomplete,
     )
 
 
@@ -203,7 +216,7 @@ class _Run:
     def _stop(self) -> None:
         self._signal(signal.SIGTERM)
         self.after(_GRACE, lambda: self._signal(signal.SIGKILL))
-        self.after(_GRACE + _GIVE_UP, self._end)
+        self.after(_GRACE + _GIVE_UP, self._drained)
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -273,7 +286,10 @@ def _reap(process: Popen[bytes]) -> int | None:
     import subprocess
 
     try:
-        code = process.wait(timeout=0.5)
+        code = process.wait(timeout=_REAP)
     except subprocess.TimeoutExpired:
+        import threading
+
+        threading.Thread(target=process.wait, name="fairlead-reap", daemon=True).start()
         return None
     return code if code >= 0 else 128 - code

@@ -35,7 +35,7 @@ async def run_read(workspace: Workspace, arguments: dict[str, Any], context: Too
         sample = os.pread(file, _SAMPLE, 0)
         mime_type = image_type(sample)
         if mime_type is not None:
-            return read_image(file, path, mime_type, resize=workspace.resize_images)
+            return read_image(file, path, mime_type, stop, resize=workspace.resize_images)
         if b"\0" in sample:
             size = format_size(os.fstat(file).st_size)
             raise ToolError(f"{path} is a binary file ({size}), not text. Look at it with bash, for example with file or xxd.")
@@ -60,6 +60,15 @@ def open_regular(path: Path) -> int:
         os.close(file)
         raise
     return file
+
+
+def read_all(file: int, stop: Stop) -> bytes:
+    """The rest of an open file."""
+    blocks: list[bytes] = []
+    while block := os.read(file, _BLOCK):
+        stop.check()
+        blocks.append(block)
+    return b"".join(blocks)
 
 
 def _require_regular(path: Path, mode: int) -> None:

@@ -160,7 +160,8 @@ class _Child:
     async def lines(self) -> AsyncGenerator[bytes, None]:
         assert self.process.stdout is not None
         try:
-            while line := await self.process.stdout.readline():
+            # A line without an end is what a searcher was writing when it was killed.
+            while (line := await self.process.stdout.readline()).endswith(b"\n"):
                 yield line
         except ValueError:
             raise ToolError(f"A line that matches is longer than {_LONGEST} bytes. Search with bash instead.") from None

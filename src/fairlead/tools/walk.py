@@ -27,9 +27,8 @@ def walk(root: Path, cwd: Path, stop: Stop) -> Iterator[Entry]:
     cannot be read count as empty.
     """
     root = Path(os.path.realpath(root))
-    pending = [_Folder(root, (), rules_above(root, Path(os.path.realpath(cwd))))]
+    pending = [_Folder(root, (), rules_above(root, Path(os.path.realpath(cwd))), stop)]
     while pending:
-        stop.check()
         entry = pending[-1].next_entry()
         if entry is None:
             pending.pop()
@@ -37,22 +36,22 @@ def walk(root: Path, cwd: Path, stop: Stop) -> Iterator[Entry]:
         yield entry
         if entry.is_folder:
             above = pending[-1]
-            pending.append(_Folder(above.path / entry.parts[-1], entry.parts, above.rules))
+            pending.append(_Folder(above.path / entry.parts[-1], entry.parts, above.rules, stop))
 
 
 class _Folder:
     """A folder half listed."""
 
-    def __init__(self, path: Path, parts: tuple[str, ...], outer: IgnoreRules) -> None:
+    def __init__(self, path: Path, parts: tuple[str, ...], outer: IgnoreRules, stop: Stop) -> None:
         self.path = path
         self._parts = parts
         try:
             with os.scandir(path) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
+                entries = sorted(stop.each(found), key=lambda entry: entry.name)
         except OSError:
             entries = []
         self.rules = outer.inside(path.name, path, [entry.name for entry in entries])
-        self._entries = iter(entries)
+        self._entries = stop.each(entries)
 
     def next_entry(self) -> Entry | None:
         for entry in self._entries:

@@ -1,0 +1,212 @@
+"""Work in threads: told to stop, and changes of one file in order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from pathlib import Path
+
+import pytest
+
+from fairlead.core.runtime import Cancel
+from fairlead.errors import ToolError
+from fairlead.tools import background, diff
+from fairlead.tools.background import Stop, change_in_order, in_thread
+from fairlead.tools.diff import Replacement, describe
+from fairlead.tools.lines import split_lines
+from fairlead.tools.matching import Haystack
+from fairlead.tools.walk import walk
+
+LIMIT = 10.0
+
+
+class Held:
+    """Work that begins, commits itself if told so, and goes on when it is let."""
+
+    def __init__(self, *, commits: bool) -> None:
+        self.begun = threading.Event()
+        self.let_go = threading.Event()
+        self.ended = threading.Event()
+        self.stopped = False
+        self._commits = commits
+
+    def __call__(self, stop: Stop) -> str:
+        try:
+            if self._commits:
+                stop.commit()
+            self.begun.set()
+            assert self.let_go.wait(LIMIT)
+            stop.check()
+            return "changed"
+        except ToolError:
+            self.stopped = True
+            raise
+        finally:
+            self.ended.set()
+
+
+class StopAfter(Stop):
+    """Stops the work when it has looked `checks` times."""
+
+    def __init__(self, checks: int) -> None:
+        super().__init__()
+        self.looks = 0
+        self._allowed = checks
+
+    def check(self) -> None:
+        self.looks += 1
+        if self.looks > self._allowed:
+            raise ToolError("Operation aborted")
+
+
+async def happened(event: threading.Event) -> None:
+    assert await asyncio.to_thread(event.wait, LIMIT)
+
+
+def test_a_change_that_is_cut_off_before_it_commits_is_told_to_stop(tmp_path, caplog):
+    work = Held(commits=False)
+
+    async def main():
+        call = asyncio.create_task(change_in_order(tmp_path / "f", Cancel(), work))
+        await happened(work.begun)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call  # at once, though the thread is still held
+        work.let_go.set()
+        await happened(work.ended)
+
+    asyncio.run(main())
+    gc.collect()
+    assert work.stopped
+    assert caplog.records == []  # asyncio logs errors that nobody asked for
+
+
+@pytest.mark.parametrize("how", ["abort", "cut off"])
+def test_a_change_that_is_stopped_after_it_committed_reports_its_result(tmp_path, how):
+    work = Held(commits=True)
+    cancel = Cancel()
+
+    async def main():
+        call = asyncio.create_task(change_in_order(tmp_path / "f", cancel, work))
+        await happened(work.begun)
+        if how == "abort":
+            cancel.fire()
+        else:
+            call.cancel()
+        await asyncio.sleep(0)
+        work.let_go.set()
+        return await call
+
+    assert asyncio.run(main()) == "changed"
+
+
+def test_a_change_that_hangs_after_it_committed_is_not_waited_for_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(background, "_SETTLING", 0.01)
+    work = Held(commits=True)
+
+    async def main():
+        call = asyncio.create_task(change_in_order(tmp_path / "f", Cancel(), work))
+        await happened(work.begun)
+        call.cancel()
+        try:
+            with pytest.raises(ToolError, match="may have changed"):
+                await call
+        finally:
+            work.let_go.set()
+
+    asyncio.run(main())
+
+
+def test_a_change_in_the_queue_is_aborted_without_waiting_and_keeps_the_order(tmp_path):
+    first, third = Held(commits=False), Held(commits=True)
+    cancel = Cancel()
+    ran: list[str] = []
+
+    async def main():
+        path = tmp_path / "f"
+        before = asyncio.create_task(change_in_order(path, Cancel(), first))
+        await happened(first.begun)
+        waiting = asyncio.create_task(change_in_order(path, cancel, lambda _: ran.append("second")))
+        after = asyncio.create_task(change_in_order(path, Cancel(), third))
+        await asyncio.sleep(0)
+        cancel.fire()
+        with pytest.raises(ToolError, match="Operation aborted"):
+            await asyncio.wait_for(waiting, LIMIT)
+        assert not third.begun.is_set()
+        first.let_go.set()
+        third.let_go.set()
+        return await asyncio.gather(before, after)
+
+    assert asyncio.run(main()) == ["changed", "changed"]
+    assert ran == []
+
+
+def test_reading_that_is_cut_off_is_told_to_stop():
+    work = Held(commits=False)
+
+    async def main():
+        call = asyncio.create_task(in_thread(Cancel(), work))
+        await happened(work.begun)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        work.let_go.set()
+        await happened(work.ended)
+
+    asyncio.run(main())
+    assert work.stopped
+
+
+def test_a_request_to_stop_comes_too_late_after_the_commit():
+    late, early = Stop(), Stop()
+    late.commit()
+    late.ask()
+    late.check()
+    early.ask()
+    with pytest.raises(ToolError):
+        early.commit()
+    assert (late.asked, early.committed) == (False, False)
+
+
+LINES = "".join(f"line {i}\r\n" for i in range(1000))
+
+
+@pytest.mark.parametrize(
+    ("work", "passes"),
+    [
+        (lambda stop: Haystack(LINES, stop), 1),
+        (lambda stop: Haystack(LINES.replace("\r", ""), stop).find("\n"), 1),
+        (lambda stop: Haystack(LINES.replace("\r", ""), stop).find("not \u2014 there"), 3),
+        (lambda stop: describe(LINES, [Replacement(0, 4, "Line")], "f", stop), 2),
+    ],
+    ids=["line ends", "counting", "near misses", "describing"],
+)
+def test_matching_and_describing_look_at_every_line_whether_to_stop(work, passes):
+    with pytest.raises(ToolError, match="Operation aborted"):
+        work(StopAfter(passes * 1000 - 10))
+
+
+def test_comparing_lines_that_repeat_can_be_stopped(monkeypatch):
+    old, new = "a\n" * 100, "b\na\n" * 50
+    change = [Replacement(0, len(old), new)]
+    uncompared = StopAfter(10_000)
+    with monkeypatch.context() as patch:
+        patch.setattr(diff, "_COMPARED", 0)
+        describe(old, change, "f", uncompared)
+    with pytest.raises(ToolError, match="Operation aborted"):
+        describe(old, change, "f", StopAfter(uncompared.looks + 20))
+
+
+def test_a_folder_full_of_ignored_files_can_be_left_early(tmp_path):
+    (tmp_path / ".gitignore").write_text("*.o\n")
+    for i in range(60):
+        (tmp_path / f"{i}.o").touch()
+    listing = 61
+    with pytest.raises(ToolError, match="Operation aborted"):
+        list(walk(tmp_path, Path("/"), StopAfter(listing + 30)))
+
+
+@pytest.mark.parametrize("text", ["", "\n", "a", "a\n", "a\nb", "\n\na\n\n", "x" * 3_000_000, "ab\n" * 900_000, "\n" * 1_048_578])
+def test_lines_are_split_as_a_single_split_would(text):
+    assert split_lines(text, Stop()) == text.split("\n")
