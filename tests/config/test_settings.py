@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +110,47 @@ def test_a_file_that_is_no_object_is_named(home: Home, cwd: Path, content: str) 
     assert warnings[0].startswith(f"{path}: expected a JSON object, found ")
 
 
-def test_an_unreadable_file_is_named(home: Home, cwd: Path) -> None:
-    home.settings_path.mkdir(parents=True)
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (Path.mkdir, "a folder"),
+        (os.mkfifo, "a pipe"),
+        (make_socket, "a socket"),
+        (lambda path: path.symlink_to("/dev/zero"), "a device"),
+    ],
+)
+def test_what_is_no_regular_file_is_named_and_not_opened(
+    home: Home, cwd: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], found: str
+) -> None:
+    home.root.mkdir()
+    monkeypatch.chdir(home.root)  # the paths of sockets must be short
+    make(Path("settings.json"))
     settings, warnings = load_settings(home, cwd)
     assert settings == Settings()
-    assert warnings == [f"{home.settings_path}: cannot be read: Is a directory."]
+    assert warnings == [f"{home.settings_path}: cannot be read: expected a regular file, found {found}."]
+    with pytest.raises(ConfigError, match=f"expected a regular file, found {found}"):
+        persist_setting(home, "defaultModel", "b")
+
+
+def test_an_unreadable_file_is_named(home: Home, cwd: Path) -> None:
+    home.root.mkdir()
+    home.settings_path.symlink_to(home.settings_path)
+    settings, warnings = load_settings(home, cwd)
+    assert settings == Settings()
+    assert warnings == [f"{home.settings_path}: cannot be read: Too many levels of symbolic links."]
+
+
+def test_a_file_of_16_mib_is_read_and_a_longer_one_is_named(home: Home, cwd: Path) -> None:
+    path = written(home.root, '{"defaultModel": "a"}'.ljust(16 << 20))
+    assert load_settings(home, cwd)[0].default_model == "a"
+    with path.open("a") as file:
+        file.write(" ")
+    assert load_settings(home, cwd) == (Settings(), [f"{path}: cannot be read: it is longer than 16 MiB."])
 
 
 def test_an_empty_file_says_nothing(home: Home, cwd: Path) -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import gc
+import re
 from typing import Any
 
+import pytest
 from asking import PIXEL, a_model, a_result, an_answer
 
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, ToolResultMessage, UserMessage
@@ -132,6 +134,67 @@ def test_ids_that_the_api_refuses_are_replaced_in_call_and_result_alike() -> Non
 def test_the_models_own_ids_are_left_alone() -> None:
     own = call("call_1|fc_2")
     assert acceptable([HI, own, a_result("call_1|fc_2", TextContent("x"))], MODEL)[1] is own
+
+
+@pytest.mark.parametrize(
+    ("api", "allowed"),
+    [
+        (API, r"[a-zA-Z0-9_-]{1,128}"),
+        ("openai-completions", r"[a-zA-Z0-9_-]{1,64}"),
+        ("openai-responses", r"[a-zA-Z0-9_-]{1,64}"),
+        ("google-generative-ai", r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"),
+    ],
+)
+@pytest.mark.parametrize("name", ["", "bad name", "9é", "x" * 300, "a\nb", "-" * 300])
+def test_names_that_the_api_refuses_are_replaced_in_call_and_result_alike(api: str, allowed: str, name: str) -> None:
+    answer = an_answer(api, ToolCall("t1", name, {"x": 1}, "sig"), ToolCall("t2", name, {}), stop_reason="toolUse")
+    result = ToolResultMessage("t1", name, [TextContent(f"Tool {name} not found")], True, 1)
+    messages: list[Any] = [HI, answer, result]
+    accepted = acceptable(messages, a_model(api))
+    first, second = accepted[1].content
+    assert isinstance(first, ToolCall) and isinstance(second, ToolCall)
+    assert re.fullmatch(allowed, first.name)
+    assert (first.id, first.arguments, first.thought_signature) == ("t1", {"x": 1}, "sig")
+    assert second.name == first.name
+    assert [message.tool_name for message in accepted[2:]] == [first.name, first.name]
+    assert all(one is two for one, two in zip(accepted, acceptable(messages, a_model(api)), strict=True))
+    assert answer.content[0].name == result.tool_name == name, "the originals are not changed"
+
+
+@pytest.mark.parametrize(
+    ("api", "name"), [(API, "n" * 128), ("google-generative-ai", "server.tool:x"), ("openai-completions", "n-_9" * 16)]
+)
+def test_names_that_the_api_takes_are_left_alone(api: str, name: str) -> None:
+    messages: list[Any] = [
+        HI,
+        an_answer(api, ToolCall("t1", name, {}), stop_reason="toolUse"),
+        ToolResultMessage("t1", name, [TextContent("ok")], False, 1),
+    ]
+    assert all(mine is theirs for mine, theirs in zip(acceptable(messages, a_model(api)), messages, strict=True))
+
+
+@pytest.mark.parametrize("provider", ["fake", "other"])
+def test_calls_of_one_answer_that_share_an_id_are_told_apart_and_keep_their_results(provider: str) -> None:
+    one, two, three = (a_result("same", TextContent(text)) for text in "123")
+    answer = call("same", "same", "same_2", "same", "x" * 64, "x" * 64, provider=provider)
+    messages: list[Any] = [HI, answer, one, two, three, a_result("same_2", TextContent("other")), HI]
+    accepted = acceptable(messages, MODEL)
+    ids = [block.id for block in accepted[1].content]
+    assert len(set(ids)) == 6 and ids[0] == "same"
+    assert all(len(id) <= 64 for id in ids)
+    results = [message for message in accepted if isinstance(message, ToolResultMessage)]
+    assert [result.tool_call_id for result in results] == ids
+    texts = [result.content[0].text for result in results]
+    assert texts == ["1", "2", "other", "3", history.NO_RESULT, history.NO_RESULT]
+    assert all(first is second for first, second in zip(accepted, acceptable(messages, MODEL), strict=True))
+
+
+def test_ids_of_one_call_and_several_items_are_told_apart() -> None:
+    model = a_model("openai-responses")
+    answer = an_answer("openai-responses", ToolCall("c|1", "bash", {}), ToolCall("c|2", "bash", {}), stop_reason="toolUse")
+    accepted = acceptable([HI, answer, a_result("c|2", TextContent("two")), a_result("c|1", TextContent("one"))], model)
+    assert [block.id for block in accepted[1].content] == ["c|1", "c_2"]
+    assert [(result.tool_call_id, result.content[0].text) for result in accepted[2:]] == [("c|1", "one"), ("c_2", "two")]
 
 
 def test_nothing_is_remembered_of_messages_that_are_gone() -> None:

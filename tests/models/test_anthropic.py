@@ -334,6 +334,7 @@ ADAPTIVE = {"compat": {"thinking": "adaptive"}}
         (ADAPTIVE, "minimal", "low"),
         (ADAPTIVE, "high", "high"),
         (ADAPTIVE, "xhigh", "max"),
+        ({"compat": {"forceAdaptiveThinking": True}}, "high", "high"),
         ({"thinking_level_map": {"xhigh": "xhigh", "minimal": None}}, "xhigh", "xhigh"),
         ({"thinking_level_map": {"xhigh": "xhigh", "minimal": None}}, "minimal", "low"),
     ],

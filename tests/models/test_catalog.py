@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 from fairlead.models.catalog import PROVIDERS, catalog_models, read_catalog
-from fairlead.models.registry import clamp_level, thinking_levels
 
 ROOT = Path(__file__).parents[2]
 APIS = {"anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"}
@@ -46,9 +45,9 @@ def test_every_model_is_complete_and_named_once() -> None:
         assert model.name and model.api in APIS and model.base_url.startswith("https://"), model
         assert 0 < model.max_tokens <= model.context_window, model
         assert model.cost.input > 0 and model.cost.output > 0, model
-        levels = thinking_levels(model)
+        levels = model.levels()
         assert (levels == ["off"]) is not model.reasoning, model
-        assert clamp_level(model, "medium") in levels, model
+        assert model.clamp("medium") in levels, model
 
 
 def test_levels_are_called_what_each_api_calls_them() -> None:

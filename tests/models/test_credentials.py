@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -162,6 +163,25 @@ def test_a_command_that_hangs_is_ended_with_all_it_started(home: Home, tmp_path:
     assert _has_ended(int(pid_file.read_text()))
 
 
+@pytest.mark.parametrize("redirected", ["", ">/dev/null", "2>/dev/null"])
+def test_a_command_that_leaves_something_in_the_background_is_not_waited_for(
+    home: Home, monkeypatch: pytest.MonkeyPatch, redirected: str
+) -> None:
+    # The sleeper holds the pipes beyond the limit, past which there is no key.
+    monkeypatch.setattr(credentials, "COMMAND_SECONDS", 5)
+    pid = keys(home, PATH).key("mine", f"!sleep 600 {redirected} & echo $!")
+    assert pid is not None
+    os.kill(int(pid), signal.SIGKILL)
+
+
+def test_a_long_output_is_whole_though_something_holds_the_pipe(home: Home) -> None:
+    words = keys(home, PATH).key("mine", "!sleep 600 & echo $!; head -c 300000 /dev/zero | tr '\\0' x")
+    assert words is not None
+    pid, _, output = words.partition("\n")
+    os.kill(int(pid), signal.SIGKILL)
+    assert output == "x" * 300_000
+
+
 def _has_ended(pid: int) -> bool:
     """Whether a killed process is gone, or only waits for whoever adopted it to notice."""
     deadline = time.monotonic() + 10
@@ -186,6 +206,14 @@ def test_a_malformed_auth_json_is_a_warning(home: Home) -> None:
     path.write_text("{")
     assert keys(home, {"ANTHROPIC_API_KEY": "k"}, warnings=warnings).key("anthropic", None) == "k"
     assert len(warnings) == 1 and warnings[0].startswith(f"{path}: line 1")
+
+
+def test_an_auth_json_that_is_no_regular_file_is_a_warning(home: Home) -> None:
+    warnings: list[str] = []
+    home.root.mkdir()
+    os.mkfifo(home.auth_path)
+    assert keys(home, {"ANTHROPIC_API_KEY": "k"}, warnings=warnings).key("anthropic", None) == "k"
+    assert warnings == [f"{home.auth_path}: cannot be read: expected a regular file, found a pipe."]
 
 
 def test_a_stored_key_is_private_and_keeps_the_other_entries(home: Home) -> None:

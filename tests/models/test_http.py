@@ -281,6 +281,40 @@ def test_an_answer_that_breaks_off_is_terminated(answer: bytes) -> None:
     assert error.transient
 
 
+@pytest.mark.parametrize(
+    ("head", "problem"),
+    [
+        (b"content-length: x", "bad Content-Length"),
+        (b"content-length: 1\r\ncontent-length: 2", "conflicting Content-Length"),
+        (b"transfer-encoding: gzip, chunked", "Only Transfer-Encoding: chunked"),
+        (b"no colon", "illegal header line"),
+        (b"x: " + b"y" * 200_000, "longer than 64 KiB"),
+    ],
+)
+def test_a_head_that_breaks_the_rules_is_named_and_not_asked_for_again(head: bytes, problem: str) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n")
+        await reader.read()
+
+    error = error_from(talk)
+    assert "whose head breaks the rules of HTTP" in str(error) and problem in str(error)
+    assert len(str(error)) < 400
+    assert not error.transient
+
+
+def test_a_change_of_protocol_that_nobody_asked_for_is_named() -> None:
+    error = error_from(answering(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n"))
+    assert "101, a change of protocol that nobody asked for" in str(error)
+    assert not error.transient
+
+
+def test_a_connection_that_ends_within_the_head_may_do_better_the_next_time() -> None:
+    error = error_from(answering(b"HTTP/1.1 200 OK\r\ncontent-le"))
+    assert "closed the connection in the head of its answer" in str(error)
+    assert error.transient
+
+
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nhello"])
 def test_a_silent_server_is_given_up(sent: bytes) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -140,6 +140,26 @@ def test_an_answer_that_makes_no_sense_is_shown(raw: str) -> None:
     assert raw.strip() in end.message.error_message
 
 
+def test_an_answer_that_is_one_endless_line_is_cut_off_and_its_connection_closed() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: ")
+        while True:
+            writer.write(b"x" * (1 << 20))
+            await writer.drain()
+
+    async def go() -> list[StreamEvent]:
+        async with raw_server(talk) as server:
+            events = await collect(server.url, lambda name, data: None)
+            await server.left.wait()
+            return events
+
+    (end,) = asyncio.run(go())
+    assert isinstance(end, StreamEnd)
+    assert "an event of more than 64 MiB" in (end.message.error_message or "")
+    assert not end.transient
+
+
 def test_an_empty_answer_is_an_error() -> None:
     assert "without a single byte" in (outcome(API, "").message.error_message or "")
 

@@ -596,6 +596,10 @@ def test_deepseek_gets_reasoning_content_in_every_answer():
         ({"provider": "qwen"}, "off", {"enable_thinking": False}),
         ({"compat": {"thinkingFormat": "qwen-chat-template"}}, "low", {"chat_template_kwargs": {"enable_thinking": True}}),
         ({"compat": {"supportsReasoningEffort": False}}, "high", {}),
+        ({"compat": {"thinkingFormat": "chat-template"}}, "high", {}),
+        ({"compat": {"thinkingFormat": "baseten"}, "provider": "deepseek"}, "high", {}),
+        ({"compat": {"thinkingFormat": "string-thinking"}, "provider": "qwen"}, "low", {}),
+        ({"compat": {"thinkingFormat": "ant-ling"}}, "off", {}),
     ],
 )
 def test_thinking_is_asked_for_in_the_endpoints_way(fields: dict[str, Any], level: Any, expected: dict[str, Any]):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pytest
-from raw_server import Talk, raw_server, saying_nothing
+from raw_server import Talk, answering, raw_server, saying_nothing
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
@@ -230,3 +230,9 @@ def test_an_abort_does_not_wait_for_a_proxy() -> None:
             await asyncio.wait_for(proxy.left.wait(), 5)
 
     asyncio.run(run())
+
+
+def test_a_proxy_whose_answer_makes_no_sense_is_shown() -> None:
+    error = failing_proxy(answering(b"SSH-2.0-OpenSSH_9\r\n\r\n"))
+    assert str(error).startswith("The proxy 127.0.0.1:") and "did not answer in HTTP" in str(error)
+    assert not error.transient

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,48 @@ def test_what_is_wrong_is_named_and_the_rest_counts(home: Home) -> None:
         f"{path}: providers.fake.models[3]: object missing required field `id`. Left out.",
         f"{path}: providers.list.models: expected a list, found an object. Left out.",
         f"{path}: providers.nowhere.models[0]: needs baseUrl and api, here or for the whole provider. Left out.",
+    ]
+
+
+def test_a_models_json_that_is_no_regular_file_is_a_warning(home: Home) -> None:
+    home.root.mkdir()
+    os.mkfifo(home.models_path)
+    registry = load(home)
+    assert registry.find("anthropic", "claude-opus-5") is not None
+    assert registry.warnings == [f"{home.models_path}: cannot be read: expected a regular file, found a pipe."]
+
+
+@pytest.mark.parametrize("tokens", [0, -1])
+def test_a_model_for_no_tokens_is_named_and_gets_the_defaults(home: Home, tokens: int) -> None:
+    sizes = {"contextWindow": tokens, "maxTokens": tokens}
+    path = write(
+        home.root,
+        {"fake": {**FAKE, "models": [{"id": "m", **sizes}]}, "anthropic": {"modelOverrides": {"claude-opus-5": sizes}}},
+    )
+    registry = load(home)
+    made, changed = registry.find("fake", "m"), registry.find("anthropic", "claude-opus-5")
+    assert made is not None and changed is not None
+    assert (made.context_window, made.max_tokens) == (128_000, 16_384)
+    assert changed.context_window >= 200_000 and changed.max_tokens >= 32_000
+    assert registry.warnings == [
+        f"{path}: providers.{where}.{key}: expected a whole number of at least 1, found {tokens}. The default is used."
+        for where in ("fake.models[0]", "anthropic.modelOverrides.claude-opus-5")
+        for key in ("contextWindow", "maxTokens")
+    ]
+
+
+@pytest.mark.parametrize("style", ["chat-template", "baseten", "string-thinking", "ant-ling"])
+def test_a_way_to_think_that_only_pi_knows_is_a_warning(home: Home, style: str) -> None:
+    compat = {"compat": {"thinkingFormat": style}}
+    path = write(
+        home.root,
+        {"one": {**FAKE, **compat}, "two": {**FAKE, "models": [{"id": "m", **compat}], "modelOverrides": {"m": compat}}},
+    )
+    registry = load(home)
+    assert registry.find("two", "m") is not None
+    assert registry.warnings == [
+        f'{path}: providers.{where}compat.thinkingFormat: "{style}" is not supported. The model is used, but not asked to think.'
+        for where in ("one.", "two.models[0].", "two.modelOverrides.m.")
     ]
 
 
@@ -389,3 +432,71 @@ def test_thinking_levels_are_those_the_model_has(home: Home) -> None:
     assert [mapped.clamp(level) for level, _ in everything] == [expected for _, expected in everything]
     assert thinks.clamp("xhigh") == "high"
     assert plain.clamp("high") == "off"
+
+
+# a password in a URL
+
+
+def basic(pair: str) -> str:
+    return f"Basic {b64encode(pair.encode()).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown", "pair"),
+    [
+        ("https://me:secret@models.example/v1", "https://models.example/v1", "me:secret"),
+        ("https://me%40home:p%3Aw@models.example:8443?x=@1", "https://models.example:8443?x=@1", "me@home:p:w"),
+        ("https://token@models.example", "https://models.example", "token:"),
+        ("https://a@b:secret@models.example/x@y", "https://models.example/x@y", "a@b:secret"),
+        ("https://me:secret@[broken/v1", "https://[broken/v1", "me:secret"),
+    ],
+)
+def test_a_password_in_a_base_url_becomes_a_header_that_hosts_do_not_see(home: Home, url: str, shown: str, pair: str) -> None:
+    write(home.root, {"fake": {**FAKE, "apiKey": None, "baseUrl": url}})
+    registry = load(home)
+    model = registry.available()[0]
+    assert model.base_url == shown
+    assert "secret" not in str(msgspec.to_builtins(registry.all()))
+    assert registry.endpoint(model).headers == {"Authorization": basic(pair)}
+
+
+def test_a_password_goes_only_to_the_server_whose_url_has_it(home: Home) -> None:
+    models = [
+        {"id": "provider's"},
+        {"id": "own", "baseUrl": "https://other.example"},
+        {"id": "twice"},
+        {"id": "twice", "baseUrl": "https://other.example"},
+        {"id": "overridden"},
+    ]
+    write(
+        home.root,
+        {
+            "fake": {
+                **FAKE,
+                "baseUrl": "https://me:secret@models.example",
+                "models": models,
+                "modelOverrides": {"overridden": {"baseUrl": "https://you:too@other.example"}},
+            }
+        },
+    )
+    registry = load(home)
+    found = {model.id: registry.endpoint(model).headers for model in registry.available()}
+    assert found == {
+        "provider's": {"Authorization": basic("me:secret")},
+        "own": {},
+        "twice": {},
+        "overridden": {"Authorization": basic("you:too")},
+    }
+
+
+def test_a_password_in_a_url_of_the_environment_is_not_seen_either(home: Home) -> None:
+    registry = load(home, {"ANTHROPIC_BASE_URL": "http://me:secret@127.0.0.1:1"})
+    model = registry.find("anthropic", "claude-opus-5")
+    assert model is not None and model.base_url == "http://127.0.0.1:1"
+    assert registry.endpoint(model).headers == {"Authorization": basic("me:secret")}
+
+
+def test_a_header_that_is_written_wins_over_the_password_in_the_url(home: Home) -> None:
+    write(home.root, {"fake": {**FAKE, "baseUrl": "http://me:secret@127.0.0.1:1", "headers": {"authorization": "Mine"}}})
+    registry = load(home)
+    assert registry.endpoint(registry.match("fake-1")[0]).headers == {"authorization": "Mine"}

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairlead.models.sse import SSEDecoder
+from fairlead.errors import ProviderError
+from fairlead.models.sse import LONGEST_EVENT, SSEDecoder
 
 
 def decode(*pieces: bytes) -> list[tuple[bytes, bytes]]:
@@ -64,3 +66,19 @@ def test_a_last_event_without_its_empty_line_is_given_at_the_end() -> None:
     assert decoder.feed(b"data: 1\n\ndata: [DONE]\n") == [(b"", b"1")]
     assert decoder.end() == [(b"", b"[DONE]")]
     assert decoder.end() == []
+
+
+def test_an_event_that_does_not_end_is_refused() -> None:
+    decoder = SSEDecoder()
+    megabyte = b"x" * (1 << 20)
+    for _ in range(LONGEST_EVENT >> 20):
+        assert decoder.feed(megabyte) == []
+    with pytest.raises(ProviderError, match="an event of more than 64 MiB") as caught:
+        decoder.feed(b"x")
+    assert not caught.value.transient
+
+
+def test_a_stream_may_be_longer_than_any_event_of_it() -> None:
+    decoder = SSEDecoder()
+    event = b"data: " + b"x" * (40 << 20)
+    assert [len(data) for _ in range(3) for piece in (event, b"\n\n") for _, data in decoder.feed(piece)] == [40 << 20] * 3

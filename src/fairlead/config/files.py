@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,15 +16,38 @@ from fairlead.errors import ConfigError
 
 _BOM = b"\xef\xbb\xbf"
 
+#: What people write by hand is far shorter.
+_LONGEST_FILE = 16 * 1024 * 1024
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
 
 def read_bytes(path: Path) -> bytes | None:
-    """The contents of a file; None if there is none. Raises ConfigError if it cannot be read."""
+    """The contents of a file; None if there is none.
+
+    Raises ConfigError if it cannot be read, is longer than 16 MiB, or is no regular file: a pipe or a device
+    might never end, or never begin.
+    """
     try:
-        return path.read_bytes().removeprefix(_BOM)
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+            raise ConfigError(f"{path}: cannot be read: expected a regular file, found {kind}.")
+        with path.open("rb") as file:
+            data = file.read(_LONGEST_FILE + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}.") from error
+    if len(data) > _LONGEST_FILE:
+        raise ConfigError(f"{path}: cannot be read: it is longer than {_LONGEST_FILE >> 20} MiB.")
+    return data.removeprefix(_BOM)
 
 
 def parse_object(path: Path, data: bytes) -> dict[str, Any]:

@@ -158,20 +158,31 @@ class ModelStream(Protocol):
 
 
 class _OpenBlock:
-    __slots__ = ("block", "ended", "index", "parts")
+    __slots__ = ("block", "ended", "half", "index", "parts")
 
     def __init__(self, index: int, block: AssistantBlock) -> None:
         self.index = index
         self.block = block
         self.parts: list[str] = []
+        #: The first half of a surrogate pair, whose other half may come with the next piece.
+        self.half = ""
         self.ended = False
+
+    def mended(self, piece: str) -> str:
+        """What `piece` adds to the block as valid Unicode: halves are joined, or become U+FFFD."""
+        if not self.half and piece.isascii():
+            return piece
+        piece, self.half = self.half + piece, ""
+        if "\ud800" <= piece[-1] <= "\udbff":
+            piece, self.half = piece[:-1], piece[-1]
+        return lenient.scrub_text(piece)
 
 
 class PartialMessage:
     """An assistant message while it arrives.
 
     Blocks are named by whatever key the provider uses for them; their place in the message is the
-    order in which they start.
+    order in which they start. A block of text or thinking is the sum of its deltas.
     """
 
     def __init__(self, model: Model, timestamp: int) -> None:
@@ -182,8 +193,10 @@ class PartialMessage:
         self._timestamp = timestamp
         self._blocks: list[_OpenBlock] = []
         self._by_key: dict[Hashable, _OpenBlock] = {}
+        self._open: dict[Hashable, _OpenBlock] = {}
         self._events: list[StreamEvent] = []
-        self._pending: tuple[int, list[str]] | None = None
+        #: The pieces that came for one block since the last event.
+        self._pending: tuple[_OpenBlock, list[str]] | None = None
         self._opened = False
 
     # what adapters call
@@ -207,22 +220,22 @@ class PartialMessage:
         return key in self._by_key
 
     def is_open(self, key: Hashable) -> bool:
-        block = self._by_key.get(key)
-        return block is not None and not block.ended
+        return key in self._open
 
     def add(self, key: Hashable, delta: str) -> None:
-        """Add text, thinking or argument JSON. What comes after a block's end still counts, without an event."""
+        """Add text, thinking or argument JSON. Halves of a surrogate pair in neighbouring deltas are joined.
+
+        After a block's end only arguments still count, without an event: calls that a provider writes at the
+        same time are ended one by one, and their arguments are read when the message is complete.
+        """
         if not delta:
             return
         block = self._by_key[key]
-        block.parts.append(delta)
-        if block.ended:
-            return
-        if self._pending is not None and self._pending[0] == block.index:
+        if self._pending is not None and self._pending[0] is block:
             self._pending[1].append(delta)
-        else:
+        elif not block.ended or isinstance(block.block, ToolCall):
             self._flush()
-            self._pending = (block.index, [delta])
+            self._pending = (block, [delta])
 
     def sign(self, key: Hashable, signature: str) -> None:
         """Set the provider's signature of a block; a second one is appended."""
@@ -235,15 +248,16 @@ class PartialMessage:
             block.thought_signature = (block.thought_signature or "") + signature
 
     def end(self, key: Hashable) -> None:
-        block = self._by_key.get(key)
-        if block is None or block.ended:
+        block = self._open.pop(key, None)
+        if block is None:
             return
         self._flush()
+        self._end_half(block)
         block.ended = True
         self._events.append(BlockEnd(block.index, _complete(block)[0]))
 
     def end_open_blocks(self) -> None:
-        for key in list(self._by_key):
+        for key in list(self._open):
             self.end(key)
 
     def finish(self, stop_reason: StopReason) -> None:
@@ -270,6 +284,7 @@ class PartialMessage:
 
     def snapshot(self) -> AssistantMessage:
         """The message as it stands, as a copy. Costs as much as the message is long."""
+        self._flush()
         content = [_complete(block, strict=False)[0] for block in self._blocks]
         return self._message(content, "stop")
 
@@ -284,14 +299,26 @@ class PartialMessage:
         self._flush()
         opened = _OpenBlock(len(self._blocks), block)
         self._blocks.append(opened)
-        self._by_key[key] = opened
+        self._by_key[key] = self._open[key] = opened
         self._events.append(BlockStart(opened.index, msgspec.structs.replace(block)))
 
     def _flush(self) -> None:
         if self._pending is not None:
-            index, parts = self._pending
+            block, pieces = self._pending
             self._pending = None
-            self._events.append(BlockDelta(index, "".join(parts)))
+            self._append(block, block.mended("".join(pieces)))
+
+    def _append(self, block: _OpenBlock, delta: str) -> None:
+        if delta:
+            block.parts.append(delta)
+            if not block.ended:
+                self._events.append(BlockDelta(block.index, delta))
+
+    def _end_half(self, block: _OpenBlock) -> None:
+        """The other half of a surrogate pair did not come."""
+        if block.half:
+            self._append(block, lenient.scrub_text(block.half))
+            block.half = ""
 
     def _end(
         self,
@@ -308,6 +335,7 @@ class PartialMessage:
         content: list[AssistantBlock] = []
         bad: dict[str, str] = {}
         for opened in self._blocks:
+            self._end_half(opened)
             block, problem = _complete(opened)
             content.append(block)
             if problem is not None and isinstance(block, ToolCall):

@@ -42,7 +42,8 @@ class AnthropicMessages:
     """Asks a model over POST /v1/messages.
 
     Departures of imitators, in `model.compat`: `thinking` ("adaptive": the model takes an effort, "budget": a number of
-    tokens) and `supportsEagerToolInputStreaming` (false: tools are sent without that field).
+    tokens), `forceAdaptiveThinking` (true: the same as "adaptive", in pi's words) and
+    `supportsEagerToolInputStreaming` (false: tools are sent without that field).
     """
 
     def __init__(
@@ -122,6 +123,8 @@ class AnthropicMessages:
         """Whether the model wants an effort: it says so, or its levels have names of their own."""
         if "thinking" in self._compat:
             return self._compat["thinking"] == "adaptive"
+        if self._compat.get("forceAdaptiveThinking") is True:
+            return True
         names = self._model.thinking_level_map or {}
         return any(name is not None for level, name in names.items() if level != "off")
 

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from fairlead.core import lenient
 from fairlead.core.messages import StopReason
 from fairlead.core.model import PartialMessage
+from fairlead.models.blocks import decode_event, new_call_id
+from fairlead.models.encoding import encode_json
 
 _STOP_REASONS: Mapping[str, StopReason] = {
     "end_turn": "stop",
@@ -73,9 +74,9 @@ class AnthropicReader:
         self._partial = partial
         self._stop_reason: str | None = None
         self._stop_details: Any = None
-        self._has_tool_calls = False
-        #: Blocks of kinds that mean nothing to us.
-        self._ignored: set[int] = set()
+        self._call_ids: set[str] = set()
+        #: Blocks to which nothing can be added: the provider ended them, or they are of a kind that means nothing to us.
+        self._closed: set[int] = set()
         #: Arguments that came whole with the start of a tool call, until pieces of them come or the call ends.
         self._whole_arguments: dict[int, str] = {}
 
@@ -116,7 +117,7 @@ class AnthropicReader:
 
     def _decode_leniently(self, name: bytes, data: bytes) -> _Event:
         try:
-            return msgspec.convert(lenient.decode(data), _Event)
+            return msgspec.convert(decode_event(data), _Event)
         except (ValueError, msgspec.ValidationError):
             if name == b"error":
                 return _Event("error")
@@ -126,6 +127,7 @@ class AnthropicReader:
         partial = self._partial
         # Imitators forget to end a block before the next.
         partial.end_open_blocks()
+        self._closed.discard(index)
         if block.type == "text":
             partial.start_text(index)
             partial.add(index, block.text or "")
@@ -138,31 +140,39 @@ class AnthropicReader:
             partial.start_thinking(index, redacted=True)
             partial.sign(index, block.data or "")
         elif block.type == "tool_use":
-            self._has_tool_calls = True
-            partial.start_tool_call(index, block.id or f"toolu_{index}", block.name or "")
+            id = block.id if block.id and block.id not in self._call_ids else new_call_id()
+            self._call_ids.add(id)
+            partial.start_tool_call(index, id, block.name or "")
             if block.input:
-                self._whole_arguments[index] = msgspec.json.encode(block.input).decode()
+                self._whole_arguments[index] = encode_json(block.input).decode()
         else:
-            self._ignored.add(index)
+            self._closed.add(index)
 
     def _delta(self, index: int, delta: _Piece) -> None:
         partial = self._partial
-        if not partial.has(index):
-            if index in self._ignored or delta.type not in ("text_delta", "thinking_delta"):
-                return
-            self._start(index, _Piece(delta.type.removesuffix("_delta")))
-        if delta.type == "text_delta":
-            partial.add(index, delta.text or "")
+        if delta.type == "signature_delta":
+            if partial.has(index):
+                partial.sign(index, delta.signature or "")
+        elif index in self._closed:
+            return
+        elif delta.type == "text_delta":
+            self._say(index, "text", delta.text)
         elif delta.type == "thinking_delta":
-            partial.add(index, delta.thinking or "")
-        elif delta.type == "input_json_delta":
-            if delta.partial_json:
-                self._whole_arguments.pop(index, None)
-                partial.add(index, delta.partial_json)
-        elif delta.type == "signature_delta":
-            partial.sign(index, delta.signature or "")
+            self._say(index, "thinking", delta.thinking)
+        elif delta.type == "input_json_delta" and delta.partial_json and partial.has(index):
+            self._whole_arguments.pop(index, None)
+            partial.add(index, delta.partial_json)
+
+    def _say(self, index: int, kind: str, piece: str | None) -> None:
+        if not piece:
+            return
+        if not self._partial.is_open(index):
+            # Its start was forgotten, or another block started before its end.
+            self._start(index, _Piece(kind))
+        self._partial.add(index, piece)
 
     def _stop(self, index: int) -> None:
+        self._closed.add(index)
         arguments = self._whole_arguments.pop(index, None)
         if arguments is not None:
             self._partial.add(index, arguments)
@@ -190,7 +200,7 @@ class AnthropicReader:
         for index in list(self._whole_arguments):
             self._stop(index)
         reason = _STOP_REASONS.get(self._stop_reason or "", "stop")
-        if reason == "stop" and self._has_tool_calls:
+        if reason == "stop" and self._call_ids:
             reason = "toolUse"
         self._partial.finish(reason)
 

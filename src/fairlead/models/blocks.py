@@ -29,6 +29,12 @@ _PASSING_TROUBLE = frozenset(
 )
 
 
+#: The fields whose strings are pieces, which `PartialMessage.add` puts together.
+_PIECES = frozenset(
+    "arguments content delta partial_json reasoning reasoning_content reasoning_text refusal summary text thinking".split()
+)
+
+
 class Blocks:
     """Feeds a message so that a block ends before the next one starts.
 
@@ -123,6 +129,34 @@ def record(value: Any) -> dict[str, Any]:
 def records(value: Any) -> Iterable[dict[str, Any]]:
     """The objects in `value` if it is a list."""
     return (record(item) for item in cast("list[Any]", value) if isinstance(item, dict)) if isinstance(value, list) else ()
+
+
+def decode_event(data: bytes) -> Any:
+    """The JSON of an event that msgspec refuses: it has half a surrogate pair, or is no valid UTF-8.
+
+    In pieces such halves are kept, since the other one may come with the next piece. Raises ValueError if it is no JSON.
+    """
+    import json
+
+    try:
+        return _valid(json.loads(data.decode("utf-8", "replace"), parse_constant=_no_constant))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _valid(value: Any, field: str = "") -> Any:
+    """A JSON value whose strings are all valid Unicode, but for the pieces."""
+    if isinstance(value, str):
+        return value if field in _PIECES else lenient.scrub_text(value)
+    if isinstance(value, list):
+        return [_valid(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {lenient.scrub_text(key): _valid(item, key) for key, item in cast("dict[str, Any]", value).items()}
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
 
 
 def decoded(text: str) -> Any:

@@ -26,6 +26,9 @@ from fairlead.errors import ConfigError
 #:   qwen-chat-template  chat_template_kwargs: {enable_thinking}
 ThinkingFormat: TypeAlias = Literal["openai", "openrouter", "deepseek", "together", "zai", "qwen", "qwen-chat-template"]
 
+#: Ways that pi knows besides. Models that want one of them are used, but not asked to think.
+UNSUPPORTED_THINKING_FORMATS = ("chat-template", "baseten", "string-thinking", "ant-ling")
+
 
 class CompletionsCompat(Struct, rename="camel", frozen=True, kw_only=True):
     """The departures of one endpoint. The defaults are those of an endpoint nobody knows."""
@@ -52,7 +55,8 @@ class CompletionsCompat(Struct, rename="camel", frozen=True, kw_only=True):
     requires_reasoning_content_on_assistant_messages: bool = False
     #: Tool call ids are exactly nine letters and digits.
     requires_mistral_tool_ids: bool = False
-    thinking_format: ThinkingFormat = "openai"
+    #: None: there is no way that we know.
+    thinking_format: ThinkingFormat | None = "openai"
     #: The field that takes a number of thinking tokens, if there is one.
     thinking_token_budget_field: Literal["thinking_token_budget", "thinking_budget", "thinking_budget_tokens"] | None = None
     #: Prompt caching is asked for with Anthropic's `cache_control` marks.
@@ -133,8 +137,11 @@ _KNOWN = (
 def completions_compat(model: Model) -> CompletionsCompat:
     """What `model` says of its endpoint, the rest guessed. Raises ConfigError if it says something unusable."""
     told = {key: value for key, value in (model.compat or {}).items() if value is not None}
+    settings = {**_guessed(model), **told}
+    if settings.get("thinkingFormat") in UNSUPPORTED_THINKING_FORMATS:
+        settings["thinkingFormat"] = None
     try:
-        return msgspec.convert({**_guessed(model), **told}, CompletionsCompat)
+        return msgspec.convert(settings, CompletionsCompat)
     except msgspec.ValidationError as error:
         raise ConfigError(
             f"The compat settings of model {model.provider}/{model.id} are unusable: {_explained(error, told)}"

@@ -11,14 +11,19 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from fairlead.config import files
 from fairlead.config.home import Home
 from fairlead.errors import ConfigError, NoCredentials
 from fairlead.models.catalog import PROVIDERS
 
+if TYPE_CHECKING:
+    from subprocess import Popen
+
 COMMAND_SECONDS = 10.0
+#: Seconds that something in the background may go on writing after the command itself has ended.
+_DRAIN = 0.1
 
 
 class Credentials:
@@ -152,8 +157,8 @@ def _run(command: str, what: str, env: Mapping[str, str]) -> str:
     )
     with process:
         try:
-            output, errors = process.communicate(timeout=COMMAND_SECONDS)
-        except subprocess.TimeoutExpired:
+            output, errors = _outputs(process)
+        except TimeoutError:
             _kill(process)
             raise NoCredentials(
                 f"{what} comes from a command that took longer than {COMMAND_SECONDS:g} seconds: {command}"
@@ -170,7 +175,29 @@ def _run(command: str, what: str, env: Mapping[str, str]) -> str:
     return text
 
 
-def _kill(process: Any) -> None:
+def _outputs(process: Popen[bytes]) -> tuple[bytes, bytes]:
+    """What a command writes to both its streams until it ends, though something that it started may still hold them.
+
+    Raises TimeoutError if it does not end in time.
+    """
+    from subprocess import TimeoutExpired
+    from time import monotonic
+
+    deadline = monotonic() + COMMAND_SECONDS
+    ended = False
+    while True:
+        try:
+            return process.communicate(timeout=_DRAIN)
+        except TimeoutExpired as unfinished:
+            if ended:
+                return unfinished.stdout or b"", unfinished.stderr or b""
+        # What it wrote before its end is in the pipes: once more, to read that too.
+        ended = process.poll() is not None
+        if not ended and monotonic() > deadline:
+            raise TimeoutError
+
+
+def _kill(process: Popen[bytes]) -> None:
     """End the command and what it started."""
     if os.name != "posix":
         process.kill()

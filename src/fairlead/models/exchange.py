@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LONGEST_HEAD = 65536
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
+_SWITCH = re.compile(rb"HTTP/1\.\d 101\b")
 _HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _SAFE_IN_PATH = "/%:@!$&'()*+,;=~-._"
@@ -54,11 +55,21 @@ class Route(Struct, frozen=True):
 
 
 class NotHttp(Exception):
-    """What came is no head of an HTTP answer; carries what came."""
+    """What came is no head of an HTTP answer; carries what came, and what is wrong with it unless it just ends."""
 
-    def __init__(self, received: bytes) -> None:
-        super().__init__(received)
+    def __init__(self, received: bytes, problem: str | None = None) -> None:
+        super().__init__(received, problem)
         self.received = received
+        self.problem = problem
+
+    def explained(self, sender: str) -> ProviderError:
+        """In words a user can act on."""
+        if not self.received.startswith(b"HTTP/1"):
+            shown = self.received[:80].decode("utf-8", "replace")
+            return ProviderError(f"{sender} did not answer in HTTP. Its answer begins: {shown!r}")
+        if self.problem is not None:
+            return ProviderError(f"{sender} gave an answer whose head breaks the rules of HTTP: {self.problem}.")
+        return ProviderError(f"Connection error: {sender} closed the connection in the head of its answer.", transient=True)
 
 
 class Response:
@@ -123,7 +134,7 @@ class Exchange:
         except NotHttp as error:
             if not error.received:
                 return None
-            raise self._not_http(error.received) from None
+            raise error.explained(self.route.authority) from None
         return self._response(request, answer)
 
     async def read_body(self, body: Body) -> bytes:
@@ -204,13 +215,6 @@ class Exchange:
         self.keep_alive = answer.http_version == b"1.1" and "close" not in headers.get("connection", "").lower()
         return Response(answer.status_code, headers, body, self)
 
-    def _not_http(self, received: bytes) -> ProviderError:
-        if received.startswith(b"HTTP/1"):
-            text = f"Connection error: {self.route.authority} closed the connection in the head of its answer."
-            return ProviderError(text, transient=True)
-        shown = received[:80].decode("utf-8", "replace")
-        return ProviderError(f"{self.route.authority} did not answer in HTTP. Its answer begins: {shown!r}")
-
 
 async def receive_head(wire: h11.Connection, read: Callable[[], Awaitable[bytes]]) -> tuple[h11.Response, bytes]:
     """The head of the answer to what was sent over `wire`, and what came after it. Raises NotHttp.
@@ -228,15 +232,18 @@ async def receive_head(wire: h11.Connection, read: Callable[[], Awaitable[bytes]
             except ConnectionLost:
                 more = b""
             # Before it is added: a first read may bring the head and a great deal of the body with it.
-            if not more or len(received) > _LONGEST_HEAD:
-                raise NotHttp(received + more)
+            if len(received) > _LONGEST_HEAD:
+                raise NotHttp(received, f"it is longer than {_LONGEST_HEAD >> 10} KiB")
+            if not more:
+                raise NotHttp(received)
             received += more
             continue
         try:
             wire.receive_data(received[: match.end()])
             answer = wire.next_event()
-        except h11.RemoteProtocolError:
-            raise NotHttp(received) from None
+        except h11.RemoteProtocolError as error:
+            problem = "101, a change of protocol that nobody asked for" if _SWITCH.match(received) else str(error)[:200]
+            raise NotHttp(received, problem) from None
         received = received[match.end() :]
         # Anything else is an interim answer (1xx), which the final one follows.
         if isinstance(answer, h11.Response):

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from fairlead.core import lenient
 from fairlead.core.messages import (
     AssistantMessage,
     ImageContent,
@@ -21,7 +20,17 @@ from fairlead.core.messages import (
 )
 from fairlead.core.model import Model, PartialMessage, Request, StreamEvent, ThinkingLevel
 from fairlead.core.runtime import Cancel
-from fairlead.models.blocks import Blocks, count, fail_with, new_call_id, record, records, results_with_images, string
+from fairlead.models.blocks import (
+    Blocks,
+    count,
+    decode_event,
+    fail_with,
+    new_call_id,
+    record,
+    records,
+    results_with_images,
+    string,
+)
 from fairlead.models.encoding import EncodedMessages, acceptable, encode_json
 from fairlead.models.endpoint import Endpoint
 from fairlead.models.http import Http, HttpRequest
@@ -227,7 +236,7 @@ class GoogleReader:
         try:
             chunk = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeError):
-            chunk = msgspec.convert(record(lenient.decode(data)), _Chunk)
+            chunk = msgspec.convert(record(decode_event(data)), _Chunk)
         if chunk.error:
             fail_with(self._partial, chunk.error, "The provider reported an error without a text.")
             return

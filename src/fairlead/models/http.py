@@ -191,7 +191,9 @@ class Http:
         proxy = f"The proxy {route.proxy.host}:{route.proxy.port}"
         try:
             answer, _ = await receive_head(wire, lambda: connection.read(self._connect_timeout))
-        except (NotHttp, IdleTimeout):
+        except (NotHttp, IdleTimeout) as error:
+            if isinstance(error, NotHttp) and error.received:
+                raise error.explained(proxy) from None
             raise ProviderError(f"{proxy} ended the connection to {target} without an answer.", transient=True) from None
         if answer.status_code == 407:
             raise ProviderError(f"{proxy} wants a user and a password: give them in its URL, as in http://user:password@host.")

@@ -60,6 +60,9 @@ class ModelEntry(ModelChange, rename="camel", frozen=True, kw_only=True):
     id: str
 
 
+M = TypeVar("M", bound=ModelChange)
+
+
 class ProviderEntry(Struct, rename="camel", frozen=True):
     """What models.json says of one provider."""
 
@@ -94,7 +97,42 @@ def read_models_json(path: Path, warnings: list[str]) -> dict[str, ProviderEntry
     except ConfigError as error:
         warnings.append(str(error))
         return {}
-    return {name: _complete(path, name, entry, warnings) for name, entry in providers.items()}
+    return {name: _complete(path, name, _sound(path, name, entry, warnings), warnings) for name, entry in providers.items()}
+
+
+def _sound(path: Path, provider: str, entry: ProviderEntry, warnings: list[str]) -> ProviderEntry:
+    """The entry without values that no model can have; each leaves a warning, as do those that fairlead cannot heed."""
+    where = f"{path}: providers.{provider}"
+    _check_compat(where, entry.compat, warnings)
+    models, overrides = entry.models, entry.model_overrides
+    if models is not None:
+        models = [_sound_model(f"{where}.models[{index}]", model, warnings) for index, model in enumerate(models)]
+    if overrides is not None:
+        overrides = {id: _sound_model(f"{where}.modelOverrides.{id}", change, warnings) for id, change in overrides.items()}
+    return msgspec.structs.replace(entry, models=models, model_overrides=overrides)
+
+
+def _sound_model(where: str, model: M, warnings: list[str]) -> M:
+    _check_compat(where, model.compat, warnings)
+    unusable: dict[str, None] = {}
+    for field, key, tokens in (
+        ("context_window", "contextWindow", model.context_window),
+        ("max_tokens", "maxTokens", model.max_tokens),
+    ):
+        if tokens is not None and tokens < 1:
+            warnings.append(f"{where}.{key}: expected a whole number of at least 1, found {tokens}. The default is used.")
+            unusable[field] = None
+    return msgspec.structs.replace(model, **unusable) if unusable else model
+
+
+def _check_compat(where: str, compat: dict[str, Any] | None, warnings: list[str]) -> None:
+    style = (compat or {}).get("thinkingFormat")
+    if style is None:
+        return
+    from fairlead.models.compat import UNSUPPORTED_THINKING_FORMATS
+
+    if style in UNSUPPORTED_THINKING_FORMATS:
+        warnings.append(f'{where}.compat.thinkingFormat: "{style}" is not supported. The model is used, but not asked to think.')
 
 
 def _complete(path: Path, provider: str, entry: ProviderEntry, warnings: list[str]) -> ProviderEntry:

@@ -8,11 +8,10 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from fairlead.core import lenient
 from fairlead.core.messages import StopReason
 from fairlead.core.model import Model, PartialMessage, Request, StreamEvent, parse_arguments
 from fairlead.core.runtime import Cancel
-from fairlead.models.blocks import Blocks, count, fail_with, new_call_id, record, records, string
+from fairlead.models.blocks import Blocks, count, decode_event, fail_with, new_call_id, record, records, string
 from fairlead.models.compat import completions_compat
 from fairlead.models.encoding import encode_json
 from fairlead.models.endpoint import Endpoint
@@ -98,6 +97,7 @@ class ChatReader:
         self._partial = partial
         self._blocks = Blocks(partial)
         self._calls: list[_Call] = []
+        self._by_id: dict[str, _Call] = {}
         self._by_index: dict[int, _Call] = {}
         #: The field that each block of thinking came in, by the block's key.
         self._thinking: dict[int, str] = {}
@@ -112,7 +112,7 @@ class ChatReader:
         try:
             chunk = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeError):
-            chunk = msgspec.convert(record(lenient.decode(data)), _Chunk)
+            chunk = msgspec.convert(record(decode_event(data)), _Chunk)
         if chunk.error or chunk.object == "error" or event == b"error":
             error = chunk.error or {"message": chunk.message, "code": chunk.code}
             fail_with(self._partial, error, "The provider reported an error without a text.")
@@ -217,16 +217,15 @@ class ChatReader:
         index, id = delta.get("index"), string(delta.get("id"))
         known = self._by_index.get(index) if isinstance(index, int) else None
         if known is None and not isinstance(index, int):
-            same_id = next((call for call in self._calls if id and call.id == id), None)
-            known = same_id or (self._calls[-1] if self._calls and not id else None)
+            known = self._by_id.get(id) or (self._calls[-1] if self._calls and not id else None)
             if known is not None and not id and name and _is_another(known, name, piece):
                 known = None
         elif known is not None and id and name and known.name and id != known.id:
             known = None  # every call has the index 0
         if known is None:
-            taken = {call.id for call in self._calls}
-            known = _Call(id if id and id not in taken else new_call_id())
+            known = _Call(id if id and id not in self._by_id else new_call_id())
             self._calls.append(known)
+            self._by_id[known.id] = known
         if isinstance(index, int):
             self._by_index[index] = known
         return known

@@ -84,6 +84,8 @@ class ChatBody:
 
     def _thinking(self, level: ThinkingLevel) -> dict[str, Any]:
         style = self._compat.thinking_format
+        if style is None:
+            return {}
         on = level != "off"
         if style == "openrouter":
             levels = {name: name for name in ("minimal", "low", "medium", "high", "xhigh")}

@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from fairlead.core import lenient
 from fairlead.core.messages import (
     AssistantMessage,
     ImageContent,
@@ -24,7 +23,7 @@ from fairlead.core.messages import (
 )
 from fairlead.core.model import Model, PartialMessage, Request, StreamEvent
 from fairlead.core.runtime import Cancel
-from fairlead.models.blocks import Blocks, count, decoded, fail_with, new_call_id, record, records, string
+from fairlead.models.blocks import Blocks, count, decode_event, decoded, fail_with, new_call_id, record, records, string
 from fairlead.models.encoding import EncodedMessages, acceptable, encode_json
 from fairlead.models.endpoint import Endpoint
 from fairlead.models.http import Http, HttpRequest
@@ -227,7 +226,7 @@ class ResponsesReader:
         self._partial = partial
         self._blocks = Blocks(partial)
         self._items: dict[int | str, _Item] = {}
-        self._called = False
+        self._call_ids: set[str] = set()
         self._handlers: Mapping[str, Callable[[_Event], None]] = {
             "response.created": self._created,
             "response.output_item.added": self._item_added,
@@ -244,12 +243,12 @@ class ResponsesReader:
         """Take one event. Raises ValueError if it is no JSON."""
         if data.strip() == b"[DONE]":
             if self._items:  # imitators of the older API end in this way alone
-                self._partial.finish("toolUse" if self._called else "stop")
+                self._partial.finish("toolUse" if self._call_ids else "stop")
             return
         try:
             fields = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeError):
-            fields = msgspec.convert(record(lenient.decode(data)), _Event)
+            fields = msgspec.convert(record(decode_event(data)), _Event)
         kind = string(fields.type) or event.decode("utf-8", "replace")
         if kind in _DELTAS:
             self._delta(_DELTAS[kind], fields)
@@ -274,8 +273,9 @@ class ResponsesReader:
         elif kind == "reasoning":
             started = _Item("reasoning", self._blocks.thinking(""))
         elif kind == "function_call":
-            self._called = True
-            id = string(item.get("call_id")) or string(item.get("id")) or new_call_id()
+            id = string(item.get("call_id")) or string(item.get("id"))
+            id = id if id and id not in self._call_ids else new_call_id()
+            self._call_ids.add(id)
             started = _Item("function_call", self._blocks.call(id, string(item.get("name"))))
         else:
             return None
@@ -289,9 +289,16 @@ class ResponsesReader:
             if kind == "function_call":
                 return  # its name is not known before the item's end, which has the arguments too
             item = self._start(place, {"type": kind})
-        if item is not None and (piece := string(event.delta)):
+        if item is not None and item.whole is None and (piece := string(event.delta)):
+            item = self._reopened(place, item)
             item.streamed = True
             self._partial.add(item.key, piece)
+
+    def _reopened(self, place: int | str, item: _Item) -> _Item:
+        """The item, or one that goes on for it if its block had to end because another item started."""
+        if item.kind == "function_call" or self._partial.is_open(item.key):
+            return item
+        return self._start(place, {"type": item.kind}) or item
 
     def _summary_part_added(self, event: _Event) -> None:
         item = self._items.get(self._place(event))
@@ -309,9 +316,10 @@ class ResponsesReader:
             item = self._start(place, whole)
         if item is None:
             return
+        if not item.streamed and (content := _content(whole)):
+            item = self._reopened(place, item)
+            self._partial.add(item.key, content)
         item.whole = whole
-        if not item.streamed:
-            self._partial.add(item.key, _content(whole))
         if signature := _signature(whole):
             self._partial.sign(item.key, signature)
         self._blocks.end(item.key)
@@ -330,7 +338,7 @@ class ResponsesReader:
         elif response.get("status") == "incomplete" or event.type == "response.incomplete":
             self._partial.finish("length")
         else:
-            self._partial.finish("toolUse" if self._called else "stop")
+            self._partial.finish("toolUse" if self._call_ids else "stop")
 
     def _failed(self, event: _Event) -> None:
         response = record(event.response)

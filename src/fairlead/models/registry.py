@@ -34,6 +34,8 @@ class Registry:
         self._env = env
         self._credentials = credentials
         self._entries: dict[str, ProviderEntry] | None = None
+        #: The Authorization headers of models whose base URL has a user in it, by provider and id.
+        self._logins: dict[tuple[str, str], str] = {}
         self._own: list[Model] | None = None
         self._all: list[Model] | None = None
 
@@ -147,7 +149,7 @@ class Registry:
         """The models that models.json has in full."""
         if self._own is None:
             made = [
-                self._overridden(self._make(provider, entry, model), entry)
+                self._without_login(self._overridden(self._make(provider, entry, model), entry))
                 for provider, entry in self._provider_entries().items()
                 for model in entry.models or ()
             ]
@@ -159,7 +161,7 @@ class Registry:
             own = self._own_models()
             replaced = {(model.provider, model.id) for model in own}
             rest = (model for model in catalog_models(self._env) if (model.provider, model.id) not in replaced)
-            self._all = own + [self._adjusted(model) for model in rest]
+            self._all = own + [self._without_login(self._adjusted(model)) for model in rest]
         return self._all
 
     def _make(self, provider: str, entry: ProviderEntry, model: ModelEntry) -> Model:
@@ -181,13 +183,27 @@ class Registry:
         change = (entry.model_overrides or {}).get(model.id)
         return model if change is None else _changed(model, change)
 
+    def _without_login(self, model: Model) -> Model:
+        """The model without the user and password of its base URL, which become a header: hosts see the URL."""
+        base_url, authorization = _split_login(model.base_url)
+        if authorization is None:
+            # Of two entries with one name the last counts, and no other server may hear of this one's password.
+            self._logins.pop((model.provider, model.id), None)
+            return model
+        self._logins[model.provider, model.id] = authorization
+        return structs.replace(model, base_url=base_url)
+
     def _headers(self, model: Model) -> dict[str, str]:
-        """The extra headers for a model, as written: its provider's, its own, its override's."""
+        """The extra headers for a model, as written: its provider's, its own, its override's, the login of its URL."""
         entry = self._entry(model.provider)
         override = (entry.model_overrides or {}).get(model.id)
         given = [entry.headers, *(each.headers for each in entry.models or () if each.id == model.id)]
         given.append(override.headers if override else None)
-        return {name: value for headers in given if headers for name, value in headers.items()}
+        found = {name: value for headers in given if headers for name, value in headers.items()}
+        login = self._logins.get((model.provider, model.id))
+        if login is not None and not any(name.lower() == "authorization" for name in found):
+            found["Authorization"] = login
+        return found
 
     # inside: choosing
 
@@ -289,6 +305,22 @@ def _changed(model: Model, change: ModelChange) -> Model:
     if change.compat is not None:
         values["compat"] = {**(model.compat or {}), **change.compat}
     return structs.replace(model, **values)
+
+
+def _split_login(url: str) -> tuple[str, str | None]:
+    """A URL without the user and password in it, and the Authorization header that says the same; None if it has none."""
+    scheme, separator, rest = url.partition("://")
+    # By hand, as a URL that is broken elsewhere must not keep its password either.
+    end = min((rest.find(mark) for mark in "/?#" if mark in rest), default=len(rest))
+    login, at, host = rest[:end].rpartition("@")
+    if not at:
+        return url, None
+    from base64 import b64encode
+    from urllib.parse import unquote
+
+    user, _, password = login.partition(":")
+    pair = f"{unquote(user)}:{unquote(password)}".encode("utf-8", "replace")
+    return f"{scheme}{separator}{host}{rest[end:]}", f"Basic {b64encode(pair).decode()}"
 
 
 def _is_loopback(url: str) -> bool:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from fairlead.errors import ProviderError
+
+#: No provider's event comes near it; without a limit, a server that ends no line would fill the memory.
+LONGEST_EVENT = 64 * 1024 * 1024
+
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -15,12 +20,12 @@ class SSEDecoder:
         self._start = b""
         self._started = False
         self._after_cr = False
-        #: The unfinished event, as pieces that have no empty line in them.
-        self._pieces: list[bytes] = []
+        #: The unfinished event, which has no empty line in it.
+        self._unfinished = bytearray()
         self._ends_line = False
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
-        """The events that `data` completes, as (event name or b"", data)."""
+        """The events that `data` completes, as (event name or b"", data). Raises ProviderError if one does not end."""
         if not self._started:
             data = self._without_bom(data)
         if self._after_cr or b"\r" in data:
@@ -28,18 +33,22 @@ class SSEDecoder:
         if not data:
             return []
         complete = b"\n\n" in data or (self._ends_line and data.startswith(b"\n"))
-        self._pieces.append(data)
         self._ends_line = data.endswith(b"\n")
         if not complete:
+            self._unfinished += data
+            if len(self._unfinished) > LONGEST_EVENT:
+                raise ProviderError(f"The provider sent an event of more than {LONGEST_EVENT >> 20} MiB; the answer was cut off.")
             return []
-        *blocks, rest = b"".join(self._pieces).split(b"\n\n")
-        self._pieces = [rest] if rest else []
+        if self._unfinished:
+            data = b"".join((self._unfinished, data))
+        *blocks, rest = data.split(b"\n\n")
+        self._unfinished = bytearray(rest)
         return [event for event in map(_parse, blocks) if event is not None]
 
     def end(self) -> list[tuple[bytes, bytes]]:
         """The stream is over: the last event, where a server left out the empty line after it."""
-        event = _parse(b"".join(self._pieces))
-        self._pieces = []
+        event = _parse(bytes(self._unfinished))
+        self._unfinished.clear()
         return [] if event is None else [event]
 
     def _without_bom(self, data: bytes) -> bytes:
