@@ -10,6 +10,7 @@ await agent.close()
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -83,7 +84,7 @@ class Agent:
         self.settings, unusable = load_settings(self.home, cwd)
         self._warn_of(unusable)
         self._scratch = Scratch()
-        self._http = Http(idle_timeout=self.settings.http_idle_timeout_ms / 1000, env=env)
+        self._http = Http(idle_timeout=self.settings.http_idle_timeout_ms / 1000 or math.inf, env=env)
         self.registry = Registry.load(self.home, env, api_key=options.api_key, api_key_provider=options.provider)
         try:
             self.session = self._session(options, cwd, env)
@@ -211,7 +212,12 @@ class Agent:
 
         budgets = {str(name): tokens for name, tokens in self.settings.thinking_budgets.items()}
         access = ModelAccess(
-            self.registry, self._http, runtime.now_ms, budgets, after=lambda: self._warn_of(self.registry.warnings)
+            self.registry,
+            self._http,
+            runtime.now_ms,
+            budgets,
+            block_images=self.settings.images.block_images,
+            after=lambda: self._warn_of(self.registry.warnings),
         )
         # As wanted, not as the first model has it: another model may have more levels.
         return model, options.thinking or level or self.settings.default_thinking_level or DEFAULT_LEVEL, access

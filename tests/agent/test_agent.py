@@ -387,3 +387,28 @@ def test_the_system_prompt_follows_the_tools(tmp_path: Path) -> None:
     assert "- bash:" not in agent.session.system_prompt()
     own = an_agent(Scripted([Turn(text="x")]), tmp_path, system_prompt="Mine.").session.system_prompt()
     assert own.startswith("Mine.\n\nCurrent date: ")
+
+
+def an_agent_with(settings: dict[str, Any], url: str, home: Path) -> Agent:
+    (home / "settings.json").write_text(json.dumps(settings))
+    env = {"FAIRLEAD_HOME": str(home), "ANTHROPIC_API_KEY": "sk", "ANTHROPIC_BASE_URL": url}
+    return Agent(model="anthropic/claude-sonnet-4-5", cwd=home, env=env)
+
+
+def test_blocked_images_do_not_reach_the_provider(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with ProviderServer([{"text": "ok"}]) as server:
+            async with an_agent_with({"images": {"blockImages": True}}, server.url, tmp_path) as agent:
+                assert await agent.ask("look", [ImageContent("aGVsbG8=", "image/png")]) == "ok"
+            assert "aGVsbG8=" not in json.dumps(server.requests[0].body)
+
+    asyncio.run(main())
+
+
+def test_an_idle_timeout_of_nothing_waits_for_ever(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with ProviderServer([{"text": "late", "firstDelayMs": 200}]) as server:
+            async with an_agent_with({"httpIdleTimeoutMs": 0, "retry": {"enabled": False}}, server.url, tmp_path) as agent:
+                assert await agent.ask("hi") == "late"
+
+    asyncio.run(main())

@@ -210,3 +210,19 @@ def test_nothing_is_persisted_by_an_isolated_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="isolated"):
         persist_setting(Home(tmp_path / "home", isolated=True), "defaultModel", "b")
     assert not (tmp_path / "home").exists()
+
+
+def test_persisting_a_setting_of_a_group_keeps_the_rest_of_the_group(home: Home, cwd: Path) -> None:
+    path = written(home.root, {"retry": {"maxRetries": 5, "provider": {"x": 1}}})
+    persist_setting(home, "retry.enabled", False)
+    assert json.loads(path.read_text()) == {"retry": {"maxRetries": 5, "provider": {"x": 1}, "enabled": False}}
+    with pytest.raises(ConfigError, match="retry.enabled: expected true or false"):
+        persist_setting(home, "retry.enabled", "no")
+
+
+def test_a_project_cannot_choose_the_programs_that_run(home: Home, cwd: Path) -> None:
+    written(home.root, {"shellCommandPrefix": "mine"})
+    written(cwd / ".fairlead", {"shellPath": "./evil", "shellCommandPrefix": "evil", "defaultModel": "a"})
+    settings, warnings = load_settings(home, cwd)
+    assert (settings.shell_path, settings.shell_command_prefix, settings.default_model) == (None, "mine", "a")
+    assert [key in warning for key, warning in zip(("shellPath", "shellCommandPrefix"), warnings, strict=True)] == [True, True]

@@ -123,7 +123,8 @@ def locked(path: Path) -> Generator[None]:
 
 
 def change_object(path: Path, key: str, value: Any) -> None:
-    """Set `key` in the JSON object that `path` holds, keeping everything else; None takes it out.
+    """Set `key` (`"a"`, or `"a.b"` for b in the object a) in the JSON object that `path` holds, keeping everything else;
+    None takes it out.
 
     The file is replaced as a whole and readable by its owner alone; its folder is made if need be.
     Raises ConfigError, leaving the file as it is, if that cannot be done without losing what it says.
@@ -132,10 +133,15 @@ def change_object(path: Path, key: str, value: Any) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(path):
             content = _strict_object(path)
+            group, dot, name = key.partition(".")
+            target = content
+            if dot:
+                inner = content.get(group)
+                target = content[group] = cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
             if value is None:
-                content.pop(key, None)
+                target.pop(name or group, None)
             else:
-                content[key] = value
+                target[name or group] = value
             _replace(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror or error}.") from error

@@ -7,7 +7,7 @@ and its default used; keys that mean nothing to fairlead are left to whoever wro
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta, Struct
@@ -15,10 +15,11 @@ from msgspec import Meta, Struct
 from fairlead.config import files
 from fairlead.config.home import Home
 from fairlead.core.model import ThinkingLevel
+from fairlead.core.queues import InterruptMode, QueueMode
 from fairlead.errors import ConfigError
 
-QueueMode: TypeAlias = Literal["all", "one-at-a-time"]
-InterruptMode: TypeAlias = Literal["immediate", "wait"]
+#: What only the user may set: a project that somebody else wrote must not choose the programs that run here.
+_NOT_FOR_PROJECTS = ("shellPath", "shellCommandPrefix")
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -107,14 +108,23 @@ def load_settings(home: Home, cwd: Path) -> tuple[Settings, list[str]]:
         try:
             data = files.read_bytes(path)
             if data is not None:
-                merged = _merge(merged, _usable(files.parse_object(path, data), Settings, path, "", warnings))
+                values = files.parse_object(path, data)
+                if path != home.settings_path:
+                    values = _for_project(values, path, warnings)
+                merged = _merge(merged, _usable(values, Settings, path, "", warnings))
         except ConfigError as error:
             warnings.append(str(error))
     return (msgspec.convert(merged, Settings) if merged else Settings()), warnings
 
 
+def _for_project(values: dict[str, Any], path: Path, warnings: list[str]) -> dict[str, Any]:
+    refused = [key for key in _NOT_FOR_PROJECTS if values.get(key) is not None]
+    warnings += [f"{path}: {key} is ignored in a project; set it in your own settings." for key in refused]
+    return {key: value for key, value in values.items() if key not in refused}
+
+
 def persist_setting(home: Home, key: str, value: Any) -> None:
-    """Write one top-level key (`"defaultModel"`) to the user's settings.json; None takes it out.
+    """Write one key (`"defaultModel"`, `"retry.enabled"`) to the user's settings.json; None takes it out.
 
     Raises ConfigError if the value is not one the key can have, or the file cannot be changed.
     """
@@ -122,7 +132,8 @@ def persist_setting(home: Home, key: str, value: Any) -> None:
         raise ConfigError("Settings are not saved in an isolated run.")
     problems: list[str] = []
     if value is not None:
-        _usable({key: value}, Settings, home.settings_path, "", problems)
+        group, dot, name = key.partition(".")
+        _usable({group: {name: value} if dot else value}, Settings, home.settings_path, "", problems)
     if problems:
         raise ConfigError(problems[0])
     files.change_object(home.settings_path, key, value)

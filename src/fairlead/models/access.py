@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
+
 from fairlead.core.model import Model, ModelStream
 from fairlead.models.connect import connect
 from fairlead.models.http import Http
@@ -21,13 +23,16 @@ class ModelAccess:
         now_ms: Callable[[], int],
         thinking_budgets: Mapping[str, int] | None = None,
         *,
+        block_images: bool = False,
         after: Callable[[], None] = lambda: None,
     ) -> None:
-        """`after` is called when a model's key has been looked up, which may have added to the registry's warnings."""
+        """With `block_images` models get a note in the place of every image. `after` is called when a model's key has been
+        looked up, which may have added to the registry's warnings."""
         self._registry = registry
         self._http = http
         self._now_ms = now_ms
         self._budgets = thinking_budgets
+        self._block_images = block_images
         self._after = after
         self._streams: dict[tuple[str, str], ModelStream] = {}
 
@@ -48,6 +53,7 @@ class ModelAccess:
                 endpoint = await asyncio.to_thread(self._registry.endpoint, model)
             finally:
                 self._after()
-            stream = connect(model, endpoint, self._http, self._now_ms, thinking_budgets=self._budgets)
+            asked = replace(model, input=["text"]) if self._block_images else model
+            stream = connect(asked, endpoint, self._http, self._now_ms, thinking_budgets=self._budgets)
             self._streams[model.provider, model.id] = stream
         return stream
