@@ -407,8 +407,11 @@ def test_blocked_images_do_not_reach_the_provider(tmp_path: Path) -> None:
 
 def test_an_idle_timeout_of_nothing_waits_for_ever(tmp_path: Path) -> None:
     async def main() -> None:
-        async with ProviderServer([{"text": "late", "firstDelayMs": 200}]) as server:
-            async with an_agent_with({"httpIdleTimeoutMs": 0, "retry": {"enabled": False}}, server.url, tmp_path) as agent:
-                assert await agent.ask("hi") == "late"
+        settings = {"httpIdleTimeoutMs": 0, "retry": {"enabled": False}}
+        async with (
+            ProviderServer([{"text": "late", "firstDelayMs": 200}]) as server,
+            an_agent_with(settings, server.url, tmp_path) as agent,
+        ):
+            assert await agent.ask("hi") == "late"
 
     asyncio.run(main())

@@ -216,7 +216,7 @@ def test_persisting_a_setting_of_a_group_keeps_the_rest_of_the_group(home: Home,
     path = written(home.root, {"retry": {"maxRetries": 5, "provider": {"x": 1}}})
     persist_setting(home, "retry.enabled", False)
     assert json.loads(path.read_text()) == {"retry": {"maxRetries": 5, "provider": {"x": 1}, "enabled": False}}
-    with pytest.raises(ConfigError, match="retry.enabled: expected true or false"):
+    with pytest.raises(ConfigError, match=r"retry\.enabled: expected true or false"):
         persist_setting(home, "retry.enabled", "no")
 
 
