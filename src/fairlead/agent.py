@@ -193,6 +193,7 @@ class Agent:
                 scoped=scoped,
                 schedule=options.schedule,
                 concurrent_tools=settings.tools.concurrent,
+                retry=settings.retry,
                 runtime=runtime,
             )
         )

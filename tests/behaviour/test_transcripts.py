@@ -16,6 +16,7 @@ from tests.behaviour.play import Repertoire
 from tests.behaviour.scenarios.omp import OMP
 from tests.behaviour.scenarios.pi import PI_RUNS
 from tests.behaviour.scenarios.pi_edges import PI_EDGES
+from tests.behaviour.scenarios.pi_retry import PI_RETRY
 from tests.support.transcript import Departure, departures, read_transcript, steps, without
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -23,7 +24,7 @@ LISTED: dict[str, Any] = tomllib.loads((GOLDEN / "differences.toml").read_text("
 
 #: The program that made the transcripts of a folder: which dialect plays its part, in which scenarios.
 PROGRAMS: dict[str, tuple[str, Repertoire]] = {
-    "pi-0.73": ("pi", PI_RUNS | PI_EDGES),
+    "pi-0.73": ("pi", PI_RUNS | PI_EDGES | PI_RETRY),
     "omp-13": ("omp", OMP),
     "xcsh": ("xcsh", OMP),
 }

@@ -35,6 +35,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "set_steering_mode": {"mode": "all"},
     "set_follow_up_mode": {"mode": "all"},
     "set_interrupt_mode": {"mode": "wait"},
+    "set_auto_retry": {"enabled": False},
     "bash": {"command": "echo out; exit 3"},
     "set_active_tools": {"tools": ["read"]},
     "set_updates": {"updates": "full"},

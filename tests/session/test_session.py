@@ -17,9 +17,11 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import BadCommand, BusyError, ConfigError, ModelNotFound
 from fairlead.session.conversation import bash_text, for_model
+from fairlead.session.ids import new_session_id
 from fairlead.session.models import OneModel
 from fairlead.session.runtime import AsyncioRuntime
-from fairlead.session.session import Session, SessionOptions, context_tokens, new_session_id
+from fairlead.session.session import Session, SessionOptions
+from fairlead.session.tokens import context_tokens
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.tools.workspace import Workspace
 
@@ -481,10 +483,11 @@ def test_session_ids_sort_by_age() -> None:
 def test_the_context_in_use_is_that_of_the_last_good_answer(tmp_path: Path) -> None:
     async def main() -> None:
         session = a_session(Scripted([Turn(text="x"), Turn(error="broken")]), tmp_path)
-        assert context_tokens(session.conversation.messages) is None
+        assert context_tokens(session.conversation.messages) == 0
         for _ in range(2):
             await session.prompt("hi")
             await settled(session)
-        assert context_tokens(session.conversation.messages) == 150
+        # The last good answer said 150; the prompt after it is estimated.
+        assert context_tokens(session.conversation.messages) == 151
 
     asyncio.run(main())

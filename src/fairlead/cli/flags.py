@@ -202,6 +202,7 @@ def help_text() -> str:
         "  fairlead -p [flags] PROMPT [@FILE...]  answer one prompt; piped input comes before it",
         "  fairlead --mode json [flags] PROMPT    the same, as a line of JSON per event",
         "  fairlead shim pi|omp|xcsh DIR          write launchers that hosts of these programs can start",
+        "  fairlead export FILE [PAGE]            a session file of pi's as a page to read",
         "",
         "Flags:",
     ]

@@ -46,6 +46,8 @@ def _dispatch(argv: Sequence[str]) -> int:
         from fairlead.cli.shim import shim
 
         return shim(argv[1:])
+    if argv[:1] == ["export"]:
+        return _export(argv[1:])
     arguments = parse(argv)
     if arguments.help:
         say(help_text())
@@ -68,6 +70,18 @@ def _dispatch(argv: Sequence[str]) -> int:
     from fairlead.cli.once import once
 
     return once(arguments, _profile(arguments))
+
+
+def _export(words: Sequence[str]) -> int:
+    """Write a session file as a page, and say where it is."""
+    if not 1 <= len(words) <= 2 or words[0].startswith("-"):
+        raise UsageError("usage: fairlead export SESSION.jsonl [PAGE.html]")
+    from pathlib import Path
+
+    from fairlead.export import export_file
+
+    say(str(export_file(Path(words[0]), Path(words[1]) if len(words) == 2 else None)))
+    return 0
 
 
 def _rpc(arguments: Arguments, frame_limit: int | None) -> NoReturn:

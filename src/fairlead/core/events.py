@@ -78,6 +78,23 @@ class QueueUpdate(Struct):
     follow_up: list[str]
 
 
+class RetryStart(Struct):
+    """A model call failed in a way that may pass; after `delay_ms` it is tried again."""
+
+    attempt: int
+    max_attempts: int
+    delay_ms: int
+    error: str
+
+
+class RetryEnd(Struct):
+    """The attempts are over: one of them succeeded, or all failed, or they were called off."""
+
+    success: bool
+    attempt: int
+    error: str | None = None
+
+
 class ThinkingLevelChanged(Struct):
     level: ThinkingLevel
 
@@ -103,6 +120,8 @@ Event: TypeAlias = (
     | ToolUpdate
     | ToolEnd
     | QueueUpdate
+    | RetryStart
+    | RetryEnd
     | ThinkingLevelChanged
     | ExtensionError
 )

@@ -18,6 +18,18 @@ class AsyncioRuntime:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    async def sleep(self, seconds: float, cancel: Cancel) -> None:
+        """Wait, or until `cancel` fires."""
+        woken = asyncio.Event()
+        forget = cancel.on_fire(woken.set)
+        try:
+            async with asyncio.timeout(seconds):
+                await woken.wait()
+        except TimeoutError:
+            pass
+        finally:
+            forget()
+
     async def run_all(self, jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]], limit: int) -> None:
         if len(jobs) == 1:
             await jobs[0]()

@@ -7,15 +7,14 @@ Everything happens on one asyncio loop. Listeners are called in order, at once, 
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from fairlead.core.events import AgentEnd, AgentSettled, AgentStart, Event, ThinkingLevelChanged
+from fairlead.config.settings import RetrySettings
+from fairlead.core.events import AgentEnd, AgentSettled, AgentStart, Event, MessageEnd, ThinkingLevelChanged
 from fairlead.core.loop import Run, Turn, run_agent
 from fairlead.core.messages import AssistantMessage, ImageContent, Message, UserMessage, user_message
 from fairlead.core.model import Model, ModelStream, PartialMessage, Request, StreamEnd, ThinkingLevel
@@ -23,7 +22,9 @@ from fairlead.core.queues import Queues
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Schedule, Tool
 from fairlead.errors import BadCommand, BusyError, ConfigError, FairleadError, ModelNotFound
+from fairlead.session.attempts import Attempts
 from fairlead.session.conversation import Conversation
+from fairlead.session.ids import new_session_id
 from fairlead.session.models import Models, failing, stopped
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.user_bash import BashDone, run_for_user
@@ -63,6 +64,7 @@ class SessionOptions(Struct, kw_only=True):
     schedule: Schedule = "together"
     schedule_immediate: Schedule = "exclusive"
     concurrent_tools: int = 8
+    retry: RetrySettings = RetrySettings()
     runtime: AsyncioRuntime
 
 
@@ -79,6 +81,7 @@ class Session:
         self._wanted: ThinkingLevel = options.thinking
         self._active = [name for name in options.active_tools if name in options.tools]
         self._tools = dict(options.tools)
+        self.attempts = Attempts(options.retry, options.runtime, self._tell)
         self._listeners: list[Callable[[Event], None]] = []
         self._run: asyncio.Task[None] | None = None
         self._cancel = Cancel()
@@ -296,9 +299,20 @@ class Session:
             cancel=self._cancel,
         )
         added: list[Message] = []
+        ended = False
+        self.attempts.begin()
         try:
-            await self._emit(AgentStart())
-            self.last_end = await run_agent(run, prompts, added)
+            while True:
+                await self._emit(AgentStart())
+                end = self.last_end = await run_agent(run, prompts, added)
+                delay_ms = self.attempts.next_delay(end)
+                if delay_ms is None:
+                    break
+                self._tell(AgentEnd(added, will_retry=True))
+                added, prompts = [], []
+                if not await self.attempts.wait(end, delay_ms, self._cancel):
+                    ended = True
+                    break
         except Exception as error:  # a bug of ours: the host still gets an end, and the next prompt its chance
             _report(error)
             assert self.model is not None
@@ -308,7 +322,10 @@ class Session:
         finally:
             # Without waiting for anybody: from the last look into the queues to the settled session nothing else may
             # happen, or a message queued in between would be left behind.
-            self._tell(AgentEnd(added))
+            if not ended:
+                self._tell(AgentEnd(added))
+            if self.last_end is not None:
+                self.attempts.ended(self.last_end)
             self._run = None
             for message in self._deferred:
                 self.conversation.add(message)
@@ -335,6 +352,8 @@ class Session:
 
     async def _emit(self, event: Event) -> None:
         self._tell(event)
+        if isinstance(event, MessageEnd) and _is_good(event.message):
+            self.attempts.answered()
         gate = self.gate
         if gate is not None and gate.paused:
             await gate.wait(self._cancel)
@@ -358,22 +377,11 @@ class Session:
             self._tell(ThinkingLevelChanged(self.thinking))
 
 
+def _is_good(message: Message) -> bool:
+    """Whether it is an answer of the model that did not fail."""
+    return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
+
+
 def _report(error: Exception) -> None:
     """Show a bug to whoever watches stderr."""
     traceback.print_exception(error)
-
-
-def new_session_id() -> str:
-    """A UUID of version 7: it begins with the time, so that ids sort by age."""
-    random = int.from_bytes(os.urandom(10))
-    value = (time.time_ns() // 1_000_000) << 80 | 7 << 76 | (random >> 68) << 64 | 2 << 62 | random & (1 << 62) - 1
-    digits = f"{value:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-def context_tokens(messages: Sequence[Message]) -> int | None:
-    """How much of the context was in use at the last answer; None if that is not known."""
-    for message in reversed(messages):
-        if isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted"):
-            return message.usage.total_tokens
-    return None

@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from fairlead.core.messages import ImageContent, Message
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.queues import InterruptMode, QueueMode
-from fairlead.protocol.pi.state import State
+from fairlead.protocol.pi.state import SessionStats, State
 
 
 class Command(Struct, tag_field="type", rename="camel", omit_defaults=True):
@@ -86,6 +86,12 @@ class GetState(Command, tag="get_state"):
 
     verbose: bool | None = None
     result: ClassVar[Any] = State
+
+
+class GetSessionStats(Command, tag="get_session_stats"):
+    """What the conversation came to: messages, tokens, cost."""
+
+    result: ClassVar[Any] = SessionStats
 
 
 class Messages(Struct):
@@ -219,6 +225,12 @@ class AbortBash(Command, tag="abort_bash"):
     """Stop the latest of the running `bash` commands."""
 
 
+class SetAutoRetry(_Persisted, tag="set_auto_retry", kw_only=True):
+    """Whether a model call that failed in a way that may pass is tried again by itself."""
+
+    enabled: bool
+
+
 class AbortRetry(Command, tag="abort_retry"):
     """Give up waiting for the next attempt of a failed model call, if one is waited for."""
 
@@ -275,6 +287,7 @@ COMMANDS: dict[str, type[Command]] = {
         AbortAndPrompt,
         ClearQueue,
         GetState,
+        GetSessionStats,
         GetMessages,
         GetLastAssistantText,
         SetModel,
@@ -288,6 +301,7 @@ COMMANDS: dict[str, type[Command]] = {
         SetInterruptMode,
         Bash,
         AbortBash,
+        SetAutoRetry,
         AbortRetry,
         GetTools,
         SetActiveTools,
@@ -301,7 +315,7 @@ LATER: frozenset[str] = frozenset(
     """
     new_session switch_session open_session fork branch clone get_fork_messages get_branch_messages
     get_entries get_tree navigate_tree set_session_name set_label list_sessions delete_session
-    get_session_stats get_messages_page compact set_auto_compaction set_auto_retry export_html handoff
+    get_messages_page compact set_auto_compaction export_html handoff
     get_commands get_available_commands set_todos set_host_tools set_host_uri_schemes
     set_subagent_subscription get_subagents get_subagent_messages negotiate_protocol set_event_filter
     set_fast_mode get_login_providers login set_locale get_integrations

@@ -197,6 +197,23 @@ class ToolExecutionEnd(Frame, tag="tool_execution_end"):
     is_error: bool
 
 
+class AutoRetryStart(Frame, tag="auto_retry_start"):
+    """A model call failed in a way that may pass; after `delayMs` it is tried again."""
+
+    attempt: int
+    max_attempts: int
+    delay_ms: int
+    error_message: str
+
+
+class AutoRetryEnd(Frame, tag="auto_retry_end"):
+    """The attempts are over: one of them succeeded, or all failed, or they were called off."""
+
+    success: bool
+    attempt: int
+    final_error: str | UnsetType = UNSET
+
+
 class QueueUpdate(Frame, tag="queue_update"):
     """The texts of all queued messages, after a change."""
 
@@ -234,6 +251,8 @@ FRAMES: tuple[type[Frame], ...] = (
     ToolExecutionStart,
     ToolExecutionUpdate,
     ToolExecutionEnd,
+    AutoRetryStart,
+    AutoRetryEnd,
     QueueUpdate,
     ThinkingLevelChanged,
     ExtensionError,

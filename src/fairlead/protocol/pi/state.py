@@ -18,6 +18,29 @@ class ContextUsage(Struct, rename="camel"):
     percent: float | None
 
 
+class Tokens(Struct, rename="camel"):
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    total: int
+
+
+class SessionStats(Struct, rename="camel", kw_only=True):
+    """Sums over the conversation; `cost` is in US dollars."""
+
+    session_id: str
+    user_messages: int
+    assistant_messages: int
+    tool_calls: int
+    tool_results: int
+    total_messages: int
+    tokens: Tokens
+    cost: float
+    session_file: str | UnsetType = UNSET
+    context_usage: ContextUsage | UnsetType = UNSET
+
+
 class State(Struct, rename="camel", kw_only=True):
     model: Model | None
     is_streaming: bool

@@ -27,6 +27,8 @@ _FRAMES: dict[type, _Encode] = {
     events.ToolStart: lambda e: frames.ToolExecutionStart(e.call_id, e.tool_name, e.arguments),
     events.ToolUpdate: lambda e: frames.ToolExecutionUpdate(e.call_id, e.tool_name, e.arguments, e.partial),
     events.ToolEnd: lambda e: frames.ToolExecutionEnd(e.call_id, e.tool_name, e.result, e.is_error),
+    events.RetryStart: lambda e: frames.AutoRetryStart(e.attempt, e.max_attempts, e.delay_ms, e.error),
+    events.RetryEnd: lambda e: frames.AutoRetryEnd(e.success, e.attempt, UNSET if e.error is None else e.error),
     events.QueueUpdate: lambda e: frames.QueueUpdate(e.steering, e.follow_up),
     events.ThinkingLevelChanged: lambda e: frames.ThinkingLevelChanged(e.level),
     events.ExtensionError: lambda e: frames.ExtensionError(e.extension_path, e.event, e.error),
@@ -41,6 +43,8 @@ class EventFrames:
         self._profile = profile
         self._updates = updates
         self._encoder = msgspec.json.Encoder()
+        #: The messages of attempts whose end omp and xcsh are not told of by itself.
+        self._held: list[Message] = []
 
     def send(self, frame: frames.Frame) -> None:
         if frame.__struct_config__.tag not in self._profile.hidden_events:
@@ -71,13 +75,22 @@ class EventFrames:
         else:
             self.send(_FRAMES[type(event)](event))
 
+    def settle(self) -> None:
+        """A session settles: an end that was held back for an attempt that never came is told now."""
+        if self._held:
+            self._agent_end(events.AgentEnd([]))
+
     def _agent_end(self, event: events.AgentEnd) -> None:
+        if event.will_retry and not self._profile.says_will_retry:
+            self._held += event.messages
+            return
+        messages, self._held = self._held + event.messages, []
         will_retry = event.will_retry if self._profile.says_will_retry else UNSET
-        encoded = self._encode(frames.AgentEnd(messages=event.messages, will_retry=will_retry))
+        encoded = self._encode(frames.AgentEnd(messages=messages, will_retry=will_retry))
         limit = self._output.max_frame
         if limit is not None and len(encoded) > limit:
             # Every message of the run has had its message_end: they are left out and counted.
             none: list[Message] = []
-            short = frames.AgentEnd(messages=none, will_retry=will_retry, message_count=len(event.messages))
+            short = frames.AgentEnd(messages=none, will_retry=will_retry, message_count=len(messages))
             encoded = self._encode(short)
         self._output.send(encoded)

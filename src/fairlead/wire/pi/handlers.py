@@ -9,8 +9,9 @@ from msgspec import UNSET
 
 from fairlead.core.model import Model
 from fairlead.protocol.pi import commands as c
-from fairlead.protocol.pi.state import ContextUsage, State
-from fairlead.session.session import Session, context_tokens
+from fairlead.protocol.pi.state import ContextUsage, SessionStats, State, Tokens
+from fairlead.session.session import Session
+from fairlead.session.tokens import context_tokens
 from fairlead.session.user_bash import BashDone
 
 if TYPE_CHECKING:
@@ -74,6 +75,27 @@ def _get_state(server: Server, command: c.GetState) -> State:
         state.system_prompt = session.system_prompt()
         state.dump_tools = [session.tools[name].spec() for name in session.active_tools]
     return state
+
+
+def _get_session_stats(server: Server, command: c.GetSessionStats) -> SessionStats:
+    from fairlead.session.stats import totals
+
+    session = server.session
+    sums = totals(session.conversation.messages)
+    tokens = sums.tokens
+    stats = SessionStats(
+        session_id=session.id,
+        user_messages=sums.user_messages,
+        assistant_messages=sums.assistant_messages,
+        tool_calls=sums.tool_calls,
+        tool_results=sums.tool_results,
+        total_messages=sums.total_messages,
+        tokens=Tokens(tokens.input, tokens.output, tokens.cache_read, tokens.cache_write, tokens.total),
+        cost=sums.cost,
+    )
+    if session.model is not None:
+        stats.context_usage = _context_usage(session, session.model)
+    return stats
 
 
 def _shown_level(server: Server) -> Any:
@@ -175,8 +197,14 @@ def _abort_bash(server: Server, command: c.AbortBash) -> None:
     server.abort_bash()
 
 
+def _set_auto_retry(server: Server, command: c.SetAutoRetry) -> None:
+    if command.persist:
+        server.persist("retry.enabled", command.enabled)
+    server.session.attempts.enabled = command.enabled
+
+
 def _abort_retry(server: Server, command: c.AbortRetry) -> None:
-    """No attempt is ever waited for yet, so there is nothing to give up."""
+    server.session.attempts.call_off()
 
 
 def _get_tools(server: Server, command: c.GetTools) -> c.Tools:
@@ -210,6 +238,7 @@ HANDLERS: dict[type[c.Command], Callable[..., Any]] = {
     c.AbortAndPrompt: _abort_and_prompt,
     c.ClearQueue: _clear_queue,
     c.GetState: _get_state,
+    c.GetSessionStats: _get_session_stats,
     c.GetMessages: _get_messages,
     c.GetLastAssistantText: _get_last_assistant_text,
     c.SetModel: _set_model,
@@ -223,6 +252,7 @@ HANDLERS: dict[type[c.Command], Callable[..., Any]] = {
     c.SetInterruptMode: _set_interrupt_mode,
     c.Bash: _bash,
     c.AbortBash: _abort_bash,
+    c.SetAutoRetry: _set_auto_retry,
     c.AbortRetry: _abort_retry,
     c.GetTools: _get_tools,
     c.SetActiveTools: _set_active_tools,

@@ -206,9 +206,11 @@ class Server:
         self._frames.send(frames.Response(id=ident, command=name, success=False, error=error))
 
     def _tell(self, event: Event) -> None:
-        if isinstance(event, AgentSettled) and self.profile.prompt_results:
-            self._report_prompts()
-            self._frames.send(frames.SessionSettled())
+        if isinstance(event, AgentSettled):
+            self._frames.settle()
+            if self.profile.prompt_results:
+                self._report_prompts()
+                self._frames.send(frames.SessionSettled())
         self._frames.tell(event)
 
     def _report_prompts(self) -> None:
