@@ -34,6 +34,7 @@ from fairlead.models.registry import DEFAULT_LEVEL, Registry
 from fairlead.session.models import Models, OneModel
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.session import Session, SessionOptions
+from fairlead.session.system_prompt import SystemPrompt
 from fairlead.tools import DEFAULT_TOOLS, builtin_tools
 from fairlead.tools.workspace import Workspace
 
@@ -253,28 +254,6 @@ class Agent:
             self._warn_of([f"Unknown tools, left out: {', '.join(unknown)}. The tools are: {', '.join(tools)}"])
         names = [*chosen, *(tool.name for tool in options.extra_tools)]
         return [name for name in dict.fromkeys(names) if name in tools and name not in options.exclude_tools]
-
-
-class SystemPrompt:
-    """The system prompt of a session, made once for each set of tools and day."""
-
-    def __init__(self, cwd: Path, custom: str | None, appended: Sequence[str]) -> None:
-        self._cwd = cwd
-        self._custom = custom
-        self._appended = appended
-        self._made: tuple[tuple[str, ...], str] | None = None
-
-    def __call__(self, tools: Sequence[Tool]) -> str:
-        import time
-
-        from fairlead.session.system_prompt import system_prompt
-
-        date = time.strftime("%Y-%m-%d")
-        key = (date, *(tool.name for tool in tools))
-        if self._made is None or self._made[0] != key:
-            text = system_prompt(self._cwd, tools, custom=self._custom, appended=self._appended, date=date)
-            self._made = key, text
-        return self._made[1]
 
 
 __all__ = ["Agent", "AgentOptions"]

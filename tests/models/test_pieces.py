@@ -97,8 +97,7 @@ def alternating(block: int) -> list[dict[str, Any]]:
 def work_for(reader: Callable[[PartialMessage], Any], events: Callable[[int], list[dict[str, Any]]], blocks: int) -> int:
     """How many instructions of Python it takes to read so many blocks."""
     partial = PartialMessage(a_model(ANTHROPIC), 1)
-    take = reader(partial)
-    read = take.on_event if isinstance(take, AnthropicReader) else take.read
+    read = reader(partial).read
     encoded = [json.dumps(event).encode() for block in range(blocks) for event in events(block)]
     count = 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairlead.core.messages import (
@@ -14,14 +14,12 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserBlock,
 )
-from fairlead.core.model import Model, PartialMessage, Request, StreamEvent, ThinkingLevel
-from fairlead.core.runtime import Cancel
+from fairlead.core.model import PartialMessage, Request, ThinkingLevel
+from fairlead.models.adapter import Adapter
 from fairlead.models.anthropic_stream import AnthropicReader
 from fairlead.models.encoding import EncodedMessages, acceptable, encode_json
-from fairlead.models.endpoint import Endpoint
-from fairlead.models.http import Http, HttpRequest
+from fairlead.models.http import HttpRequest
 from fairlead.models.levels import provider_level
-from fairlead.models.stream import run
 
 #: Thinking tokens by level, for models that want a number.
 BUDGETS: Mapping[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32768}
@@ -38,7 +36,7 @@ _OAUTH_KEY_PREFIX = "sk-ant-oat"
 _EPHEMERAL = {"type": "ephemeral"}
 
 
-class AnthropicMessages:
+class AnthropicMessages(Adapter):
     """Asks a model over POST /v1/messages.
 
     Departures of imitators, in `model.compat`: `thinking` ("adaptive": the model takes an effort, "budget": a number of
@@ -46,28 +44,15 @@ class AnthropicMessages:
     `supportsEagerToolInputStreaming` (false: tools are sent without that field).
     """
 
-    def __init__(
-        self,
-        model: Model,
-        endpoint: Endpoint,
-        http: Http,
-        now_ms: Callable[[], int],
-        thinking_budgets: Mapping[str, int] | None = None,
-    ) -> None:
-        self._model = model
-        self._endpoint = endpoint
-        self._http = http
-        self._now_ms = now_ms
-        self._budgets = {**BUDGETS, **(thinking_budgets or {})}
-        self._compat = model.compat or {}
+    def _set_up(self) -> None:
+        self._budgets = {**BUDGETS, **self._budgets}
+        self._compat = self._model.compat or {}
         self._encoded: EncodedMessages[ModelMessage] = EncodedMessages()
 
-    def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
-        partial = PartialMessage(self._model, self._now_ms())
-        reader = AnthropicReader(partial)
-        return run(self._http, lambda: self._http_request(request), partial, reader.on_event, cancel, reader.on_close)
+    def _reader(self, partial: PartialMessage) -> AnthropicReader:
+        return AnthropicReader(partial)
 
-    def _http_request(self, request: Request) -> HttpRequest:
+    def _request(self, request: Request) -> HttpRequest:
         base = self._model.base_url.rstrip("/").removesuffix("/v1")
         messages = acceptable(request.messages, self._model)
         settings = self._settings(request, messages)

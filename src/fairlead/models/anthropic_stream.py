@@ -80,7 +80,7 @@ class AnthropicReader:
         #: Arguments that came whole with the start of a tool call, until pieces of them come or the call ends.
         self._whole_arguments: dict[int, str] = {}
 
-    def on_event(self, name: bytes, data: bytes) -> None:
+    def read(self, name: bytes, data: bytes) -> None:
         """Raises ValueError or a msgspec error if the event cannot be read."""
         try:
             event = _decoder.decode(data)
@@ -110,7 +110,7 @@ class AnthropicReader:
         elif kind == "error" or name == b"error":
             self._fail(event.error, data)
 
-    def on_close(self) -> None:
+    def closed(self) -> None:
         """The stream ended without `message_stop`; with a reason to stop, the message is whole all the same."""
         if self._stop_reason is not None:
             self._finish()

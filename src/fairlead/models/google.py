@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -18,8 +18,8 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from fairlead.core.model import Model, PartialMessage, Request, StreamEvent, ThinkingLevel
-from fairlead.core.runtime import Cancel
+from fairlead.core.model import PartialMessage, Request, ThinkingLevel
+from fairlead.models.adapter import Adapter
 from fairlead.models.blocks import (
     Blocks,
     count,
@@ -32,10 +32,8 @@ from fairlead.models.blocks import (
     string,
 )
 from fairlead.models.encoding import EncodedMessages, acceptable, encode_json
-from fairlead.models.endpoint import Endpoint
-from fairlead.models.http import Http, HttpRequest
+from fairlead.models.http import HttpRequest
 from fairlead.models.levels import provider_level
-from fairlead.models.stream import run
 
 #: Stands for the signature of a call that another model made; Gemini 3 refuses calls without any.
 _FOREIGN_CALL = "skip_thought_signature_validator"
@@ -54,31 +52,17 @@ _PRO_LEVELS = {**_FLASH_LEVELS, "off": "LOW", "minimal": "LOW"}
 _FIRST_PRO_LEVELS = {**_PRO_LEVELS, "medium": "HIGH"}
 
 
-class GoogleGenerativeAI:
+class GoogleGenerativeAI(Adapter):
     """Asks a model through `POST {base_url}/models/{id}:streamGenerateContent`."""
 
-    def __init__(
-        self,
-        model: Model,
-        endpoint: Endpoint,
-        http: Http,
-        now_ms: Callable[[], int],
-        thinking_budgets: Mapping[str, int] | None = None,
-    ) -> None:
-        self._model = model
-        self._endpoint = endpoint
-        self._http = http
-        self._now_ms = now_ms
-        self._budgets = thinking_budgets or {}
-        generation = re.search(r"gemini-(\d+)", model.id)
+    def _set_up(self) -> None:
+        generation = re.search(r"gemini-(\d+)", self._model.id)
         self._has_levels = generation is not None and int(generation[1]) >= 3
         self._contents = EncodedMessages[ModelMessage]()
         self._images = EncodedMessages[ToolResultMessage]()
 
-    def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
-        partial = PartialMessage(self._model, self._now_ms())
-        reader = GoogleReader(partial)
-        return run(self._http, lambda: self._request(request), partial, reader.read, cancel, reader.closed)
+    def _reader(self, partial: PartialMessage) -> GoogleReader:
+        return GoogleReader(partial)
 
     def _request(self, request: Request) -> HttpRequest:
         headers = [("content-type", "application/json"), ("accept", "text/event-stream")]

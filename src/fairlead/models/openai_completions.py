@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
 
 from fairlead.core.messages import StopReason
-from fairlead.core.model import Model, PartialMessage, Request, StreamEvent, parse_arguments
-from fairlead.core.runtime import Cancel
+from fairlead.core.model import PartialMessage, Request, parse_arguments
+from fairlead.models.adapter import Adapter
 from fairlead.models.blocks import Blocks, count, decode_event, fail_with, new_call_id, record, records, string
 from fairlead.models.compat import completions_compat
 from fairlead.models.encoding import encode_json
-from fairlead.models.endpoint import Endpoint
-from fairlead.models.http import Http, HttpRequest
+from fairlead.models.http import HttpRequest
 from fairlead.models.openai_completions_body import THINKING_FIELDS, ChatBody
-from fairlead.models.stream import run
 
 _WITH_THINKING = frozenset({*THINKING_FIELDS, "reasoning_details"})
 _LENGTH = frozenset({"length", "max_tokens", "model_length"})
@@ -32,27 +30,14 @@ _FAILURES: Mapping[str, tuple[str, bool]] = {
 }
 
 
-class OpenAICompletions:
+class OpenAICompletions(Adapter):
     """Asks a model through `POST {base_url}/chat/completions`. Raises ConfigError if the model's compat is unusable."""
 
-    def __init__(
-        self,
-        model: Model,
-        endpoint: Endpoint,
-        http: Http,
-        now_ms: Callable[[], int],
-        thinking_budgets: Mapping[str, int] | None = None,
-    ) -> None:
-        self._model = model
-        self._endpoint = endpoint
-        self._http = http
-        self._now_ms = now_ms
-        self._body = ChatBody(model, completions_compat(model), thinking_budgets or {})
+    def _set_up(self) -> None:
+        self._body = ChatBody(self._model, completions_compat(self._model), self._budgets)
 
-    def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
-        partial = PartialMessage(self._model, self._now_ms())
-        reader = ChatReader(partial)
-        return run(self._http, lambda: self._request(request), partial, reader.read, cancel, reader.closed)
+    def _reader(self, partial: PartialMessage) -> ChatReader:
+        return ChatReader(partial)
 
     def _request(self, request: Request) -> HttpRequest:
         headers = [("content-type", "application/json"), ("accept", "text/event-stream")]

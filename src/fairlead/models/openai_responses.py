@@ -6,7 +6,7 @@ server needs it only for what it stores, and a plain id survives a change of pro
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -21,43 +21,29 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from fairlead.core.model import Model, PartialMessage, Request, StreamEvent
-from fairlead.core.runtime import Cancel
+from fairlead.core.model import PartialMessage, Request
+from fairlead.models.adapter import Adapter
 from fairlead.models.blocks import Blocks, count, decode_event, decoded, fail_with, new_call_id, record, records, string
 from fairlead.models.encoding import EncodedMessages, acceptable, encode_json
-from fairlead.models.endpoint import Endpoint
-from fairlead.models.http import Http, HttpRequest
+from fairlead.models.http import HttpRequest
 from fairlead.models.levels import openai_efforts, provider_level
-from fairlead.models.stream import run
 
 #: The smallest limit the API takes.
 _SHORTEST_ANSWER = 16
 _LONGEST_KEY = 64
 
 
-class OpenAIResponses:
+class OpenAIResponses(Adapter):
     """Asks a model through `POST {base_url}/responses`.
 
-    `thinking_budgets` has no place in this API, which knows efforts alone.
+    Thinking budgets have no place in this API, which knows efforts alone.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        endpoint: Endpoint,
-        http: Http,
-        now_ms: Callable[[], int],
-        thinking_budgets: Mapping[str, int] | None = None,
-    ) -> None:
-        self._model = model
-        self._endpoint = endpoint
-        self._http = http
-        self._now_ms = now_ms
+    def _set_up(self) -> None:
         self._messages = EncodedMessages[ModelMessage]()
 
-    def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
-        partial = PartialMessage(self._model, self._now_ms())
-        return run(self._http, lambda: self._request(request), partial, ResponsesReader(partial).read, cancel)
+    def _reader(self, partial: PartialMessage) -> ResponsesReader:
+        return ResponsesReader(partial)
 
     def _request(self, request: Request) -> HttpRequest:
         headers = [("content-type", "application/json"), ("accept", "text/event-stream")]
@@ -256,6 +242,9 @@ class ResponsesReader:
             self._handlers[kind](fields)
         elif fields.error:
             self._error(fields)
+
+    def closed(self) -> None:
+        """This API says when it is done: an answer that just ends is not complete."""
 
     def _created(self, event: _Event) -> None:
         self._partial.response_id = string(record(event.response).get("id")) or None

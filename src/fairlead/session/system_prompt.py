@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,3 +44,21 @@ def _ours(tools: Sequence[Tool]) -> str:
         parts.append(f"Tools:\n{listed}")
     parts.append("Guidelines:\n" + "\n".join(f"- {line}" for line in (*advice, *_HABITS)))
     return "\n\n".join(parts)
+
+
+class SystemPrompt:
+    """The system prompt of a session, made once for each set of tools and day."""
+
+    def __init__(self, cwd: Path, custom: str | None, appended: Sequence[str]) -> None:
+        self._cwd = cwd
+        self._custom = custom
+        self._appended = appended
+        self._made: tuple[tuple[str, ...], str] | None = None
+
+    def __call__(self, tools: Sequence[Tool]) -> str:
+        date = time.strftime("%Y-%m-%d")
+        key = (date, *(tool.name for tool in tools))
+        if self._made is None or self._made[0] != key:
+            text = system_prompt(self._cwd, tools, custom=self._custom, appended=self._appended, date=date)
+            self._made = key, text
+        return self._made[1]

@@ -10,7 +10,7 @@ from fairlead.core.events import Event
 from fairlead.core.lenient import scrub_text
 from fairlead.protocol.pi.frames import SessionHeader
 from fairlead.wire.output import Output
-from fairlead.wire.pi.events import EventFrames
+from fairlead.wire.pi.encode import EventFrames
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.updates import Form, Pacing, Updates
 

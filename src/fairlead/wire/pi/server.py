@@ -26,7 +26,7 @@ from fairlead.protocol.pi.commands import ANSWERS, COMMANDS, LATER, AbortAndProm
 from fairlead.session.session import Session
 from fairlead.wire.connection import Connection
 from fairlead.wire.pi import decode
-from fairlead.wire.pi.events import EventFrames
+from fairlead.wire.pi.encode import EventFrames
 from fairlead.wire.pi.handlers import HANDLERS, LATE
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.updates import Form, Pacing, Updates
