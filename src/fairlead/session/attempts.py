@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 from fairlead.config.settings import RetrySettings
@@ -39,6 +38,8 @@ class Attempts:
         """Milliseconds until the next attempt, if there is to be one."""
         if end.message.stop_reason != "error" or not self.enabled or self._attempt >= self._settings.max_retries:
             return None
+        import random
+
         from fairlead.session.retry import RetryPolicy, WaitTooLong, is_retryable, wait_asked_for
 
         if not is_retryable(end):
