@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any, cast
 
 from msgspec import UNSET, Raw, UnsetType
@@ -61,8 +62,9 @@ class Server:
         self._stalled = False
         #: Fires when the host asked to shut down: then nothing waits for it to read any more.
         self._leaving = Cancel()
-        #: How many abort_bash have acted before their turn.
-        self._acted = 0
+        #: Lines (by identity) that have acted before their turn, and whether the present one has.
+        self._acted: set[int] = set()
+        self._has_acted = False
         session.gate = connection.output
         session.subscribe(self._tell)
         connection.on_arrival = self._arrived
@@ -76,6 +78,8 @@ class Server:
                 line = await self.connection.next_line()
             except EOFError:
                 return
+            self._has_acted = id(line) in self._acted
+            self._acted.discard(id(line))
             work = self._handle(line)
             if work is not None:
                 await self._without_stalling(work)
@@ -89,9 +93,7 @@ class Server:
 
     def abort_bash(self) -> None:
         """Stop the latest of the host's commands, unless that was done when the command for it arrived."""
-        if self._acted:
-            self._acted -= 1
-        else:
+        if not self._has_acted:
             self.session.abort_bash()
 
     async def late_answers(self) -> None:
@@ -103,28 +105,36 @@ class Server:
 
     async def _without_stalling(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that may take long, while commands that must not wait act as they arrive."""
+        task = asyncio.ensure_future(work)
+        # It begins before anything that came behind it acts: an abort must find the run that it means.
+        await asyncio.sleep(0)
         self._stalled = True
-        for line in self.connection.waiting():
-            self._arrived(line)
         try:
-            await work
+            for line in self.connection.waiting():
+                self._arrived(line)
+            await task
         finally:
             self._stalled = False
 
     def _arrived(self, line: bytes) -> None:
-        if not self._stalled or (b'"abort' not in line and b'"shutdown"' not in line):
+        """Act on a line before its turn, if it must not wait."""
+        if not self._stalled or id(line) in self._acted or (b'"abort' not in line and b'"shutdown"' not in line):
             return
-        try:
-            name = decode.envelope(line)[0].type
-        except BadCommand:
-            return
+        name = _name(line)
         if name in ("abort", "abort_and_prompt", "shutdown"):
             self.session.cancel()
-        if name == "shutdown":
-            self._leaving.fire()
-        elif name == "abort_bash":
-            self._acted += 1
+            if name == "shutdown":
+                self._leaving.fire()
+        elif name == "abort_bash" and not self._bash_waits_before(line):
             self.session.abort_bash()
+        else:
+            return
+        self._acted.add(id(line))
+
+    def _bash_waits_before(self, line: bytes) -> bool:
+        """Whether a command of the host's that has yet to start is the one that `line` means to stop."""
+        before = takewhile(lambda other: other is not line, self.connection.waiting())
+        return any(b'"bash"' in other and _name(other) == "bash" for other in before)
 
     def _handle(self, line: bytes | None) -> Coroutine[Any, Any, None] | None:
         """Act on one line. What takes time, and must be over before the next line's turn, is returned."""
@@ -240,3 +250,11 @@ class Server:
                 http_status=UNSET if end.status is None else end.status,
             )
         return result
+
+
+def _name(line: bytes) -> str | None:
+    """The command that a line names, if it names one."""
+    try:
+        return decode.envelope(line)[0].type
+    except BadCommand:
+        return None
