@@ -13,6 +13,11 @@ from fairlead.testing import ProviderServer
 
 DEMO = Path(__file__).resolve().parents[2] / "examples" / "demo.py"
 PATIENCE = 30
+INTERRUPTIBLE = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
 
 
 def start(cwd: Path, url: str | None = None) -> subprocess.Popen[str]:
@@ -20,7 +25,9 @@ def start(cwd: Path, url: str | None = None) -> subprocess.Popen[str]:
     if url is not None:
         env |= {"ANTHROPIC_API_KEY": "any", "ANTHROPIC_BASE_URL": url}
     pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, DEMO], cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    # Whoever runs these tests in the background may have made them ignore the interrupts that a terminal sends.
+    interruptible = [sys.executable, "-c", INTERRUPTIBLE, str(DEMO)]
+    return subprocess.Popen(interruptible, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> None:
