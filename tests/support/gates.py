@@ -1,4 +1,4 @@
-"""Named pipes by which a test and a shell command that the agent runs wait for each other, without looking at the clock."""
+"""Ways in which a test and a shell command that the agent runs wait for each other, without looking at the clock."""
 
 from __future__ import annotations
 
@@ -35,3 +35,14 @@ class Gate:
 
     def open(self) -> None:
         os.write(self._descriptor, b"\n")
+
+
+def wait_for_exit(process_number: int) -> None:
+    """Wait until a process that is not ours has ended."""
+    try:
+        process = os.pidfd_open(process_number)
+    except ProcessLookupError:
+        return
+    ended, _, _ = select.select([process], [], [], PATIENCE)
+    os.close(process)
+    assert ended, f"process {process_number} is still running"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -20,6 +21,11 @@ Frame = dict[str, Any]
 
 #: Seconds after which something that has not happened will not happen. Generous: the machine may be busy.
 PATIENCE = 30.0
+#: Seconds in which the agent has left, though it promises one: beside its own work, a busy machine has to notice that the
+#: host left, schedule three threads, and take down the process.
+SOON = 2.0
+#: Bytes to read at a time where no more may be read than needed.
+SMALL_READ = 4096
 
 
 class Host:
@@ -35,6 +41,8 @@ class Host:
         self.at_end = False
         self._asked = 0
         self._read_size = read_size
+        self._pause = 0.0
+        self._unended: list[bytes] = []
         self._changed = threading.Condition()
         self._stderr_path = cwd.parent / "stderr.txt"
         with self._stderr_path.open("wb") as stderr:
@@ -86,6 +94,11 @@ class Host:
 
     # Hearing
 
+    @property
+    def rest(self) -> bytes:
+        """What was read since the last line's end."""
+        return b"".join(self._unended)
+
     def mark(self) -> int:
         """The place of the next frame, to wait `since`."""
         return len(self.frames)
@@ -130,6 +143,19 @@ class Host:
     def start_reading(self) -> None:
         self._reader.start()
 
+    def slow_down(self, pause: float, read_size: int | None = None) -> None:
+        """From now on spend `pause` seconds on something else after each read, and read no more than `read_size` bytes."""
+        self._pause = pause
+        self._read_size = read_size or self._read_size
+
+    def read_until(self, marker: bytes) -> None:
+        """Read, as a host that does not do so by itself, until a line has begun that holds `marker` and has not ended."""
+        assert self.process.stdout is not None
+        while marker not in self.rest:
+            ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+            assert ready, f"{marker!r} did not come\n{self._said()}"
+            self._take(os.read(self.process.stdout.fileno(), SMALL_READ))
+
     # Ending
 
     def close_input(self) -> None:
@@ -159,16 +185,23 @@ class Host:
     def _read(self) -> None:
         assert self.process.stdout is not None
         descriptor = self.process.stdout.fileno()
-        rest = b""
         while data := os.read(descriptor, self._read_size):
-            *lines, rest = (rest + data).split(b"\n")
-            with self._changed:
-                self.bytes_read += len(data)
-                self.longest_line = max([self.longest_line, *(len(line) + 1 for line in lines)])
-                self.frames.extend(json.loads(line.decode("utf-8", "strict")) for line in lines)
-                self._changed.notify_all()
+            self._take(data)
+            time.sleep(self._pause)
         with self._changed:
             self.at_end = True
+            self._changed.notify_all()
+
+    def _take(self, data: bytes) -> None:
+        self._unended.append(data)
+        lines: list[bytes] = []
+        if b"\n" in data:
+            *lines, rest = self.rest.split(b"\n")
+            self._unended = [rest]
+        with self._changed:
+            self.bytes_read += len(data)
+            self.longest_line = max([self.longest_line, *(len(line) + 1 for line in lines)])
+            self.frames.extend(json.loads(line.decode("utf-8", "strict")) for line in lines)
             self._changed.notify_all()
 
     def _said(self) -> str:

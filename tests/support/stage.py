@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.gates import Gate
-from tests.support.host import Host
+from tests.support.gates import Gate, wait_for_exit
+from tests.support.host import Frame, Host
 from tests.support.surroundings import Surroundings, rpc, surroundings
 
 from fairlead.testing import ProviderServer
@@ -21,6 +22,8 @@ ENDLESS: Turn = {"text": "word " * 60, "hangAfter": 1}
 
 #: Shell code that tells `Stage.began`, and that waits for `Stage.go`.
 BEGAN, WAIT = 'echo > "$HOME/began"', 'read _ < "$HOME/go"'
+#: Shell code that does not end by itself. Its process number is in the project folder.
+LASTING = f"echo $$ > shell; {BEGAN}; sleep 600"
 
 
 def says(text: str, **rest: Any) -> Turn:
@@ -37,12 +40,33 @@ def bash(command: str) -> tuple[str, Mapping[str, Any]]:
 
 
 class Stage(Host):
-    """A host with the model's provider at hand, and two gates for shell commands."""
+    """A host with the model's provider at hand, and gates for shell commands."""
 
     provider: ProviderServer
     around: Surroundings
     began: Gate
     go: Gate
+
+    def send_together(self, *commands: Frame) -> None:
+        """Send commands in one write."""
+        self.write(b"".join(json.dumps(command).encode() + b"\n" for command in commands))
+
+    def run_lasting_command(self) -> None:
+        """Start a command of the host's own that does not end by itself."""
+        self.send({"id": "lasting", "type": "bash", "command": LASTING})
+        self.began.wait()
+
+    def lasting_command_ended(self) -> None:
+        """Wait until it has been stopped."""
+        wait_for_exit(int((self.around.cwd / "shell").read_text()))
+
+    def send_unread(self, command: Frame) -> None:
+        """Send a command to an agent whose output is full, and return when the command has had its turn.
+
+        The one behind it has to wait for a reader. But if that is an `abort_bash`, it stops the lasting command at once.
+        """
+        self.send_together(command, {"id": "stop", "type": "abort_bash"})
+        self.lasting_command_ended()
 
 
 @contextmanager
@@ -56,11 +80,12 @@ def stage(
     reasoning: str = "fake-1",
     settings: Mapping[str, Any] | None = None,
     files: Mapping[str, str] | None = None,
+    api_key: str = "sk-fake",
     **reading: Any,
 ) -> Iterator[Stage]:
     """An agent that was just started for a host of that dialect. `turns` are what its model answers."""
     with ProviderServer(turns) as provider:
-        around = surroundings(root, provider.url, reasoning=reasoning, settings=settings, files=files)
+        around = surroundings(root, provider.url, reasoning=reasoning, settings=settings, files=files, api_key=api_key)
         argv = rpc(dialect, *flags, model=model)
         with (
             Gate(around.home / "began") as began,

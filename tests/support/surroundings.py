@@ -39,6 +39,7 @@ def surroundings(
     reasoning: str = "fake-1",
     settings: Mapping[str, Any] | None = None,
     files: Mapping[str, str] | None = None,
+    api_key: str = "sk-fake",
 ) -> Surroundings:
     """A home whose models are all at `provider_url`; of those only `reasoning` thinks. `files` go into the project."""
     env = {
@@ -51,7 +52,7 @@ def surroundings(
     made = Surroundings(root, env)
     made.home.mkdir(parents=True)
     made.cwd.mkdir()
-    (made.home / "models.json").write_text(json.dumps(_models(provider_url, reasoning)))
+    (made.home / "models.json").write_text(json.dumps(_models(provider_url, reasoning, api_key)))
     if settings is not None:
         (made.home / "settings.json").write_text(json.dumps(settings))
     for name, text in (files or {}).items():
@@ -65,7 +66,7 @@ def rpc(dialect: str, *flags: str, model: str | None = "fake/fake-1") -> Sequenc
     return [FAIRLEAD, "--mode", "rpc", "--dialect", dialect, *chosen, *flags]
 
 
-def _models(url: str, reasoning: str) -> dict[str, Any]:
+def _models(url: str, reasoning: str, api_key: str) -> dict[str, Any]:
     def model(id: str) -> dict[str, Any]:
         return {
             "id": id,
@@ -78,7 +79,7 @@ def _models(url: str, reasoning: str) -> dict[str, Any]:
         }
 
     def provider(url: str, api: str, *ids: str) -> dict[str, Any]:
-        return {"baseUrl": url, "api": api, "apiKey": "sk-fake", "models": [model(id) for id in ids]}
+        return {"baseUrl": url, "api": api, "apiKey": api_key, "models": [model(id) for id in ids]}
 
     return {
         "providers": {

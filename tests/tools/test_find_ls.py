@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.core.runtime import Cancel
+from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.globs import Glob, name_matcher
 from fairlead.tools.walk import walk
@@ -230,18 +231,21 @@ def test_an_unusable_class_is_refused(box):
     assert "is not a usable glob pattern" in box.call("find", pattern="[z-a]").text
 
 
-def test_abort_ends_a_walk(box):
-    for i in range(200):
-        box.put(f"d{i}/f", "")
+def test_a_walk_ends_when_it_is_asked_to_stop(box):
+    for name in "ab":
+        box.put(name, "")
+    stop = Stop()
+    entries = walk(box.cwd, box.cwd, stop)
+    assert next(entries).parts == ("a",)
+    stop.ask()
+    with pytest.raises(ToolError, match="Operation aborted"):
+        next(entries)
+
+
+def test_find_does_not_begin_after_an_abort(box):
     cancel = Cancel()
-
-    async def main():
-        running = asyncio.create_task(box.acall("find", {"pattern": "nothing"}, cancel))
-        await asyncio.sleep(0)
-        cancel.fire()
-        return await running
-
-    assert asyncio.run(main()).text == "Operation aborted"
+    cancel.fire()
+    assert asyncio.run(box.acall("find", {"pattern": "*"}, cancel)).text == "Operation aborted"
 
 
 def test_ls_sorts_without_case_and_marks_folders(box):

@@ -67,6 +67,24 @@ def test_a_line_that_is_no_command_gets_a_parse_error(dialect: str, tmp_path: Pa
         assert host.leave() == 0
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[" * 10_000 + b"]" * 10_000,
+        b"[" * 10_000,
+        b'{"type":"get_state","id":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+        b'{"type":"get_state","id":"\\ud800","extra":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+        b'{"type":"get_state","id":"\xff","extra":' + b'{"a":' * 10_000 + b"1" + b"}" * 10_000 + b"}",
+    ],
+    ids=["a list", "an unfinished list", "an id", "beside half a surrogate pair", "beside bytes that are no text"],
+)
+def test_deep_nesting_is_called_that(line: bytes, tmp_path: Path) -> None:
+    with stage(tmp_path, "pi") as host:
+        (answer,) = answers(host, line)
+        assert answer["error"] == "Failed to parse command: nested too deeply"
+        assert host.stderr() == ""
+
+
 def test_an_object_without_a_usable_type_keeps_its_id(tmp_path: Path) -> None:
     with stage(tmp_path, "pi") as host:
         for line in (b'{"id":"x"}', b'{"id":"x","type":5}', b'{"id":"x","type":["get_state"]}'):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.host import Frame
+from tests.support.host import PATIENCE, Frame
 from tests.support.stage import bash, calls, says, stage
 
 PIECE = "abcdefg "
@@ -57,6 +58,18 @@ def test_the_form_can_be_changed_at_any_time(tmp_path: Path) -> None:
         assert text(host.frames) == PIECE * 4
         host.request("set_updates", updates="full")
         assert all("message" in frame for frame in updates(host.prompt("more")))
+
+
+def test_a_change_of_form_sends_first_what_was_held_back(tmp_path: Path) -> None:
+    turn = {"text": PIECE * 5, "holdAfter": 4, "delayMs": 20}
+    with stage(tmp_path, "pi", [turn], settings={"output": {"paceMs": 600_000}}) as host:
+        host.send({"id": "p", "type": "prompt", "message": "go"})
+        host.update("text_delta")
+        # The other pieces are still on their way from the provider. Once they are here, they do not wait for their time.
+        deadline = time.monotonic() + PATIENCE
+        while text(host.frames) != PIECE * 4 and time.monotonic() < deadline:
+            host.request("set_updates", updates="full")
+        assert text(host.frames) == PIECE * 4
 
 
 def test_a_message_that_has_grown_long_is_no_longer_repeated(tmp_path: Path) -> None:

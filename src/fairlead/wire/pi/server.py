@@ -62,7 +62,7 @@ class Server:
         self._stalled = False
         #: Fires when the host asked to shut down: then nothing waits for it to read any more.
         self._leaving = Cancel()
-        #: Lines (by identity) that have acted before their turn, and whether the present one has.
+        #: The abort_bash lines (by identity) that have acted before their turn, and whether the present line is one.
         self._acted: set[int] = set()
         self._has_acted = False
         session.gate = connection.output
@@ -118,18 +118,17 @@ class Server:
 
     def _arrived(self, line: bytes) -> None:
         """Act on a line before its turn, if it must not wait."""
-        if not self._stalled or id(line) in self._acted or (b'"abort' not in line and b'"shutdown"' not in line):
+        if not self._stalled or (b'"abort' not in line and b'"shutdown"' not in line):
             return
         name = _name(line)
         if name in ("abort", "abort_and_prompt", "shutdown"):
             self.session.cancel()
             if name == "shutdown":
                 self._leaving.fire()
-        elif name == "abort_bash" and not self._bash_waits_before(line):
+        elif name == "abort_bash" and id(line) not in self._acted and not self._bash_waits_before(line):
+            # Once only: another time it would stop another command.
+            self._acted.add(id(line))
             self.session.abort_bash()
-        else:
-            return
-        self._acted.add(id(line))
 
     def _bash_waits_before(self, line: bytes) -> bool:
         """Whether a command of the host's that has yet to start is the one that `line` means to stop."""
