@@ -171,10 +171,10 @@ class Agent:
         workspace = Workspace(
             cwd,
             env,
-            settings.shell_path,
-            settings.shell_command_prefix or "",
             log_dir=self._scratch.path,
             keep_log=self._scratch.keep,
+            shell=settings.shell_path,
+            command_prefix=settings.shell_command_prefix or "",
             resize_images=settings.images.auto_resize,
             default_timeout=settings.tools.timeout_seconds,
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 PROJECT_FOLDER = ".fairlead"
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """The folder of the user's configuration and sessions.
 
     `pi_folder` is the home of pi, whose models.json and auth.json are read, never written, for what ours

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct
 
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ToolError
 
 
-@dataclass(slots=True)
-class Workspace:
+class Workspace(Struct):
     """What the tools of one session share. Nothing here is read from the process's own environment."""
 
     cwd: Path
     env: Mapping[str, str]
+    #: Names a private folder for full output logs, which it makes on first use.
+    log_dir: Callable[[], Path]
+    #: Told of every log that a result names, so that it outlives the session.
+    keep_log: Callable[[Path], None]
     #: The shell that runs commands; None: bash from PATH, else /bin/sh.
     shell: str | None = None
     #: Run before every command, in the same shell.
     command_prefix: str = ""
-    #: Names a private folder for full output logs, which it makes on first use.
-    log_dir: Callable[[], Path] = field(kw_only=True)
-    #: Told of every log that a result names, so that it outlives the session.
-    keep_log: Callable[[Path], None] = field(kw_only=True)
-    resize_images: bool = field(default=True, kw_only=True)
+    resize_images: bool = True
     #: Seconds until a tool other than bash is cut off.
-    default_timeout: float = field(default=120, kw_only=True)
+    default_timeout: float = 120
 
     def resolve(self, path: str) -> Path:
         """The absolute path that a model or a host means by `path`.

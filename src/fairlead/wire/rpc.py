@@ -18,6 +18,8 @@ from fairlead.wire.pi.updates import Form, Pacing
 #: Seconds that aborted work has to end (longer than a tool's grace), and after which a host that has not read anything
 #: counts as gone. Together less than a second.
 ABORT_PATIENCE, READ_PATIENCE = 0.6, 0.3
+#: Seconds from the first command to the warm-up.
+WARM_UP_AFTER = 0.01
 #: A second SIGINT within this many seconds ends the process.
 SECOND_SIGINT = 1.0
 
@@ -64,7 +66,7 @@ class _Process:
         self._connection.on_end = self._input_ended
         self._connection.start()
         serving = asyncio.create_task(self._serve())
-        self._agent.warm_up()
+        self._server.after_first_command = self._warm_up_soon
         code = await self._over
         serving.cancel()
         await self._wind_down()
@@ -80,6 +82,10 @@ class _Process:
             await self._agent.session.idle()
             await self._server.late_answers()
         self._finish(0)
+
+    def _warm_up_soon(self) -> None:
+        """Get slow imports and TLS out of the way of the first prompt, but not in the way of the first answer."""
+        asyncio.get_running_loop().call_later(WARM_UP_AFTER, self._agent.warm_up)
 
     def _input_ended(self) -> None:
         """The host left. What it sent before still gets its turn, as long as the host reads on or nothing blocks."""

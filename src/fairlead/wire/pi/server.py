@@ -54,6 +54,8 @@ class Server:
         #: Writes one key of the user's settings.
         self.persist = persist
         self.updates = Updates(connection.output, pacing, updates)
+        #: Called once, when the host has had its first answer.
+        self.after_first_command: Callable[[], None] | None = None
         #: Set by `shutdown`: the session is to end after the answer.
         self.stopping = False
         self._frames = EventFrames(connection.output, profile, self.updates)
@@ -83,6 +85,9 @@ class Server:
             work = self._handle(line)
             if work is not None:
                 await self._without_stalling(work)
+            if self.after_first_command is not None:
+                self.after_first_command()
+                self.after_first_command = None
             if self.connection.output.paused:
                 await self._without_stalling(self.connection.output.wait(self._leaving))
 
