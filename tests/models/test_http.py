@@ -14,7 +14,7 @@ from raw_server import Talk, answering, raw_server, read_request, saying_nothing
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
-from fairlead.models.connection import explain
+from fairlead.models.connection import Connection, explain
 from fairlead.models.exchange import receive_head
 from fairlead.models.http import Http, HttpRequest, RequestAborted
 from fairlead.testing import ProviderServer
@@ -606,3 +606,31 @@ def test_a_first_read_that_brings_the_head_and_a_great_deal_of_the_body_loses_no
     wire.send(h11.EndOfMessage())
     answer, rest = asyncio.run(receive_head(wire, read))
     assert (answer.status_code, rest) == (200, body)
+
+
+def test_an_answer_in_drops_is_gathered_once_it_has_begun() -> None:
+    async def run() -> tuple[bytes, int]:
+        connection = Connection()
+        # A large piece among them is read at once, together with the drops before it.
+        pieces = [b"%d " % number if number % 100 != 99 else b"x" * 5000 for number in range(300)]
+        reads: list[bytes] = []
+
+        async def read() -> None:
+            while piece := await connection.read(20):
+                reads.append(piece)
+
+        reading = asyncio.create_task(read())
+        for piece in pieces:
+            connection.data_received(piece)
+            for _ in range(3):  # long enough for a reader that is woken to read
+                await asyncio.sleep(0)
+        await asyncio.sleep(0.02)  # longer than drops are gathered for: nothing more comes, and that is no end
+        assert not reading.done()
+        connection.eof_received()
+        await asyncio.wait_for(reading, 20)
+        assert b"".join(reads) == b"".join(pieces)
+        return reads[0], len(reads)
+
+    first, reads = asyncio.run(run())
+    assert first == b"0 "
+    assert 16 < reads < 100

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.host import Frame, Host
+from tests.support.host import SOON, Frame, Host
 from tests.support.stage import BEGAN, bash, calls, says, stage
 
 TURNS = 60
@@ -137,6 +137,14 @@ def test_input_is_no_longer_read_when_too_many_commands_wait(tmp_path: Path) -> 
             host.write(padded(number))
         host.response(2 * sent - 1)
         assert answered(host) == ["p", *range(2 * sent)]
+
+
+def test_input_that_ends_while_it_is_not_read_is_noticed(tmp_path: Path) -> None:
+    with stage(tmp_path, "pi", settings=SMALL_QUEUE, reading=False) as host:
+        host.send({"id": "p", "type": "prompt", "message": LONG})
+        fill_input(host)
+        host.close_input()
+        assert host.exit_code(patience=SOON) == 0
 
 
 def test_what_is_left_in_the_pipe_when_the_host_leaves_is_answered(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 #: Past this much unread data the server is made to wait.
 _HIGH_WATER = 65536
+#: An answer in drops: more than so many reads of fewer than so many bytes. They are then gathered for so many seconds.
+_MANY, _DROP, _GATHER = 16, 4096, 0.008
 #: How long an address may keep silent before the next one is tried beside it (RFC 8305).
 _NEXT_ADDRESS_AFTER = 0.25
 
@@ -50,6 +52,9 @@ class Connection(asyncio.Protocol):
         self._idle_timeout = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
         self._timed_out = False
+        self._small_reads = 0
+        self._woken_at = 0.0
+        self._wake_timer: asyncio.TimerHandle | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
         #: When it was put aside for reuse, on the loop's clock.
         self.idle_since = 0.0
@@ -66,7 +71,7 @@ class Connection(asyncio.Protocol):
         if self._size >= _HIGH_WATER and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
-        self._wake()
+        self._wake_for(len(data))
 
     def eof_received(self) -> bool:
         self._ended = True
@@ -90,6 +95,7 @@ class Connection(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Send without waiting: a server may answer, even refuse, before it has read everything."""
+        self._small_reads = 0
         if self._transport is not None and not self._ended:
             self._transport.write(data)
 
@@ -98,7 +104,8 @@ class Connection(asyncio.Protocol):
 
         Raises ConnectionLost, or IdleTimeout when nothing moved in either direction for that many seconds.
         """
-        if not self._received and not self._ended:
+        # Again and again: a late call for what has been read meanwhile is no end of the answer.
+        while not self._received and not self._ended:
             await self._wait(idle_timeout)
         if self._received:
             data = self._received[0] if len(self._received) == 1 else b"".join(self._received)
@@ -144,6 +151,25 @@ class Connection(asyncio.Protocol):
             await self._waiter
         finally:
             self._waiter = None
+
+    def _wake_for(self, size: int) -> None:
+        """Wake whoever reads; but once an answer has shown that it comes in drops, only every few milliseconds.
+
+        A model's pieces arrive one by one, and waking up costs more than reading them. Whoever passes them on paces
+        them at longer intervals still.
+        """
+        self._small_reads += size < _DROP
+        now = self._loop.time()
+        if self._small_reads <= _MANY or size >= _DROP or now >= self._woken_at + _GATHER:
+            self._woken_at = now
+            self._wake()
+        elif self._wake_timer is None:
+            self._wake_timer = self._loop.call_at(self._woken_at + _GATHER, self._wake_late)
+
+    def _wake_late(self) -> None:
+        self._wake_timer = None
+        self._woken_at = self._loop.time()
+        self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
