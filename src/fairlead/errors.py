@@ -5,7 +5,13 @@
     │   ├── ModelNotFound        no model answers to that name or pattern
     │   └── NoCredentials        the provider needs a key and none was found
     ├── BusyError                the session is running and the call does not say how to queue
-    ├── BadCommand               a host's command is malformed; the text names the field
+    ├── CompactingError          the session is being compacted, and the call has to wait for that
+    ├── SessionError             a session file cannot be used; the text names it
+    ├── EntryNotFound            no entry of the conversation has that id
+    ├── NothingToCompact         all messages are recent ones, which a compaction leaves alone
+    │   └── AlreadyCompacted     nothing was said since the last compaction
+    ├── CompactionCancelled      a compaction or a branch summary was aborted; the conversation is as it was
+    ├── BadCommand               a host's command is malformed or refers to nothing; the text says how
     ├── NotAvailable             a documented feature that this version does not have yet
     ├── ProviderError            a model's server failed; carries the HTTP status, if there was one
     ├── RunAborted               somebody stopped the run that was waited for
@@ -19,15 +25,21 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
+    "AlreadyCompacted",
     "BadCommand",
     "BusyError",
+    "CompactingError",
+    "CompactionCancelled",
     "ConfigError",
+    "EntryNotFound",
     "FairleadError",
     "ModelNotFound",
     "NoCredentials",
     "NotAvailable",
+    "NothingToCompact",
     "ProviderError",
     "RunAborted",
+    "SessionError",
     "ToolError",
 ]
 
@@ -52,8 +64,45 @@ class BusyError(FairleadError):
     """The session is running and the call does not say how to queue."""
 
 
+class CompactingError(FairleadError):
+    """The session is being compacted, and the call has to wait for that."""
+
+
+class SessionError(FairleadError):
+    """A session file cannot be used; the text names it."""
+
+
+class EntryNotFound(FairleadError):
+    """No entry of the conversation has that id."""
+
+
+class NothingToCompact(FairleadError):
+    """All messages are recent ones, which a compaction leaves alone."""
+
+    def __init__(self, text: str = "Nothing to compact (session too small)") -> None:
+        super().__init__(text)
+
+
+class AlreadyCompacted(NothingToCompact):
+    """Nothing was said since the last compaction."""
+
+    def __init__(self) -> None:
+        super().__init__("Already compacted")
+
+
+class CompactionCancelled(FairleadError):
+    """A compaction or a branch summary was aborted; the conversation is as it was."""
+
+    def __init__(self) -> None:
+        super().__init__("Compaction cancelled")
+
+
 class BadCommand(FairleadError):
-    """A host's command is malformed; the text names the field and what was expected."""
+    """A host's command is malformed or refers to nothing. `code` is a short name of the reason, where hosts know one."""
+
+    def __init__(self, text: str, *, code: str | None = None) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class NotAvailable(FairleadError):

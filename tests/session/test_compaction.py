@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from fairlead.config.settings import CompactionSettings
+from fairlead.core.events import FileLists
 from fairlead.core.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -30,18 +31,8 @@ from fairlead.core.messages import (
 )
 from fairlead.core.model import ModelStream, Request, StreamEvent
 from fairlead.core.runtime import Cancel
-from fairlead.errors import FairleadError, ProviderError
-from fairlead.session.compaction import (
-    AlreadyCompacted,
-    CompactionCancelled,
-    Details,
-    Item,
-    NothingToCompact,
-    Plan,
-    compact,
-    plan,
-    should_compact,
-)
+from fairlead.errors import AlreadyCompacted, CompactionCancelled, FairleadError, NothingToCompact, ProviderError
+from fairlead.session.compaction import Item, Plan, compact, plan, should_compact
 from fairlead.session.summary import HISTORY_TASK, SYSTEM_PROMPT, TURN_PREFIX_TASK
 from fairlead.session.tokens import estimate_all
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
@@ -86,8 +77,8 @@ def path(*entries: Message | Item | str) -> list[Item]:
     return items
 
 
-def compacted(first_kept: str, summary: str = "old notes", details: Details | None = None) -> Item:
-    return Item("", None, "compaction", summary, first_kept, details or Details())
+def compacted(first_kept: str, summary: str = "old notes", details: FileLists | None = None) -> Item:
+    return Item("", None, "compaction", summary, first_kept, details or FileLists())
 
 
 # Where to cut
@@ -243,14 +234,14 @@ def test_files_are_collected_from_what_is_summarised() -> None:
 
 
 def test_files_add_up_over_compactions() -> None:
-    before = Details(["a", "x"], ["m"])
+    before = FileLists(["a", "x"], ["m"])
     items = path(user(), compacted("i0", details=before), answer(1, call("1", "edit", path="x")), result("1"), user())
     made = plan(items, 1)
     assert (made.read_files, made.modified_files) == (["a"], ["m", "x"])
 
 
 def test_the_previous_summary_is_handed_on_without_its_file_lists() -> None:
-    before = Details(["a"], ["m"])
+    before = FileLists(["a"], ["m"])
     text = "notes\n\n<read-files>\na\n</read-files>\n\n<modified-files>\nm\n</modified-files>"
     items = path(user(), compacted("i0", text, before), answer(), user())
     assert plan(items, 1).previous_summary == "notes"

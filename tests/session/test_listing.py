@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMessage
+from fairlead.errors import SessionError
 from fairlead.session.entries import new_header
 from fairlead.session.listing import (
     delete_session,
@@ -19,7 +20,7 @@ from fairlead.session.listing import (
     session_path,
 )
 from fairlead.session.log import Log
-from fairlead.session.store import SessionError, SessionFile
+from fairlead.session.store import SessionFile
 
 
 def written(

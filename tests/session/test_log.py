@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.core.messages import AssistantMessage, CompactionSummaryMessage, Message, TextContent, Usage, UserMessage
-from fairlead.errors import FairleadError
+from fairlead.errors import EntryNotFound, FairleadError
 from fairlead.session.entries import Entry, Header, MessageEntry, Replacement, decode_line, new_header
-from fairlead.session.log import EntryNotFound, Label, Log, ModelChoice
+from fairlead.session.log import Log, ModelChoice
+from fairlead.session.tree import Label
 
 HEADER = new_header("session", "/work", 0)
 

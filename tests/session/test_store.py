@@ -20,9 +20,10 @@ from typing import Any
 import pytest
 
 from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMessage
+from fairlead.errors import SessionError
 from fairlead.session.entries import OtherEntry, new_header
 from fairlead.session.log import Log
-from fairlead.session.store import SessionError, SessionFile, read_session
+from fairlead.session.store import SessionFile, read_session
 
 
 def user(text: str) -> UserMessage:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage
+from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, Usage
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, PartialMessage, ThinkingLevel
 from fairlead.core.tool import ToolResult
 
@@ -95,8 +95,65 @@ class RetryEnd(Struct):
     error: str | None = None
 
 
+#: Who asked for a compaction: somebody, a context that is nearly full, or a request that was too large for it.
+CompactionReason: TypeAlias = Literal["manual", "threshold", "overflow"]
+
+
+class FileLists(Struct, rename="camel", frozen=True):
+    """The files that the summarised part of a conversation read, and those it changed."""
+
+    read_files: list[str] = []
+    modified_files: list[str] = []
+
+
+class CompactionResult(Struct, rename="camel", omit_defaults=True):
+    """A finished compaction. Its JSON is the CompactionResult of pi; `shortSummary` is an addition of omp's."""
+
+    summary: str
+    first_kept_entry_id: str
+    tokens_before: int
+    details: FileLists
+    #: For the summary and the messages that stay.
+    estimated_tokens_after: int | None = None
+    #: Of all requests that the summary took.
+    usage: Usage | None = None
+    short_summary: str | None = None
+
+
+class CompactionStart(Struct):
+    """The older part of the conversation is being replaced by a summary."""
+
+    reason: CompactionReason
+
+
+class CompactionEnd(Struct):
+    """The conversation is shorter now, or as it was if there is no `result`. With `will_retry` the run goes on."""
+
+    reason: CompactionReason
+    result: CompactionResult | None = None
+    aborted: bool = False
+    will_retry: bool = False
+    error: str | None = None
+
+
 class ThinkingLevelChanged(Struct):
     level: ThinkingLevel
+
+
+class SessionInfoChanged(Struct):
+    """The session has another name."""
+
+    name: str | None
+
+
+class EntryAppended(Struct):
+    """The session has an entry that no other event tells of. `entry` is its JSON."""
+
+    entry: Raw
+
+
+class SessionReplaced(Struct):
+    """From here on everything is about another conversation."""
 
 
 class ExtensionError(Struct):
@@ -122,6 +179,11 @@ Event: TypeAlias = (
     | QueueUpdate
     | RetryStart
     | RetryEnd
+    | CompactionStart
+    | CompactionEnd
     | ThinkingLevelChanged
+    | SessionInfoChanged
+    | EntryAppended
+    | SessionReplaced
     | ExtensionError
 )

@@ -14,16 +14,16 @@ from typing import Literal
 from msgspec import Struct
 
 from fairlead.config.settings import CompactionSettings
+from fairlead.core.events import CompactionResult, FileLists
 from fairlead.core.messages import (
     AssistantMessage,
     CompactionSummaryMessage,
     Message,
     ToolResultMessage,
-    Usage,
 )
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.runtime import Cancel
-from fairlead.errors import FairleadError
+from fairlead.errors import AlreadyCompacted, CompactionCancelled, NothingToCompact
 from fairlead.session.summary import SummaryWriter, file_lists, joined
 from fairlead.session.tokens import estimate, estimate_all, tokens_since
 
@@ -33,34 +33,6 @@ DEFAULT_RESERVE_TOKENS = 16_384
 #: The tools whose `path` is remembered over compactions.
 _READERS = frozenset({"read"})
 _MODIFIERS = frozenset({"write", "edit"})
-
-
-class NothingToCompact(FairleadError):
-    """All messages are recent ones, which a compaction leaves alone."""
-
-    def __init__(self) -> None:
-        super().__init__("Nothing to compact (session too small)")
-
-
-class AlreadyCompacted(FairleadError):
-    """Nothing was said since the last compaction."""
-
-    def __init__(self) -> None:
-        super().__init__("Already compacted")
-
-
-class CompactionCancelled(FairleadError):
-    """The compaction was aborted; the conversation is as it was."""
-
-    def __init__(self) -> None:
-        super().__init__("Compaction cancelled")
-
-
-class Details(Struct, rename="camel", frozen=True):
-    """The files that the summarised part of a conversation read, and those it changed."""
-
-    read_files: list[str] = []
-    modified_files: list[str] = []
 
 
 class Item(Struct, frozen=True):
@@ -75,7 +47,7 @@ class Item(Struct, frozen=True):
     kind: Literal["message", "compaction", "other"] = "message"
     summary: str = ""
     first_kept_id: str = ""
-    details: Details = Details()
+    details: FileLists = FileLists()
 
 
 class Plan(Struct, frozen=True):
@@ -93,20 +65,6 @@ class Plan(Struct, frozen=True):
     kept_tokens: int
     read_files: list[str]
     modified_files: list[str]
-
-
-class Result(Struct, rename="camel", omit_defaults=True):
-    """A finished compaction. Its JSON is the CompactionResult of pi; `shortSummary` is an addition of omp's."""
-
-    summary: str
-    first_kept_entry_id: str
-    tokens_before: int
-    details: Details
-    #: For the summary and the messages that stay.
-    estimated_tokens_after: int | None = None
-    #: Of all requests that the summary took.
-    usage: Usage | None = None
-    short_summary: str | None = None
 
 
 def should_compact(tokens: int | None, context_window: int, settings: CompactionSettings) -> bool:
@@ -141,7 +99,7 @@ def plan(items: Sequence[Item], keep_recent_tokens: int) -> Plan:
     removed = to_summarise + turn_prefix
     if not any(estimate(message) for message in removed):
         raise NothingToCompact
-    files = _files(removed, Details() if previous is None else previous.details)
+    files = _files(removed, FileLists() if previous is None else previous.details)
     return Plan(
         first_kept_id=entries[_with_entries_before(entries, cut)].id,
         to_summarise=to_summarise,
@@ -163,7 +121,7 @@ async def compact(
     instructions: str | None = None,
     reserve_tokens: int = DEFAULT_RESERVE_TOKENS,
     thinking: ThinkingLevel = "off",
-) -> Result:
+) -> CompactionResult:
     """Have `model` write the summary. The history and the beginning of a split turn are summarised at the same time.
 
     Raises CompactionCancelled once `cancel` has fired, and ProviderError if the model fails or has nothing to say.
@@ -183,11 +141,11 @@ async def compact(
     if writer.failure is not None:
         raise writer.failure
     text = joined(history.result(), turn_prefix.result()) + file_lists(plan.read_files, plan.modified_files)
-    return Result(
+    return CompactionResult(
         summary=text,
         first_kept_entry_id=plan.first_kept_id,
         tokens_before=plan.tokens_before,
-        details=Details(plan.read_files, plan.modified_files),
+        details=FileLists(plan.read_files, plan.modified_files),
         estimated_tokens_after=plan.kept_tokens + estimate(CompactionSummaryMessage(text, 0, 0)),
         usage=writer.usage,
     )
@@ -276,7 +234,7 @@ def _tokens_before(entries: Sequence[Item], previous: Item | None, kept: int) ->
 # Which files
 
 
-def _files(messages: Sequence[Message], before: Details) -> Details:
+def _files(messages: Sequence[Message], before: FileLists) -> FileLists:
     """The files of `before` and of the calls in `messages` that did not fail. A file that was changed is not listed as read."""
     failed = {message.tool_call_id for message in messages if isinstance(message, ToolResultMessage) and message.is_error}
     read, modified = set(before.read_files), set(before.modified_files)
@@ -289,7 +247,7 @@ def _files(messages: Sequence[Message], before: Details) -> Details:
                 read.add(path)
             elif call.name in _MODIFIERS:
                 modified.add(path)
-    return Details(sorted(read - modified), sorted(modified))
+    return FileLists(sorted(read - modified), sorted(modified))
 
 
 def _without_file_lists(compaction: Item) -> str:

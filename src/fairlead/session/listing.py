@@ -12,8 +12,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core.messages import UserMessage, user_text
+from fairlead.errors import SessionError
 from fairlead.session.entries import Header, decode_message, milliseconds
-from fairlead.session.store import SessionError, lock, read_header
+from fairlead.session.store import lock, read_header
 
 #: A file up to this size is read whole for a listing; of a longer one, this much in all.
 _READ_LIMIT = 4 << 20

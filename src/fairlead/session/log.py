@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
 from fairlead.core.messages import AssistantMessage, Message, Usage, UserBlock, UserMessage, user_text
-from fairlead.errors import FairleadError
+from fairlead.errors import EntryNotFound, FairleadError
 from fairlead.session.entries import (
     BranchSummaryEntry,
     CompactionEntry,
@@ -39,10 +39,7 @@ from fairlead.session.entries import (
     role_of,
     selected,
 )
-
-
-class EntryNotFound(FairleadError):
-    """No entry of the conversation has that id."""
+from fairlead.session.tree import Label, Node, tree_json
 
 
 class Sink(Protocol):
@@ -68,20 +65,6 @@ class Context(Struct, frozen=True):
     messages: list[Message]
     model: ModelChoice | None
     thinking_level: str | None
-
-
-class Label(Struct, frozen=True):
-    text: str
-    #: When it was given, as in entries.
-    timestamp: str
-
-
-class Node(Struct):
-    """An entry with what came after it, oldest first."""
-
-    entry: Entry
-    children: list[Node]
-    label: Label | None = None
 
 
 _E = TypeVar("_E", bound=Entry)
@@ -140,11 +123,11 @@ class Log:
                 del self._decoded[entry.id, ""]
         return entry
 
-    def model_change(self, provider: str, model_id: str) -> ModelChangeEntry:
-        return self._append(ModelChangeEntry(*self._next(), provider, model_id))
+    def model_change(self, provider: str, model_id: str, *, keep: bool = False) -> ModelChangeEntry:
+        return self._append(ModelChangeEntry(*self._next(), provider, model_id), keep)
 
-    def thinking_level_change(self, level: str) -> ThinkingLevelChangeEntry:
-        return self._append(ThinkingLevelChangeEntry(*self._next(), level))
+    def thinking_level_change(self, level: str, *, keep: bool = False) -> ThinkingLevelChangeEntry:
+        return self._append(ThinkingLevelChangeEntry(*self._next(), level), keep)
 
     def compaction(
         self,
@@ -241,9 +224,16 @@ class Log:
         """The entries from the beginning to an entry; to where the conversation stands, if none is named."""
         return [self._entries[position] for position in self._path(leaf)]
 
+    def back(self) -> Iterator[Entry]:
+        """The entries from where the conversation stands to its beginning."""
+        position = self._leaf
+        while position >= 0:
+            yield self._entries[position]
+            position = self._parents[position]
+
     def tree(self) -> list[Node]:
         """Where conversations begin, each with all that came after it."""
-        nodes = [Node(entry, []) for entry in self._entries]
+        nodes = [Node(entry, line, []) for entry, line in zip(self._entries, self._lines, strict=True)]
         for id, label in self.labels.items():
             if id in self._positions:
                 nodes[self._positions[id]].label = label
@@ -265,41 +255,35 @@ class Log:
 
     def tree_json(self) -> bytes:
         """`tree` as a JSON array in the form of pi. A conversation is nested as deeply as it is long."""
-        parts: list[bytes] = [b"["]
-        waiting: list[Node | bytes] = _separated(self.tree())
-        while waiting:
-            item = waiting.pop()
-            if isinstance(item, bytes):
-                parts.append(item)
-                continue
-            parts += (b'{"entry":', self._lines[self._positions[item.entry.id]], b',"children":[')
-            end = b"]}"
-            if item.label is not None:
-                text, timestamp = msgspec.json.encode(item.label.text), msgspec.json.encode(item.label.timestamp)
-                end = b'],"label":%b,"labelTimestamp":%b}' % (text, timestamp)
-            waiting.append(end)
-            waiting += _separated(item.children)
-        parts.append(b"]")
-        return b"".join(parts)
+        return tree_json(self.tree())
 
     def user_messages(self) -> list[tuple[str, str]]:
         """What the user said on the way to the leaf, where it has text: entry id and text."""
         found: list[tuple[str, str]] = []
         for entry in self.path():
             if role_of(entry) == "user":
-                for message in self._messages(entry, None):
+                for message in self.read(entry):
                     if isinstance(message, UserMessage) and (text := user_text(message)):
                         found.append((entry.id, text))
         return found
 
     # The conversation as the model will be told of it
 
+    def read(self, entry: Entry, edit: ContextEditEntry | None = None) -> list[Message]:
+        """The messages that an entry contributes to a conversation, after an edit of it."""
+        key = entry.id, edit.id if edit is not None else ""
+        messages = self._decoded.get(key)
+        if messages is None:
+            decoded = [decode_message(raw) for raw in messages_of(entry, edit)]
+            messages = self._decoded[key] = [message for message in decoded if message is not None]
+        return messages
+
     def context(self) -> Context:
         return Context(self.messages(), self.model(), self.thinking_level())
 
     def messages(self) -> list[Message]:
         """The messages at the leaf, failed ones included. They are the same objects whenever they are asked for."""
-        return [message for entry, edit in selected(self.path()) for message in self._messages(entry, edit)]
+        return [message for entry, edit in selected(self.path()) for message in self.read(entry, edit)]
 
     def raw_messages(self) -> list[Raw]:
         """The messages at the leaf as JSON, as they were written: those of roles that are unknown here included."""
@@ -311,19 +295,17 @@ class Log:
 
     def model(self) -> ModelChoice | None:
         """The model that was chosen, or that answered, last on the way to the leaf."""
-        for position in reversed(self._path(None)):
-            entry = self._entries[position]
+        for entry in self.back():
             if isinstance(entry, ModelChangeEntry):
                 return ModelChoice(entry.provider, entry.model_id)
             if role_of(entry) == "assistant":
-                for message in self._messages(entry, None):
+                for message in self.read(entry):
                     if isinstance(message, AssistantMessage):
                         return ModelChoice(message.provider, message.model)
         return None
 
     def thinking_level(self) -> str | None:
-        for position in reversed(self._path(None)):
-            entry = self._entries[position]
+        for entry in self.back():
             if isinstance(entry, ThinkingLevelChangeEntry):
                 return entry.thinking_level
         return None
@@ -400,19 +382,3 @@ class Log:
         if isinstance(entry, (LabelEntry, SessionInfoEntry)):
             self._marks.append(position)
         self._leaf = position
-
-    def _messages(self, entry: Entry, edit: ContextEditEntry | None) -> list[Message]:
-        key = entry.id, edit.id if edit is not None else ""
-        messages = self._decoded.get(key)
-        if messages is None:
-            decoded = [decode_message(raw) for raw in messages_of(entry, edit)]
-            messages = self._decoded[key] = [message for message in decoded if message is not None]
-        return messages
-
-
-def _separated(nodes: list[Node]) -> list[Node | bytes]:
-    """Nodes with commas between them, last first."""
-    items: list[Node | bytes] = []
-    for node in reversed(nodes):
-        items += (node, b",")
-    return items[:-1]

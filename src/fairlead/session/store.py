@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from fairlead.core import lenient
-from fairlead.errors import FairleadError
+from fairlead.errors import SessionError
 from fairlead.session.entries import VERSION, Entry, Header, NotAnEntry, decode_line, role_of
 from fairlead.session.log import Log
 
@@ -28,10 +28,6 @@ from fairlead.session.log import Log
 Durability: TypeAlias = Literal["flush", "fsync"]
 
 _BINARY: int = getattr(os, "O_BINARY", 0)
-
-
-class SessionError(FairleadError):
-    """A session file cannot be used; the text names it."""
 
 
 # Reading
