@@ -12,7 +12,7 @@ import statistics
 import sys
 
 from bench import report
-from bench.budgets import OWN_DELTA, verdicts
+from bench.budgets import OWN, OWN_DELTA, verdicts
 from bench.contestants import Contestant, contestants
 from bench.driver import BenchError
 from bench.works import WORKS, Figures, Work
@@ -75,6 +75,8 @@ def measure(name: str, everyone: tuple[Contestant, ...], runs: int, failures: di
 
 
 def takes_part(contestant: Contestant, work: Work) -> bool:
+    if work.alone:
+        return contestant.name == OWN
     return work.both_forms or contestant.name != OWN_DELTA
 
 

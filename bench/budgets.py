@@ -46,7 +46,11 @@ _RATIOS = [
     *((work, "bytes", OWN_DELTA, 1.0) for work in ("stream", "long", "paced", "paced-long")),
     ("stream", "first", OWN, 0.5),
     ("turns-200", "wall", OWN, 0.5),
+    ("open", "wall", OWN, 0.5),
 ]
+
+#: works of which the second is ten times the first
+_GROWTH = [("stream", "long"), ("paced", "paced-long"), ("turns-20", "turns-200"), ("open-idle", "open-idle-long")]
 
 _NAMES = {
     "wall": "wall s",
@@ -75,7 +79,7 @@ def _rates(medians: Medians) -> Iterator[Verdict]:
 
 def _growth(medians: Medians) -> Iterator[Verdict]:
     """Ten times the work costs at most eleven times the CPU."""
-    for small, large in (("stream", "long"), ("paced", "paced-long"), ("turns-20", "turns-200")):
+    for small, large in _GROWTH:
         if OWN in medians.get(small, {}) and OWN in medians.get(large, {}):
             once, tenfold = (medians[work][OWN]["cpu"] for work in (small, large))
             yield Verdict(f"{WORKS[large].title}: CPU, times that of a tenth", tenfold, None, tenfold / once, 11)

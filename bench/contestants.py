@@ -68,14 +68,19 @@ def scripted_provider(turns: Sequence[Turn]) -> Generator[int]:
 
 
 def surroundings(root: Path, port: int) -> tuple[dict[str, str], str]:
-    """An environment and a working directory in which each contestant finds the same model, and nothing of the caller's."""
-    model = {"id": "one", "name": "one", "reasoning": False, "input": ["text"], "contextWindow": 20_000_000, "maxTokens": 8192}
+    """An environment and a working directory in which each contestant finds the same models, and nothing of the caller's.
+
+    `one` just answers; `two` also thinks and sees.
+    """
     price = {"input": 3, "output": 15, "cacheRead": 0.3, "cacheWrite": 3.75}
+    size = {"contextWindow": 20_000_000, "maxTokens": 8192, "cost": price}
+    one = {"id": "one", "name": "one", "reasoning": False, "input": ["text"], **size}
+    two = {"id": "two", "name": "two", "reasoning": True, "input": ["text", "image"], **size}
     provider = {
         "baseUrl": f"http://127.0.0.1:{port}",
         "api": "anthropic-messages",
         "apiKey": "no-secret",
-        "models": [{**model, "cost": price}],
+        "models": [one, two],
     }
     directory = root / "work"
     directory.mkdir()

@@ -41,6 +41,8 @@ class Frame(msgspec.Struct):
     will_retry: bool = msgspec.field(default=False, name="willRetry")
     event: _StreamEvent | None = msgspec.field(default=None, name="assistantMessageEvent")
     message: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    #: A response's; looked into when nothing is timed any more.
+    data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     is_error: bool = msgspec.field(default=False, name="isError")
 
 
@@ -81,7 +83,8 @@ class AgentProcess:
         self.bytes_out = 0
         self.update_bytes = 0
         self._last_update = 0
-        self._rest = b""
+        #: What has arrived of a line that has not ended: an answer of many megabytes comes in small pieces.
+        self._pieces: list[bytes] = []
         self._last_line = b""
         self._unseen: deque[tuple[float, Frame]] = deque()
 
@@ -93,19 +96,23 @@ class AgentProcess:
 
     def wait_for(self, test: Callable[[Frame], bool], what: str, timeout: float) -> float:
         """The time at which the next frame that passes `test` arrived; those before it are forgotten."""
-        deadline = time.perf_counter() + timeout
-        while True:
-            while self._unseen:
-                when, frame = self._unseen.popleft()
-                if test(frame):
-                    return when
-            if not self._read(deadline - time.perf_counter()):
-                ended = time.perf_counter() < deadline
-                raise self._failure(f"its output ended before the {what}" if ended else f"no {what} within {timeout:g} s")
+        return self._next(test, what, timeout)[0]
+
+    def ask(self, type: str, timeout: float, **fields: object) -> tuple[float, Frame]:
+        """Write a command and wait for its answer, which must be a success; the time at which it had been read, and it."""
+        self.send(id=type, type=type, **fields)
+        return self._next(lambda frame: frame.type == "response" and frame.id == type, f"{type} answer", timeout)
 
     def cpu_seconds(self) -> float:
         """CPU time that the process has used so far, all its threads, not its children."""
         return time.clock_gettime((~self._process.pid << 3) | 2)  # the kernel's number for another process's CPU clock
+
+    def wait_until_idle(self) -> None:
+        """Wait until it uses no CPU any more: what a process does after its first answers, unasked, is over."""
+        used = 0.0
+        while (now := self.cpu_seconds()) - used > 0.001:
+            used = now
+            time.sleep(0.05)
 
     def finish(self, timeout: float = 10) -> float:
         """Close its input, wait for its end; the most memory it ever held, in MiB."""
@@ -135,6 +142,17 @@ class AgentProcess:
             for file in (self._stdin, self._stdout, self._stderr):
                 file.close()
 
+    def _next(self, test: Callable[[Frame], bool], what: str, timeout: float) -> tuple[float, Frame]:
+        deadline = time.perf_counter() + timeout
+        while True:
+            while self._unseen:
+                when, frame = self._unseen.popleft()
+                if test(frame):
+                    return when, frame
+            if not self._read(deadline - time.perf_counter()):
+                ended = time.perf_counter() < deadline
+                raise self._failure(f"its output ended before the {what}" if ended else f"no {what} within {timeout:g} s")
+
     def _read(self, timeout: float) -> bool:
         """Take in what the agent wrote; False at its end or when the time is up."""
         ready, _, _ = select.select([self._stdout], [], [], max(0, timeout))
@@ -143,11 +161,10 @@ class AgentProcess:
         self.bytes_out += len(data)
         *lines, rest = data.split(b"\n")
         if lines:
-            lines[0] = self._rest + lines[0]
-            self._rest = rest
+            lines[0] = b"".join((*self._pieces, lines[0]))
+            self._pieces.clear()
             self._last_line = lines[-1]
-        else:
-            self._rest += rest
+        self._pieces.append(rest)
         for line in lines:
             self._take(now, line)
         return bool(data)

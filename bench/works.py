@@ -1,6 +1,7 @@
 """The works that are measured. Each starts an agent, has it do one thing, and returns figures.
 
 wall, first    seconds; `first` is from the prompt to the first delta, in the first prompt of a process
+switch         seconds until a session is open; then its messages are asked for
 cpu            seconds of CPU, the agent's own threads, not its children, without its start unless that is the work
 memory         MiB, the peak over the whole life of the process
 bytes          everything the agent wrote; `updates` only its message_update frames
@@ -9,11 +10,17 @@ bytes          everything the agent wrote; `updates` only its message_update fra
 from __future__ import annotations
 
 import random
+import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
 
 from bench.contestants import Contestant, running
-from bench.driver import AgentProcess, Frame
+from bench.driver import AgentProcess, BenchError, Frame
+from bench.sessions import write_session
 
 Figures = dict[str, float]
 
@@ -28,6 +35,8 @@ class Work:
     both_forms: bool = False
     #: Left out unless asked for: it takes long and says little more.
     slow: bool = False
+    #: Nothing is promised in relation to others, so only this program does it.
+    alone: bool = False
 
 
 def start(contestant: Contestant) -> Figures:
@@ -63,6 +72,39 @@ def turns(contestant: Contestant, count: int) -> Figures:
         return {"wall": wall, "cpu": cpu, "memory": agent.finish()}
 
 
+def open_session(contestant: Contestant, entries: int) -> Figures:
+    """Switch to a session of so many entries as soon as the process answers, then ask for its messages."""
+    with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder:
+        path = Path(folder, "long.jsonl")
+        messages = write_session(path, entries)
+        with running(contestant, []) as agent:
+            ready(agent)
+            return {**opening(agent, path, messages), "memory": agent.finish()}
+
+
+def open_when_idle(contestant: Contestant, entries: int) -> Figures:
+    """The same when a small session has been opened before and start-up is over, so that the CPU is that of the entries."""
+    with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder:
+        small, path = Path(folder, "small.jsonl"), Path(folder, "long.jsonl")
+        few, messages = write_session(small, 10), write_session(path, entries)
+        with running(contestant, []) as agent:
+            ready(agent)
+            opening(agent, small, few)
+            agent.wait_until_idle()
+            return {**opening(agent, path, messages), "memory": agent.finish()}
+
+
+def opening(agent: AgentProcess, path: Path, messages: int) -> Figures:
+    before = agent.cpu_seconds()
+    began = time.perf_counter()
+    switched, _ = agent.ask("switch_session", 60, sessionPath=str(path))
+    read, answer = agent.ask("get_messages", 60)
+    cpu = agent.cpu_seconds() - before
+    if (got := conversation_length(answer)) != messages:
+        raise BenchError(f"gave {got} messages of a session that has {messages}")
+    return {"wall": read - began, "switch": switched - began, "cpu": cpu}
+
+
 WORKS = {
     "start": Work("process start to the first get_state answer", start),
     "stream": Work("2,000 pieces in a burst", lambda who: stream(who, 2_000, 0), both_forms=True),
@@ -71,13 +113,16 @@ WORKS = {
     "paced-long": Work("20,000 pieces, 1 ms apart", lambda who: stream(who, 20_000, 1), both_forms=True, slow=True),
     "turns-20": Work("20 turns of one `bash true`", lambda who: turns(who, 20)),
     "turns-200": Work("200 turns of one `bash true`", lambda who: turns(who, 200)),
+    "open": Work("opening 10,000 entries, then get_messages", lambda who: open_session(who, 10_000)),
+    "open-idle": Work("10,000 entries opened by an idle process", lambda who: open_when_idle(who, 10_000), alone=True),
+    "open-idle-long": Work("100,000 entries opened by an idle process", lambda who: open_when_idle(who, 100_000), alone=True),
 }
 
 
 def ready(agent: AgentProcess) -> float:
     """Seconds from the start of the process until it answers."""
-    agent.send(id="ready", type="get_state")
-    return agent.wait_for(lambda frame: frame.type == "response" and frame.id == "ready", "get_state answer", 60) - agent.started
+    read, _ = agent.ask("get_state", 60)
+    return read - agent.started
 
 
 def is_text_delta(frame: Frame) -> bool:
@@ -86,6 +131,21 @@ def is_text_delta(frame: Frame) -> bool:
 
 def is_end(frame: Frame) -> bool:
     return frame.type == "agent_end" and not frame.will_retry
+
+
+class _Speaker(msgspec.Struct):
+    role: str
+
+
+class _Conversation(msgspec.Struct):
+    messages: list[_Speaker]
+
+
+def conversation_length(answer: Frame) -> int:
+    """How many messages a `get_messages` answer has; the system prompt, which pi counts as one, is none."""
+    assert answer.data is not msgspec.UNSET
+    messages = msgspec.json.decode(answer.data, type=_Conversation).messages
+    return sum(message.role != "system" for message in messages)
 
 
 def prose(pieces: int) -> str:

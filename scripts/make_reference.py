@@ -161,6 +161,8 @@ def value(item: Any) -> str:
         return "yes" if item else "no"
     if isinstance(item, str):
         return repr(item).strip("'\"") or "none"
+    if isinstance(item, int):
+        return f"{item:,}"
     return ", ".join(sorted(item)) or "none"
 
 

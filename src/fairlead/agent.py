@@ -31,10 +31,13 @@ from fairlead.errors import ConfigError, ModelNotFound, ProviderError, RunAborte
 from fairlead.models.http import Http
 from fairlead.models.patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
+from fairlead.session.conversation import Conversation
 from fairlead.session.models import Models, OneModel
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.session import Session, SessionOptions
+from fairlead.session.sessions import Durability, Sessions
 from fairlead.session.system_prompt import SystemPrompt
+from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.tools import DEFAULT_TOOLS, builtin_tools
 from fairlead.tools.workspace import Workspace
 
@@ -64,6 +67,23 @@ class AgentOptions(Struct, kw_only=True):
     extra_tools: Sequence[Tool] = ()
     #: Read no user configuration; keys come from the environment or `api_key` alone.
     isolated: bool = False
+    #: Keep conversations in files: below the home, or in `session_dir`. None: only one that the options below name;
+    #: False: not even that one, it is copied into memory.
+    keep: bool | None = None
+    session_dir: str | Path | None = None
+    #: Go on with a session: the path of its file (a new one is begun there if there is none), or the beginning of its id.
+    session: str | Path | None = None
+    #: Go on with the session that changed last; begin a new one if there is none.
+    resume: bool = False
+    #: Begin with a copy of a session: a path, or the beginning of an id.
+    fork: str | Path | None = None
+    #: Go on with the session of exactly this id, or begin it.
+    session_id: str | None = None
+    session_name: str | None = None
+    #: `fsync`: what was written survives a power cut, too.
+    durability: Durability = "flush"
+    #: Tokens of the context window that compaction leaves free, unless the user's settings say otherwise.
+    compaction_reserve: int = DEFAULT_RESERVE_TOKENS
     schedule: Schedule = "together"
     interrupt: InterruptMode = "wait"
     #: Told of everything in the user's configuration that cannot be used, as it is found.
@@ -182,32 +202,73 @@ class Agent:
         runtime = AsyncioRuntime()
         model, level, models = self._models(options, runtime)
         scoped = [] if options.stream else self._scoped(options)
+        sessions, conversation = self._conversation(options, workspace, env, runtime)
+        compaction = settings.compaction
+        if compaction.reserve_tokens is None:
+            compaction = replace(compaction, reserve_tokens=options.compaction_reserve)
         session = Session(
             SessionOptions(
                 models=models,
                 tools=tools,
                 active_tools=self._active(options, tools),
                 workspace=workspace,
-                system_prompt=SystemPrompt(cwd, options.system_prompt, options.append_system_prompt),
+                system_prompt=SystemPrompt(workspace, options.system_prompt, options.append_system_prompt),
                 model=model,
-                thinking=level,
+                # As wanted, not as the first model has it: another model may have more levels.
+                thinking=level or settings.default_thinking_level or DEFAULT_LEVEL,
                 scoped=scoped,
                 schedule=options.schedule,
                 concurrent_tools=settings.tools.concurrent,
                 retry=settings.retry,
+                compaction=compaction,
+                sessions=sessions,
+                conversation=conversation,
+                model_goes_first=bool(options.model or options.provider or options.models),
+                thinking_goes_first=level is not None,
                 runtime=runtime,
             )
         )
+        self._warn_of(session.problems)
+        if options.session_name is not None:
+            session.set_name(options.session_name)
         session.queues.steering.mode = settings.steering_mode
         session.queues.follow_up.mode = settings.follow_up_mode
         session.queues.interrupt = settings.interrupt_mode or options.interrupt
         return session
 
-    def _models(self, options: AgentOptions, runtime: AsyncioRuntime) -> tuple[Model | None, ThinkingLevel, Models]:
+    def _conversation(
+        self, options: AgentOptions, workspace: Workspace, env: Mapping[str, str], runtime: AsyncioRuntime
+    ) -> tuple[Sessions, Conversation | None]:
+        """Where conversations are kept, and the one to begin with, if it is not simply a new one."""
+        sessions = Sessions(workspace=workspace, now_ms=runtime.now_ms, durability=options.durability)
+        folder = options.session_dir
+        if folder is None and not options.isolated:
+            folder = env.get("PI_CODING_AGENT_SESSION_DIR") or self.settings.session_dir
+        if options.keep is not False and (options.session_dir is not None or (options.keep and not options.isolated)):
+            sessions.root = self.home.sessions_dir
+            sessions.folder = workspace.resolve(str(folder)) if folder else None
+        named = (options.session, options.fork, options.session_id)
+        if not options.resume and all(name is None for name in named):
+            return sessions, None
+        from fairlead.session.choice import chosen_conversation
+
+        found = chosen_conversation(
+            sessions,
+            self.home.sessions_dir,
+            copy=options.keep is False,
+            session=options.session,
+            resume=options.resume,
+            fork=options.fork,
+            session_id=options.session_id,
+        )
+        return sessions, found
+
+    def _models(self, options: AgentOptions, runtime: AsyncioRuntime) -> tuple[Model | None, ThinkingLevel | None, Models]:
+        """The model, the thinking level if one was named, and all models."""
         if isinstance(options.model, Model):
             if options.stream is not None:
-                return options.model, options.thinking or DEFAULT_LEVEL, OneModel(options.model, options.stream)
-            model, level = options.model, options.thinking
+                return options.model, options.thinking, OneModel(options.model, options.stream)
+            model, level = options.model, None
         else:
             model, level = self._named(options)
         from fairlead.models.access import ModelAccess
@@ -221,8 +282,7 @@ class Agent:
             block_images=self.settings.images.block_images,
             after=lambda: self._warn_of(self.registry.warnings),
         )
-        # As wanted, not as the first model has it: another model may have more levels.
-        return model, options.thinking or level or self.settings.default_thinking_level or DEFAULT_LEVEL, access
+        return model, options.thinking or level, access
 
     def _named(self, options: AgentOptions) -> tuple[Model | None, ThinkingLevel | None]:
         if isinstance(options.model, str):

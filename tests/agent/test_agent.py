@@ -105,7 +105,7 @@ def test_closing_stops_the_run_and_the_hosts_commands(tmp_path: Path) -> None:
         agent = an_agent(Scripted([Turn(text="word", pause=asyncio.Event().wait)]), tmp_path)
         async with asyncio.timeout(20):
             await agent.session.prompt("hi")
-            command = agent.session.bash("tail -f /dev/null")
+            command = agent.session.commands.run("tail -f /dev/null")
             await asyncio.sleep(0)
             await agent.close()
             assert not agent.session.is_streaming
@@ -292,7 +292,7 @@ def test_closing_removes_scratch_files_that_nobody_was_told_of(tmp_path: Path, m
 
     async def main() -> Path:
         async with an_agent(Scripted([Turn(text="x")]), tmp_path) as agent:
-            done = await agent.session.bash(many_lines)
+            done = await agent.session.commands.run(many_lines)
             assert done.message.truncated and done.message.full_output_path
             named = Path(done.message.full_output_path)
             (named.parent / "unnamed").write_text("left over")

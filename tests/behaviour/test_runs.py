@@ -121,6 +121,16 @@ def test_a_failed_request_ends_the_run_with_its_error(dialect: str, tmp_path: Pa
         assert host.request("get_last_assistant_text")["data"] == {"text": "fine"}
 
 
+def test_the_first_wait_for_a_failing_provider_is_two_seconds_less_up_to_a_quarter(dialect: str, tmp_path: Path) -> None:
+    with stage(tmp_path, dialect, [{"status": 529, "error": "Overloaded"}]) as host:
+        host.send({"id": "p", "type": "prompt", "message": "go"})
+        waiting = host.until("auto_retry_start")
+        host.request("abort")
+    assert waiting.items() >= {"attempt": 1, "maxAttempts": 3}.items()
+    assert "Overloaded" in waiting["errorMessage"]
+    assert 1_500 <= waiting["delayMs"] <= 2_000
+
+
 def test_there_is_no_last_text_at_first(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect) as host:
         assert host.request("get_last_assistant_text")["data"] == {"text": None}

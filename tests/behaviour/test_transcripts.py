@@ -13,22 +13,35 @@ from typing import Any
 
 import pytest
 from tests.behaviour.play import Repertoire
-from tests.behaviour.scenarios.omp import OMP
+from tests.behaviour.scenarios.omp import OMP_RUNS
+from tests.behaviour.scenarios.omp_sessions import OMP_SESSIONS
 from tests.behaviour.scenarios.pi import PI_RUNS
 from tests.behaviour.scenarios.pi_edges import PI_EDGES
 from tests.behaviour.scenarios.pi_retry import PI_RETRY
-from tests.support.transcript import Departure, departures, read_transcript, steps, without
+from tests.behaviour.scenarios.pi_sessions import PI_SESSIONS
+from tests.support.transcript import Departure, departures, read_transcript, steps
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 LISTED: dict[str, Any] = tomllib.loads((GOLDEN / "differences.toml").read_text("utf-8"))
 
+OMP = OMP_RUNS | OMP_SESSIONS
+
 #: The program that made the transcripts of a folder: which dialect plays its part, in which scenarios.
 PROGRAMS: dict[str, tuple[str, Repertoire]] = {
-    "pi-0.73": ("pi", PI_RUNS | PI_EDGES | PI_RETRY),
+    "pi-0.73": ("pi", PI_RUNS | PI_EDGES | PI_RETRY | PI_SESSIONS),
     "omp-13": ("omp", OMP),
+    "omp-14": ("omp", OMP),
     "xcsh": ("xcsh", OMP),
 }
 TRANSCRIPTS = [f"{program}/{path.stem}" for program in PROGRAMS for path in sorted((GOLDEN / program).glob("*.jsonl"))]
+
+
+def _shown_by(everywhere: dict[str, Any]) -> list[str]:
+    """The transcripts in which an entry of `everywhere` is seen to occur, one of each program."""
+    return [f"{program}/{everywhere.get('shown_by', 'simple_prompt')}" for program in everywhere["programs"]]
+
+
+SHOWING = sorted({transcript for entry in LISTED["everywhere"] for transcript in _shown_by(entry)})
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS)
@@ -39,23 +52,26 @@ def test_a_host_sees_what_it_saw_of_the_real_program(transcript: str, tmp_path: 
     played = repertoire.play(name, dialect, tmp_path)
 
     assert played.exit_code == repertoire.scenarios[name].exit_code, played.stderr
-    expected = without(steps(read_transcript(GOLDEN / f"{transcript}.jsonl")), _left_out(program, "theirs"))
-    actual = without(steps(played.frames), _left_out(program, "ours"))
+    expected = steps(read_transcript(GOLDEN / f"{transcript}.jsonl"), _left_out(program, "theirs"))
+    actual = steps(played.frames, _left_out(program, "ours"))
     found = Counter(departures(expected, actual))
     listed = _listed(transcript)
     if found != listed:
         pytest.fail(_report(transcript, found - listed, listed - found), pytrace=False)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_what_is_left_out_everywhere_occurs(program: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("transcript", SHOWING)
+def test_what_is_left_out_everywhere_occurs(transcript: str, tmp_path: Path) -> None:
+    program, name = transcript.split("/")
     dialect, repertoire = PROGRAMS[program]
 
-    ours = steps(repertoire.play("simple_prompt", dialect, tmp_path).frames)
+    ours = steps(repertoire.play(name, dialect, tmp_path).frames)
 
-    theirs = steps(read_transcript(GOLDEN / program / "simple_prompt.jsonl"))
-    assert set(_left_out(program, "ours")) <= set(ours)
-    assert set(_left_out(program, "theirs")) <= set(theirs)
+    theirs = steps(read_transcript(GOLDEN / f"{transcript}.jsonl"))
+    for entry in LISTED["everywhere"]:
+        if transcript in _shown_by(entry):
+            assert set(entry.get("ours", ())) <= set(ours)
+            assert set(entry.get("theirs", ())) <= set(theirs)
 
 
 def test_every_listed_difference_belongs_to_a_transcript_and_has_a_reason() -> None:

@@ -35,6 +35,8 @@ class Stage:
         self.added: list[Message] = []
         self.bugs: list[Exception] = []
         self.events: list[e.Event] = []
+        #: How much had happened at each moment between two turns.
+        self.between: list[int] = []
         self.on_event: Callable[[e.Event], None] = lambda event: None
 
     async def go(self, text: str = "go") -> StreamEnd:
@@ -45,7 +47,20 @@ class Stage:
         async def emit(event: e.Event) -> None:
             self.tell(event)
 
-        run = Run(next_turn, self.messages.append, emit, self.tell, self.bugs.append, self.queues, AsyncioRuntime(), self.cancel)
+        async def between() -> None:
+            self.between.append(len(self.events))
+
+        run = Run(
+            next_turn=next_turn,
+            between=between,
+            add=self.messages.append,
+            emit=emit,
+            notify=self.tell,
+            report=self.bugs.append,
+            queues=self.queues,
+            runtime=AsyncioRuntime(),
+            cancel=self.cancel,
+        )
         prompt = user_message(text, None, 1)
         self.messages.append(prompt)
         return await run_agent(run, [prompt], self.added)
@@ -106,6 +121,13 @@ def test_a_plain_answer_is_one_turn() -> None:
         *("start assistant stop", "end assistant stop", "TurnEnd"),
     ]
     assert stage.added == stage.messages
+
+
+def test_between_two_turns_there_is_a_moment_at_which_nothing_is_going_on() -> None:
+    stage = Stage(Scripted([calls("a"), calls("b"), Answer(text="Done.")]), [tool(echo)])
+    play(stage)
+    around = [(type(stage.events[at - 1]), type(stage.events[at])) for at in stage.between]
+    assert around == [(e.TurnEnd, e.TurnStart)] * 2
 
 
 def test_tool_results_open_the_next_turn() -> None:

@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.host import Frame
-from tests.support.stage import bash, calls, says, stage
+from tests.support.stage import Stage, bash, calls, says, stage
 
-from fairlead.protocol.pi.commands import ANSWERS, COMMANDS, LATER, Command
+from fairlead.protocol.pi.command import Command, Persisted
+from fairlead.protocol.pi.commands import ANSWERS, COMMANDS, LATER
 from fairlead.protocol.pi.frames import FRAMES
 from fairlead.wire.pi.handlers import HANDLERS, LATE
 from fairlead.wire.pi.profile import PROFILES
@@ -36,6 +37,8 @@ FIELDS: dict[str, dict[str, Any]] = {
     "set_follow_up_mode": {"mode": "all"},
     "set_interrupt_mode": {"mode": "wait"},
     "set_auto_retry": {"enabled": False},
+    "set_auto_compaction": {"enabled": False},
+    "set_session_name": {"name": "mine"},
     "bash": {"command": "echo out; exit 3"},
     "set_active_tools": {"tools": ["read"]},
     "set_updates": {"updates": "full"},
@@ -44,7 +47,9 @@ FIELDS: dict[str, dict[str, Any]] = {
 
 def test_every_command_has_one_handler_and_every_handler_a_command() -> None:
     assert set(HANDLERS) == set(COMMANDS.values())
-    assert len(COMMANDS) == len(set(COMMANDS.values())) == len(set(HANDLERS.values()))
+    assert len(COMMANDS) == len(set(COMMANDS.values()))
+    shared = [HANDLERS[COMMANDS[name]] for name in ("branch", "get_branch_messages")]  # omp's names of pi's commands
+    assert len(set(HANDLERS.values())) == len(COMMANDS) - len(shared)
     assert set(HANDLERS) >= LATE
 
 
@@ -52,7 +57,7 @@ def test_every_declared_command_is_listed() -> None:
     def below(declared: type[Command]) -> set[type[Command]]:
         return {declared}.union(*(below(each) for each in declared.__subclasses__()))
 
-    named = {each for each in below(Command) if not each.__name__.startswith("_")} - {Command}
+    named = below(Command) - {Command, Persisted}
     assert named == set(COMMANDS.values())
 
 
@@ -64,8 +69,7 @@ def test_no_name_means_two_things() -> None:
 
 def test_hidden_events_are_frames_of_the_family() -> None:
     declared = {str(frame.__struct_config__.tag) for frame in FRAMES}
-    later = {"session_info_changed"}
-    assert all(profile.hidden_events <= declared | later for profile in PROFILES.values())
+    assert all(profile.hidden_events <= declared for profile in PROFILES.values())
 
 
 def as_declared(frame: Frame) -> Frame:
@@ -78,6 +82,30 @@ def as_declared(frame: Frame) -> Frame:
     return again
 
 
+#: Commands that are not simply asked one after another: they start or end something.
+APART = frozenset({"prompt", "abort_and_prompt", "shutdown"})
+#: Commands that need something of the session, in the order in which they can follow each other.
+ABOUT_SESSIONS = (
+    *("set_label", "compact", "clone", "fork", "switch_session", "branch", "delete_session", "navigate_tree", "new_session"),
+)
+
+
+def ask_about_sessions(host: Stage) -> None:
+    first = host.request("get_fork_messages")["data"]["messages"][0]["entryId"]
+    file = host.request("get_state")["data"]["sessionFile"]
+    fields: dict[str, dict[str, Any]] = {
+        "set_label": {"targetId": first, "label": "here"},
+        "fork": {"entryId": first},
+        "switch_session": {"sessionPath": file},
+        "branch": {"entryId": first},
+        "delete_session": {"sessionPath": file},
+        "navigate_tree": {"targetId": None},
+    }
+    for name in ABOUT_SESSIONS:
+        answer = host.request(name, **fields.get(name, {}))
+        assert answer["success"], answer
+
+
 @pytest.mark.parametrize("updates", ["full", "delta"])
 @pytest.mark.parametrize("dialect", PROFILES)
 def test_every_frame_of_a_conversation_is_as_declared(tmp_path: Path, dialect: str, updates: str) -> None:
@@ -85,21 +113,26 @@ def test_every_frame_of_a_conversation_is_as_declared(tmp_path: Path, dialect: s
         says("Let me see.", thinking="Hm. " * 5, toolCalls=calls(bash("echo one; echo two"), ("nothing", {}))["toolCalls"]),
         says("Done."),
         {"status": 500, "error": "broken"},
+        says("Better."),
     ]
-    with stage(tmp_path, dialect, script, flags=["--updates", updates]) as host:
+    settings = {"compaction": {"keepRecentTokens": 1}, "retry": {"baseDelayMs": 1}}
+    with stage(tmp_path, dialect, script, flags=["--updates", updates], settings=settings) as host:
         host.prompt("hi")
         host.prompt("again", id={"any": ["json"]})
-        since = host.mark()
-        for name in sorted(set(COMMANDS) - {"prompt", "abort_and_prompt", "shutdown"}):
+        for name in sorted(set(COMMANDS) - APART - set(ABOUT_SESSIONS)):
             assert host.request(name, **FIELDS.get(name, {}))["success"], name
+        ask_about_sessions(host)
+        since = host.mark()
         host.send({"type": "abort_and_prompt", "message": "again"})
         host.until("agent_settled", since=since)
-        for line in (b"{", b'{"type":"nonsense","id":1}', b'{"type":"prompt","id":null}', b'{"type":"compact"}'):
+        for line in (b"{", b'{"type":"nonsense","id":1}', b'{"type":"prompt","id":null}', b'{"type":"get_entries","since":"x"}'):
             host.write(line + b"\n")
         host.request("shutdown")
         assert host.exit_code() == 0
         frames = host.frames
-    assert {"message_update", "tool_execution_end", "agent_end", "agent_settled", "response"} <= {f["type"] for f in frames}
+    told = {frame["type"] for frame in frames}
+    assert {"message_update", "tool_execution_end", "agent_end", "agent_settled", "response", "entry_appended"} <= told
+    assert {"auto_retry_start", "bash_execution_update"} <= told
     assert [as_declared(frame) for frame in frames] == frames
 
 

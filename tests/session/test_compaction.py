@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from fairlead.config.settings import CompactionSettings
 from fairlead.core.events import FileLists
 from fairlead.core.messages import (
     AssistantBlock,
@@ -32,9 +31,9 @@ from fairlead.core.messages import (
 from fairlead.core.model import ModelStream, Request, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.errors import AlreadyCompacted, CompactionCancelled, FairleadError, NothingToCompact, ProviderError
-from fairlead.session.compaction import Item, Plan, compact, plan, should_compact
+from fairlead.session.compaction import Item, Plan, compact, plan
 from fairlead.session.summary import HISTORY_TASK, SYSTEM_PROMPT, TURN_PREFIX_TASK
-from fairlead.session.tokens import estimate_all
+from fairlead.session.tokens import estimate_all, should_compact
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 # Conversations, in which `n` tokens are 4n characters
@@ -349,23 +348,20 @@ def _nothing_to_remove(entries: Sequence[Item], keep: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "window", "settings", "expected"),
+    ("tokens", "window", "reserve", "expected"),
     [
-        (183_616, 200_000, CompactionSettings(), False),
-        (183_617, 200_000, CompactionSettings(), True),
-        (180_001, 200_000, CompactionSettings(reserve_tokens=20_000), True),
-        (199_999, 200_000, CompactionSettings(reserve_tokens=0), False),
-        (199_999, 200_000, CompactionSettings(enabled=False), False),
-        (None, 200_000, CompactionSettings(), False),
-        (5, 0, CompactionSettings(), False),
-        (4_096, 8_192, CompactionSettings(), False),
-        (4_097, 8_192, CompactionSettings(), True),
+        (183_616, 200_000, 16_384, False),
+        (183_617, 200_000, 16_384, True),
+        (180_001, 200_000, 20_000, True),
+        (199_999, 200_000, 0, False),
+        (None, 200_000, 16_384, False),
+        (5, 0, 16_384, False),
+        (4_096, 8_192, 16_384, False),
+        (4_097, 8_192, 16_384, True),
     ],
 )
-def test_it_is_time_when_the_reserve_is_touched(
-    tokens: int | None, window: int, settings: CompactionSettings, expected: bool
-) -> None:
-    assert should_compact(tokens, window, settings) is expected
+def test_it_is_time_when_the_reserve_is_touched(tokens: int | None, window: int, reserve: int, expected: bool) -> None:
+    assert should_compact(tokens, window, reserve) is expected
 
 
 # The summary
@@ -418,6 +414,7 @@ def test_the_result_has_the_json_that_hosts_know() -> None:
         "details": {"readFiles": ["a"], "modifiedFiles": []},
         "estimatedTokensAfter": 7 + -(-len(text) // 4),
         "usage": {"input": 100, "output": 50, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 150},
+        "shortSummary": "notes",
     }
 
 

@@ -16,10 +16,9 @@ from fairlead.session.listing import (
     find_session,
     latest_session,
     list_sessions,
-    session_folder,
-    session_path,
 )
 from fairlead.session.log import Log
+from fairlead.session.places import session_folder, session_path
 from fairlead.session.store import SessionFile
 
 
@@ -28,7 +27,7 @@ def written(
 ) -> Path:
     """A session file that was last changed at that second."""
     log = Log(new_header(id, "/work", 1767323045678, parent))
-    path = session_path(folder, log.header)
+    path = session_path(folder, log.header.id, log.header.timestamp)
     file = SessionFile.create(path, log)
     log.model_change("p", "m")
     log.message(UserMessage([TextContent(text)], 1))
@@ -49,7 +48,7 @@ def test_folders_are_named_as_pi_names_them(cwd: str, name: str) -> None:
 
 def test_files_are_named_as_pi_names_them() -> None:
     header = new_header("0198f-77", "/work", 1767323045678)
-    assert session_path(Path("/s"), header) == Path("/s/2026-01-02T03-04-05-678Z_0198f-77.jsonl")
+    assert session_path(Path("/s"), header.id, header.timestamp) == Path("/s/2026-01-02T03-04-05-678Z_0198f-77.jsonl")
 
 
 def test_sessions_are_listed_newest_first_with_what_a_user_recognises(tmp_path: Path) -> None:

@@ -16,12 +16,11 @@ from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import BadCommand, BusyError, ConfigError, ModelNotFound
-from fairlead.session.conversation import bash_text, for_model
 from fairlead.session.ids import new_session_id
 from fairlead.session.models import OneModel
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.session import Session, SessionOptions
-from fairlead.session.tokens import context_tokens
+from fairlead.session.telling import bash_text, for_model
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.tools.workspace import Workspace
 
@@ -127,7 +126,7 @@ def test_without_a_model_a_prompt_changes_nothing(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"No model selected\.\n\nSet a provider's key"):
             await session.prompt("hi")
         assert not session.is_streaming and session.conversation.messages == []
-        assert session.levels() == ["off"]
+        assert session.selection.levels() == ["off"]
 
     asyncio.run(main())
 
@@ -295,20 +294,20 @@ def test_an_abort_frees_a_run_from_a_paused_gate(tmp_path: Path) -> None:
 def test_a_level_is_fitted_to_the_model_and_told_when_it_changes(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path, models=[SCRIPTED_MODEL, PLAIN])
     heard = Listener(session)
-    session.set_thinking("high")
-    session.set_thinking("high")
-    session.set_thinking("xhigh")
+    session.selection.set_thinking("high")
+    session.selection.set_thinking("high")
+    session.selection.set_thinking("xhigh")
     assert (session.thinking, heard) == ("high", [e.ThinkingLevelChanged("high")])
-    session.set_model("scripted", "plain")
+    session.selection.set_model("scripted", "plain")
     assert (session.thinking, heard[-1]) == ("off", e.ThinkingLevelChanged("off"))
-    assert session.cycle_thinking() is None
-    session.set_model("scripted", "scripted-1")
+    assert session.selection.cycle_thinking() is None
+    session.selection.set_model("scripted", "scripted-1")
     assert session.thinking == "high", "what was asked for is remembered"
 
 
 def test_levels_are_cycled_from_the_last_to_the_first(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path, thinking="high")
-    assert [session.cycle_thinking() for _ in range(3)] == ["off", "minimal", "low"]
+    assert [session.selection.cycle_thinking() for _ in range(3)] == ["off", "minimal", "low"]
 
 
 def test_the_model_is_asked_at_the_level_in_force(tmp_path: Path) -> None:
@@ -326,27 +325,27 @@ def test_the_model_is_asked_at_the_level_in_force(tmp_path: Path) -> None:
 def test_an_unknown_model_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path)
     with pytest.raises(ModelNotFound, match="Model not found: nobody/nothing"):
-        session.set_model("nobody", "nothing")
+        session.selection.set_model("nobody", "nothing")
     assert session.model == SCRIPTED_MODEL
 
 
 def test_models_are_cycled_through_all_that_are_available(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path, models=[SCRIPTED_MODEL, PLAIN, THIRD])
-    assert [session.cycle_model() for _ in range(3)] == [(PLAIN, False), (THIRD, False), (SCRIPTED_MODEL, False)]
+    assert [session.selection.cycle_model() for _ in range(3)] == [(PLAIN, False), (THIRD, False), (SCRIPTED_MODEL, False)]
 
 
 def test_models_are_cycled_through_the_chosen_ones_with_their_levels(tmp_path: Path) -> None:
     scoped: list[tuple[Model, ThinkingLevel | None]] = [(SCRIPTED_MODEL, None), (THIRD, "low")]
     session = a_session(Scripted([Turn(text="x")]), tmp_path, models=[SCRIPTED_MODEL, PLAIN, THIRD], scoped=scoped)
-    assert session.cycle_model() == (THIRD, True)
+    assert session.selection.cycle_model() == (THIRD, True)
     assert session.thinking == "low"
-    assert session.cycle_model() == (SCRIPTED_MODEL, True)
-    session.set_model("scripted", "plain")
-    assert session.cycle_model() == (SCRIPTED_MODEL, True), "from outside the set, its first"
+    assert session.selection.cycle_model() == (SCRIPTED_MODEL, True)
+    session.selection.set_model("scripted", "plain")
+    assert session.selection.cycle_model() == (SCRIPTED_MODEL, True), "from outside the set, its first"
 
 
 def test_a_single_model_is_not_cycled(tmp_path: Path) -> None:
-    assert a_session(Scripted([Turn(text="x")]), tmp_path).cycle_model() is None
+    assert a_session(Scripted([Turn(text="x")]), tmp_path).selection.cycle_model() is None
 
 
 # Tools
@@ -403,9 +402,9 @@ def test_a_command_is_told_to_the_model_with_the_next_prompt(tmp_path: Path) -> 
     async def main() -> None:
         model = Scripted([Turn(text="x")])
         session = a_session(model, tmp_path)
-        done = await session.bash("echo out; exit 3")
+        done = await session.commands.run("echo out; exit 3")
         assert (done.message.output, done.message.exit_code) == ("out\n", 3)
-        await session.bash("echo secret", exclude_from_context=True)
+        await session.commands.run("echo secret", exclude_from_context=True)
         assert len(session.conversation.messages) == 2
         await session.prompt("hi")
         await settled(session)
@@ -424,7 +423,7 @@ def test_a_command_during_a_run_joins_the_conversation_after_it(tmp_path: Path) 
         heard = Listener(session)
         await session.prompt("hi")
         await heard.until(e.MessageEnd)
-        await session.bash("true")
+        await session.commands.run("true")
         assert [type(m) for m in session.conversation.messages] == [UserMessage]
         go.set()
         await settled(session)
@@ -437,17 +436,17 @@ def test_a_command_during_a_run_joins_the_conversation_after_it(tmp_path: Path) 
 def test_aborting_a_command_stops_the_latest_one(tmp_path: Path) -> None:
     async def main() -> None:
         session = a_session(Scripted([Turn(text="x")]), tmp_path)
-        first = session.bash("tail -f /dev/null")
+        first = session.commands.run("tail -f /dev/null")
         await asyncio.sleep(0)
-        second = session.bash("tail -f /dev/null")
+        second = session.commands.run("tail -f /dev/null")
         await asyncio.sleep(0)
-        session.abort_bash()
+        session.commands.abort()
         async with asyncio.timeout(20):
             assert (await second).message.cancelled
             assert not first.done()
-            session.abort_all_bash()
+            session.commands.abort_all()
             assert (await first).message.cancelled
-        session.abort_bash()
+        session.commands.abort()
 
     asyncio.run(main())
 
@@ -483,11 +482,11 @@ def test_session_ids_sort_by_age() -> None:
 def test_the_context_in_use_is_that_of_the_last_good_answer(tmp_path: Path) -> None:
     async def main() -> None:
         session = a_session(Scripted([Turn(text="x"), Turn(error="broken")]), tmp_path)
-        assert context_tokens(session.conversation.messages) == 0
+        assert session.conversation.context_tokens() == 0
         for _ in range(2):
             await session.prompt("hi")
             await settled(session)
         # The last good answer said 150; the prompt after it is estimated.
-        assert context_tokens(session.conversation.messages) == 151
+        assert session.conversation.context_tokens() == 151
 
     asyncio.run(main())

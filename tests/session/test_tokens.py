@@ -22,6 +22,8 @@ from fairlead.core.messages import (
     Usage,
     UserMessage,
 )
+from fairlead.session.entries import new_header
+from fairlead.session.log import Log
 from fairlead.session.tokens import add_usage, context_tokens, estimate
 
 
@@ -29,6 +31,13 @@ def answer(
     total: int = 0, *, at: int = 1, stop: StopReason = "stop", content: list[AssistantBlock] | None = None
 ) -> AssistantMessage:
     return AssistantMessage(content or [], "api", "provider", "model", Usage(total_tokens=total), stop, at)
+
+
+def said(*messages: Message) -> Log:
+    log = Log(new_header("session", "/work", 0))
+    for message in messages:
+        log.message(message)
+    return log
 
 
 def bash(*, excluded: bool) -> BashExecutionMessage:
@@ -61,42 +70,53 @@ def test_a_message_is_estimated_at_a_quarter_of_its_characters_rounded_up(messag
 
 
 def test_the_last_answer_tells_the_size_and_what_follows_is_estimated() -> None:
-    assert context_tokens([UserMessage("hello", 1), answer(100), answer(150), UserMessage("abcde", 2)]) == 152
+    assert context_tokens(said(UserMessage("hello", 1), answer(100), answer(150), UserMessage("abcde", 2))) == 152
 
 
 @pytest.mark.parametrize("stop", ["error", "aborted"])
 def test_a_failed_or_aborted_answer_tells_nothing_but_counts(stop: StopReason) -> None:
     failed = answer(7, stop=stop, content=[TextContent("abcd")])
-    assert context_tokens([answer(100), UserMessage("abcd", 1), failed]) == 102
+    assert context_tokens(said(answer(100), UserMessage("abcd", 1), failed)) == 102
 
 
 def test_before_the_first_answer_everything_is_estimated() -> None:
-    assert context_tokens([]) == 0
-    assert context_tokens([UserMessage("abcde", 1)]) == 2
+    assert context_tokens(said()) == 0
+    assert context_tokens(said(UserMessage("abcde", 1))) == 2
 
 
 def test_a_provider_that_reports_no_usage_leaves_the_estimate() -> None:
-    assert context_tokens([UserMessage("abcde", 1), answer(0, content=[TextContent("abcd")])]) == 3
+    assert context_tokens(said(UserMessage("abcde", 1), answer(0, content=[TextContent("abcd")]))) == 3
 
 
 def test_a_usage_without_a_total_is_summed_up() -> None:
     message = answer()
     message.usage = Usage(input=1, output=2, cache_read=4, cache_write=8)
-    assert context_tokens([message]) == 15
+    assert context_tokens(said(message)) == 15
 
 
 def test_right_after_a_compaction_the_size_is_unknown_until_the_next_answer() -> None:
-    summary = CompactionSummaryMessage("notes", 100, 50)
-    kept: list[Message] = [summary, answer(100, at=50), UserMessage("go on", 60)]
-    assert context_tokens(kept) is None
-    assert context_tokens([*kept, answer(30, at=61, stop="error")]) is None
-    assert context_tokens([*kept, answer(30, at=61)]) == 30
+    log = said(UserMessage("one", 1), answer(100), UserMessage("two", 2))
+    log.compaction("notes", log.path()[1].id, 100)
+    assert context_tokens(log) is None
+    log.message(UserMessage("go on", 3))
+    log.message(answer(30, stop="error"))
+    assert context_tokens(log) is None
+    log.message(answer(30))
+    assert context_tokens(log) == 30
 
 
 def test_only_the_latest_of_several_compactions_counts() -> None:
-    first, second = CompactionSummaryMessage("one", 100, 50), CompactionSummaryMessage("two", 100, 70)
-    assert context_tokens([second, answer(100, at=60)]) is None
-    assert context_tokens([first, second, answer(100, at=60), answer(40, at=80)]) == 40
+    log = said(UserMessage("one", 1), answer(100))
+    log.compaction("notes", None, 100)
+    log.message(answer(30))
+    log.compaction("more notes", None, 30)
+    assert context_tokens(log) is None
+
+
+def test_an_answer_that_the_model_no_longer_sees_does_not_count() -> None:
+    log = said(UserMessage("abcd", 1), answer(100), answer(200))
+    log.context_edit(log.path()[-1].id, None)
+    assert context_tokens(log) == 100
 
 
 def test_usages_add_up_with_their_costs() -> None:

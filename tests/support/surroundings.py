@@ -41,7 +41,10 @@ def surroundings(
     files: Mapping[str, str] | None = None,
     api_key: str = "sk-fake",
 ) -> Surroundings:
-    """A home whose models are all at `provider_url`; of those only `reasoning` thinks. `files` go into the project."""
+    """A home whose models are all at `provider_url`; of those only `reasoning` thinks, and `fake-small` remembers little.
+
+    `files` go into the project.
+    """
     env = {
         "PATH": os.environ["PATH"],
         "HOME": str(root / "home"),
@@ -74,8 +77,8 @@ def _models(url: str, reasoning: str, api_key: str) -> dict[str, Any]:
             "reasoning": id == reasoning,
             "input": ["text", "image"],
             "cost": _PRICES,
-            "contextWindow": 200_000,
-            "maxTokens": 16_384,
+            "contextWindow": 20_000 if id == "fake-small" else 200_000,
+            "maxTokens": 4_096 if id == "fake-small" else 16_384,
         }
 
     def provider(url: str, api: str, *ids: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Transcripts as sequences of steps: what kind of frame came after what kind, without its contents.
 
 A step is a frame's type, with what decides its meaning: the command and success of a response, the role of a
-message and the stop reason of a finished one, the kind of an update, a tool's name and whether it failed.
+message and the stop reason of a finished one, the kind of an update, a tool's name and whether it failed, why a
+compaction started and what came of it.
 
 Some things are chance, and are taken out on both sides. Like updates that follow one another count once, and so do
 all updates of one tool call: how many there are depends on timing. An update counts as sent before the responses
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,16 +35,19 @@ def read_transcript(path: Path) -> list[Frame]:
     return [row["frame"] for row in rows if row["dir"] == "out"]
 
 
-def steps(frames: Iterable[Frame]) -> Steps:
+def steps(frames: Iterable[Frame], left_out: Collection[str] = ()) -> Steps:
+    """The steps that `frames` make. Those that are left out part no updates that are alike."""
     result: Steps = []
     updated_calls: set[str] = set()
     for frame in frames:
         kind = frame["type"]
+        step = _step(frame)
+        if step in left_out:
+            continue
         if kind == "tool_execution_update":
             if frame["toolCallId"] in updated_calls:
                 continue
             updated_calls.add(frame["toolCallId"])
-        step = _step(frame)
         if kind not in ("message_update", "tool_execution_update"):
             place = len(result)
             while place and kind == "tool_execution_end" and result[place - 1].startswith(kind) and result[place - 1] > step:
@@ -68,10 +72,6 @@ def departures(expected: Steps, actual: Steps) -> list[Departure]:
     ]
 
 
-def without(sequence: Steps, left_out: Sequence[str]) -> Steps:
-    return [step for step in sequence if step not in left_out]
-
-
 def _step(frame: Frame) -> str:
     kind = frame["type"]
     match kind:
@@ -87,7 +87,23 @@ def _step(frame: Frame) -> str:
             return f"{kind} {frame['toolName']}"
         case "tool_execution_end":
             return f"{kind} {frame['toolName']} {'error' if frame['isError'] else 'ok'}"
+        case "auto_retry_end":
+            return f"{kind} {'ok' if frame['success'] else 'error'}"
+        case "compaction_start" | "auto_compaction_start":
+            return f"{kind} {frame['reason']}"
+        case "compaction_end" | "auto_compaction_end":
+            return f"{kind} {_outcome(frame)}"
         case "extension_ui_request":
             return f"{kind} {frame['method']} {frame.get('widgetKey') or ''}".rstrip()
         case _:
             return str(kind)
+
+
+def _outcome(compaction_end: Frame) -> str:
+    """What came of a compaction. One that succeeded may be followed by another attempt at what was too long."""
+    for what in ("skipped", "aborted"):
+        if compaction_end.get(what):
+            return what
+    if compaction_end.get("result") is None:
+        return "error"
+    return "ok, retry" if compaction_end["willRetry"] else "ok"

@@ -15,18 +15,26 @@ function until(test) {
   return new Promise((resolve) => {
     const stop = client.onEvent((event) => {
       if (test(event)) {
-        stop();
+        queueMicrotask(stop); // not at once: the client would pass over the listener behind this one
         resolve(event);
       }
     });
   });
 }
 
+/** Resolves with the text of the error that a call ends in. */
+function refusal(call) {
+  return call.then(
+    () => "not refused",
+    (error) => error.message,
+  );
+}
+
 await client.start();
 client.onEvent((event) => seen.push(event));
 try {
   const AsyncFunction = (async () => {}).constructor;
-  const result = await new AsyncFunction("client", "until", "seen", task.script)(client, until, seen);
+  const result = await new AsyncFunction("client", "until", "refusal", "seen", task.script)(client, until, refusal, seen);
   process.stdout.write(JSON.stringify(result));
 } finally {
   await client.stop();

@@ -23,8 +23,12 @@ def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
         isolated=arguments.isolated,
         cwd=_working_directory(),
         warn=lambda warning: complain(f"fairlead: {warning}"),
-        **given(arguments, "provider", "model", "api_key", "thinking"),
+        keep=not arguments.no_session,
+        resume=arguments.resume or arguments.resume_named == "",
+        session_name=arguments.name,
+        **given(arguments, "provider", "model", "api_key", "thinking", "fork", "session_id", "session_dir", "durability"),
     )
+    options.session = arguments.session or arguments.resume_named or None
     if arguments.system_prompt is not None:
         options.system_prompt = _text_or_file(arguments.system_prompt)
     if arguments.tools is not None:
@@ -35,6 +39,7 @@ def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
         options.default_tools = profile.default_tools
         options.schedule = profile.schedule
         options.interrupt = profile.interrupt
+        options.compaction_reserve = profile.compaction_reserve
     agent = Agent(options)
     if arguments.verbose:
         _describe(agent, profile)

@@ -7,6 +7,7 @@ an error that names the nearest flag.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -14,7 +15,8 @@ from msgspec import Struct
 
 from fairlead.errors import ConfigError
 
-Kind: TypeAlias = Literal["switch", "value", "list", "optional"]
+#: `optional` may have a value, `session` too, if the next word looks like a session and not like a prompt.
+Kind: TypeAlias = Literal["switch", "value", "list", "optional", "session"]
 
 
 class Flag(Struct, frozen=True):
@@ -63,8 +65,22 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("-nt", "--no-tools"), "no_tools", "switch", "no tools at all"),
     Flag(("-nbt", "--no-builtin-tools"), "no_tools", "switch", "no built-in tools"),
     Flag(("-xt", "--exclude-tools"), "exclude_tools", "value", "tools to leave out, separated by commas", "NAMES"),
-    Flag(("--no-session",), "no_session", "switch", "do not keep the conversation"),
-    Flag(("--session-dir",), "session_dir", "value", "where conversations are kept", "DIR"),
+    Flag(("--session",), "session", "value", "go on with a session: its file, or the beginning of its id", "FILE|ID"),
+    Flag(("-c", "--continue"), "resume", "switch", "go on with the session of this directory that changed last"),
+    Flag(("-r", "--resume"), "resume_named", "session", "the same, or with the session of that file or id", "FILE|ID"),
+    Flag(("--fork",), "fork", "value", "begin with a copy of a session: its file, or the beginning of its id", "FILE|ID"),
+    Flag(("--session-id",), "session_id", "value", "go on with the session of exactly this id, or begin it", "ID"),
+    Flag(("--session-dir",), "session_dir", "value", "the folder in which sessions are kept", "DIR"),
+    Flag(("-n", "--name"), "name", "value", "what the session is called", "NAME"),
+    Flag(("--no-session",), "no_session", "switch", "keep the conversation in memory only"),
+    Flag(
+        ("--durability",),
+        "durability",
+        "value",
+        "fsync: what was written survives a power cut, not only the end of the process",
+        "HOW",
+        ("flush", "fsync"),
+    ),
     Flag(("--isolated",), "isolated", "switch", "read no user configuration; keys from the environment or --api-key only"),
     Flag(("--updates",), "updates", "value", "the form of message_update: full or delta", "FORM", ("full", "delta")),
     Flag(
@@ -92,13 +108,17 @@ FLAGS: tuple[Flag, ...] = (
 #: Flags of pi, omp and xcsh without a value, and with one, that do nothing here (yet).
 IGNORED_SWITCHES = frozenset(
     """--no-skills -ns --no-rules --no-title --no-extensions -ne --no-context-files -nc --no-prompt-templates -np
-    --no-themes --continue -c --resume -r --approve -a --no-approve -na --no-lsp --no-pty --no-memory --no-mcp
+    --no-themes --approve -a --no-approve -na --no-lsp --no-pty --no-memory --no-mcp
     --allow-home --auto-approve --yolo --hide-thinking --no-hide-thinking --no-startup-checks""".split()
 )
 IGNORED_VALUES = frozenset(
     """--provider-session-id --extension -e --hook --skill --skills --prompt-template --theme --use-theme --tui-mode
-    --session --session-id --fork --name -n --export --plan --smol --slow --config --plugin-dir --durability""".split()
+    --export --plan --smol --slow --config --plugin-dir""".split()
 )
+
+
+#: A session as the value of `--resume`: a file, or an id of this family (a UUID, omp's sixteen digits, or their beginning).
+_SESSION = re.compile(r"[^-].*\.jsonl|[0-9a-f]{8}[0-9a-f-]*")
 
 
 class Arguments(Struct):
@@ -117,8 +137,16 @@ class Arguments(Struct):
     tools: str | None = None
     no_tools: bool = False
     exclude_tools: str | None = None
-    no_session: bool = False
+    session: str | None = None
+    resume: bool = False
+    #: None: not asked for; "": the latest.
+    resume_named: str | None = None
+    fork: str | None = None
+    session_id: str | None = None
     session_dir: str | None = None
+    name: str | None = None
+    no_session: bool = False
+    durability: str | None = None
     isolated: bool = False
     updates: str | None = None
     max_frame_bytes: str | None = None
@@ -173,6 +201,8 @@ def _set(arguments: Arguments, flag: Flag, name: str, value: str | None, words: 
     if value is None:
         if flag.kind == "optional":
             value = words.pop() if words and not words[-1].startswith("-") else ""
+        elif flag.kind == "session":
+            value = words.pop() if words and _SESSION.fullmatch(words[-1]) else ""
         elif not words:
             raise UsageError(f"{name} needs a value: {flag.metavar}.")
         else:
@@ -202,12 +232,12 @@ def help_text() -> str:
         "  fairlead -p [flags] PROMPT [@FILE...]  answer one prompt; piped input comes before it",
         "  fairlead --mode json [flags] PROMPT    the same, as a line of JSON per event",
         "  fairlead shim pi|omp|xcsh DIR          write launchers that hosts of these programs can start",
-        "  fairlead export FILE [PAGE]            a session file of pi's as a page to read",
+        "  fairlead export FILE [PAGE]            a session file as a page to read",
         "",
         "Flags:",
     ]
     for flag in FLAGS:
-        value = f"[{flag.metavar}]" if flag.kind == "optional" else flag.metavar
+        value = f"[{flag.metavar}]" if flag.kind in ("optional", "session") else flag.metavar
         left = f"{', '.join(flag.names)} {value}".rstrip()
         lines.append(f"  {left:34} {flag.help}")
     lines += ["", "Keys come from the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY ...), from"]

@@ -57,8 +57,6 @@ def _dispatch(argv: Sequence[str]) -> int:
         return 0
     for flag in arguments.ignored:
         complain(f"fairlead: {flag} has no effect here")
-    if arguments.session_dir:
-        complain("fairlead: --session-dir has no effect yet: conversations are kept in memory")
     frame_limit = _frame_limit(arguments.max_frame_bytes)
     if arguments.list_models is not None:
         from fairlead.cli.build import build_agent

@@ -56,6 +56,8 @@ class Run(Struct, frozen=True):
 
     #: The next turn, for the context so far. Raises nothing: a problem becomes a stream that fails.
     next_turn: Callable[[], Awaitable[Turn]]
+    #: Called between two turns: the place to make the context smaller. Raises nothing.
+    between: Callable[[], Awaitable[None]]
     #: Adds a message to the conversation. It is called before the message's MessageEnd is emitted.
     add: Callable[[Message], None]
     #: Tells of an event; waits while whoever listens cannot keep up.
@@ -112,6 +114,7 @@ async def run_agent(run: Run, prompts: list[UserMessage], added: list[Message]) 
             heard = queues.follow_up.take()
             if not heard:
                 break
+        await run.between()
         await emit(TurnStart())
         await deliver(heard)
     return end

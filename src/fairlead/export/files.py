@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -27,14 +27,22 @@ def export_file(source: Path, target: Path | None = None) -> Path:
     Without a target the page is `fairlead-session-<name of the file>.html` in the working directory. A page that is
     already there is replaced, all at once. Raises ConfigError if the file is no session or the page cannot be written.
     """
-    session = read_session(source)
-    page = render(session.header, session.entries, None, unreadable=session.unreadable)
     target = target or Path(f"fairlead-session-{source.stem}.html")
+    _write(read_session(source), None, target)
+    return target
+
+
+def export_lines(lines: Sequence[bytes], leaf: str | None, target: Path) -> None:
+    """Write the page of a session that is open: its header and entries as JSON, and where the conversation stands."""
+    _write(_parse(lines), leaf, target)
+
+
+def _write(session: SessionFile, leaf: str | None, target: Path) -> None:
+    page = render(session.header, session.entries, leaf, unreadable=session.unreadable)
     try:
         _replace(target, page)
     except OSError as error:
         raise ConfigError(f"Cannot write the page {target}: {error.strerror or error}.") from error
-    return target
 
 
 def read_session(source: Path) -> SessionFile:
@@ -46,6 +54,10 @@ def read_session(source: Path) -> SessionFile:
     header = _object(lines[0])
     if header is None or header.get("type") != "session":
         raise ConfigError(f"{source} is not a session: its first line is no session header.")
+    return _parse(lines)
+
+
+def _parse(lines: Sequence[bytes]) -> SessionFile:
     entries: list[Mapping[str, Any]] = []
     unreadable = 0
     for line in lines[1:]:
@@ -56,7 +68,7 @@ def read_session(source: Path) -> SessionFile:
             unreadable += 1
         else:
             entries.append(entry)
-    return SessionFile(header, entries, unreadable)
+    return SessionFile(_object(lines[0]) or {}, entries, unreadable)
 
 
 def _object(line: bytes) -> Mapping[str, Any] | None:

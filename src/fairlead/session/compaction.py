@@ -13,26 +13,26 @@ from typing import Literal
 
 from msgspec import Struct
 
-from fairlead.config.settings import CompactionSettings
 from fairlead.core.events import CompactionResult, FileLists
 from fairlead.core.messages import (
     AssistantMessage,
     CompactionSummaryMessage,
     Message,
     ToolResultMessage,
+    Usage,
 )
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.runtime import Cancel
 from fairlead.errors import AlreadyCompacted, CompactionCancelled, NothingToCompact
 from fairlead.session.summary import SummaryWriter, file_lists, joined
-from fairlead.session.tokens import estimate, estimate_all, tokens_since
-
-#: Tokens of the context window that are left free, where neither the user nor the dialect says how many.
-DEFAULT_RESERVE_TOKENS = 16_384
+from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS, estimate, estimate_all, tokens_since, usable_reserve
 
 #: The tools whose `path` is remembered over compactions.
 _READERS = frozenset({"read"})
 _MODIFIERS = frozenset({"write", "edit"})
+
+#: The longest `shortSummary`.
+_BRIEF_CHARACTERS = 200
 
 
 class Item(Struct, frozen=True):
@@ -65,18 +65,6 @@ class Plan(Struct, frozen=True):
     kept_tokens: int
     read_files: list[str]
     modified_files: list[str]
-
-
-def should_compact(tokens: int | None, context_window: int, settings: CompactionSettings) -> bool:
-    """Whether so little of the context window is left that it is time for a compaction.
-
-    `tokens` is what `context_tokens` says; while that is unknown there is no reason to. A dialect with a reserve of
-    its own puts it into the settings that name none.
-    """
-    if not settings.enabled or tokens is None or context_window <= 0:
-        return False
-    reserve = DEFAULT_RESERVE_TOKENS if settings.reserve_tokens is None else settings.reserve_tokens
-    return tokens > context_window - _usable_reserve(reserve, context_window)
 
 
 def plan(items: Sequence[Item], keep_recent_tokens: int) -> Plan:
@@ -128,7 +116,7 @@ async def compact(
     """
     stop = Cancel()
     forget = cancel.on_fire(stop.fire)
-    reserve = _usable_reserve(reserve_tokens, model.context_window)
+    reserve = usable_reserve(reserve_tokens, model.context_window)
     writer = SummaryWriter(model, stream, thinking, instructions, reserve, stop)
     try:
         async with asyncio.TaskGroup() as group:
@@ -148,7 +136,43 @@ async def compact(
         details=FileLists(plan.read_files, plan.modified_files),
         estimated_tokens_after=plan.kept_tokens + estimate(CompactionSummaryMessage(text, 0, 0)),
         usage=writer.usage,
+        short_summary=_in_brief(text),
     )
+
+
+class BranchSummary(Struct, frozen=True):
+    """What happened on a branch that the conversation leaves."""
+
+    text: str
+    details: FileLists
+    usage: Usage
+
+
+async def summarise_branch(
+    messages: Sequence[Message],
+    model: Model,
+    stream: ModelStream,
+    *,
+    cancel: Cancel,
+    instructions: str | None = None,
+    reserve_tokens: int = DEFAULT_RESERVE_TOKENS,
+    thinking: ThinkingLevel = "off",
+) -> BranchSummary:
+    """Have `model` write down what happened on a branch. Raises as `compact` does."""
+    writer = SummaryWriter(model, stream, thinking, instructions, usable_reserve(reserve_tokens, model.context_window), cancel)
+    text = await writer.history(messages, None)
+    if cancel.fired:
+        raise CompactionCancelled
+    if writer.failure is not None:
+        raise writer.failure
+    files = _files(messages, FileLists())
+    return BranchSummary(text + file_lists(files.read_files, files.modified_files), files, writer.usage)
+
+
+def _in_brief(summary: str) -> str:
+    """The first thing that a summary says, on one line: with our headings, the goal."""
+    lines = (line.strip(" -*#>\t") for line in summary.splitlines() if line.strip() and not line.startswith(("#", "<", "---")))
+    return next((line[:_BRIEF_CHARACTERS] for line in lines if line), "")
 
 
 # Where to cut
@@ -254,11 +278,3 @@ def _without_file_lists(compaction: Item) -> str:
     """An earlier summary as the model wrote it. The lists are made anew each time; repeated in the text they would grow stale."""
     details = compaction.details
     return compaction.summary.removesuffix(file_lists(details.read_files, details.modified_files))
-
-
-# How much to leave free
-
-
-def _usable_reserve(reserve_tokens: int, context_window: int) -> int:
-    """The reserve, but never more than half of the window: a model with a small one would be compacted without end."""
-    return min(reserve_tokens, context_window // 2) if context_window > 0 else reserve_tokens

@@ -1,74 +1,226 @@
-"""The messages of a conversation, and how the model is told of each."""
+"""One conversation: its tree of entries, the file that keeps it, and what the model is told of it.
+
+What has happened (a model's answer, a tool's result) is always added: if it cannot be written, it is part of the
+conversation all the same, `on_trouble` hears of it, and it is written before the next entry that can be. What somebody asks
+for (a prompt, a name) is refused with SessionError instead, and then nothing has changed.
+"""
 
 from __future__ import annotations
 
-from fairlead.core.messages import (
-    AssistantMessage,
-    BashExecutionMessage,
-    BranchSummaryMessage,
-    CompactionSummaryMessage,
-    CustomMessage,
-    Message,
-    ModelMessage,
-    TextContent,
-    ToolResultMessage,
-    UserMessage,
-)
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairlead.core.messages import AssistantMessage, Message, ModelMessage
+from fairlead.errors import SessionError
+from fairlead.session.telling import for_model
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from fairlead.core.events import CompactionResult
+    from fairlead.core.model import Model
+    from fairlead.session.log import Log
+    from fairlead.session.store import SessionFile
 
 
 class Conversation:
-    """All messages, beside the form in which the model sees them. Each is turned into that form once."""
+    """A conversation in memory, and in the file at `path` if it has one.
 
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self._for_model: list[ModelMessage] = []
+    `begin` makes its log when that is first needed: a session that has only been asked for its state never pays for it.
+    """
+
+    def __init__(self, id: str, path: Path | None, begin: Callable[[], tuple[Log, SessionFile | None]]) -> None:
+        self.id = id
+        self.path = path
+        #: Told of what could not be written: once, until something can be written again.
+        self.on_trouble: Callable[[SessionError], None] = lambda error: None
+        #: Called with a log that has just been made, to write down how the conversation starts.
+        self.on_begin: Callable[[Log], None] = lambda log: None
+        #: What was wrong with the file.
+        self.problems: list[str] = []
+        self._begin = begin
+        self._log: Log | None = None
+        self._file: SessionFile | None = None
+        self._in_trouble = False
+        # Made when first asked for, then kept up to date as messages are added.
+        self._messages: list[Message] | None = None
+        self._for_model: list[ModelMessage] | None = None
+        self._count: int | None = None
+
+    @classmethod
+    def of(cls, log: Log, file: SessionFile | None = None) -> Conversation:
+        """A conversation that has begun."""
+        conversation = cls(log.header.id, file.path if file else None, lambda: (log, file))
+        conversation._log, conversation._file = log, file
+        return conversation
+
+    @property
+    def log(self) -> Log:
+        if self._log is None:
+            self._log, self._file = self._begin()
+            self.on_begin(self._log)
+        return self._log
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has a log yet."""
+        return self._log is not None
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether its file is there."""
+        return self._file is not None and self._file.begun
+
+    # Adding
+
+    def ask(self, message: Message) -> None:
+        """Add what somebody asks for. Raises SessionError if it cannot be kept."""
+        self.log.message(message)
+        self._added(message)
 
     def add(self, message: Message) -> None:
-        self.messages.append(message)
-        shown = for_model(message)
-        if shown is not None:
-            self._for_model.append(shown)
+        """Add what has happened."""
+        log = self.log
+        self.keep(lambda: log.message(message, keep=True))
+        self._added(message)
+
+    def note(self, custom_type: str, data: Any) -> None:
+        """Add state that the model is not told of, and that somebody asks for. Raises SessionError."""
+        self.log.custom(custom_type, data)
+
+    def choose_model(self, model: Model) -> None:
+        """Write down that another model answers from here on. A conversation that has not begun will begin with it."""
+        log = self._log
+        if log is not None:
+            self.keep(lambda: log.model_change(model.provider, model.id, keep=True))
+
+    def choose_level(self, level: str) -> None:
+        log = self._log
+        if log is not None:
+            self.keep(lambda: log.thinking_level_change(level, keep=True))
+
+    def drop_last_answer(self) -> Raw | None:
+        """Keep the model from seeing its last answer, which failed and is asked for again. The entry that says so, as JSON."""
+        from msgspec import Raw
+
+        from fairlead.session.entries import role_of
+
+        log = self.log
+        failed = next((entry.id for entry in log.back() if role_of(entry) == "assistant"), None)
+        if failed is None:
+            return None
+        self.keep(lambda: log.context_edit(failed, None, keep=True))
+        self._changed()
+        return Raw(log.last_line)
+
+    def compacted(self, result: CompactionResult) -> None:
+        """Put a summary in the place of what came before the entries it keeps. Raises SessionError."""
+        self.log.compaction(
+            result.summary, result.first_kept_entry_id, result.tokens_before, details=result.details, usage=result.usage
+        )
+        self._changed()
+
+    def move(self, leaf: str | None) -> None:
+        """Go on from another entry. Raises EntryNotFound."""
+        self.log.move(leaf)
+        self._changed()
+
+    def changed(self) -> None:
+        """Entries other than messages were added that change what the model is told."""
+        self._changed()
+
+    # Looking
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages where the conversation stands, as far as their roles are known here."""
+        if self._messages is None:
+            self._messages = self.log.messages() if self._log is not None else []
+        return self._messages
+
+    @property
+    def count(self) -> int:
+        """How many messages there are, those of unknown roles included."""
+        if self._count is None:
+            self._count = len(self._log.raw_messages()) if self._log is not None else 0
+        return self._count
+
+    @property
+    def name(self) -> str | None:
+        return self._log.name if self._log is not None else None
 
     def for_model(self) -> list[ModelMessage]:
+        """The messages as the model is told of them. Each is turned into that form once."""
+        if self._for_model is None:
+            self._for_model = [told for message in self.messages if (told := for_model(message)) is not None]
         return list(self._for_model)
 
     def last_answer(self) -> AssistantMessage | None:
         """The last message of the model's that has something to say."""
+        if self._log is None:
+            return None
         for message in reversed(self.messages):
             if isinstance(message, AssistantMessage) and not (message.stop_reason == "aborted" and not message.content):
                 return message
         return None
 
+    def context_tokens(self) -> int | None:
+        """How much of the model's context it takes; None where that is not known: from a compaction to the next answer."""
+        if self._log is None:
+            return 0
+        from fairlead.session.tokens import context_tokens
 
-def for_model(message: Message) -> ModelMessage | None:
-    """`message` as a model is told of it; None if it is not told."""
-    match message:
-        case UserMessage() | AssistantMessage() | ToolResultMessage():
-            return message
-        case BashExecutionMessage():
-            return None if message.exclude_from_context else UserMessage(bash_text(message), message.timestamp)
-        case CustomMessage():
-            return UserMessage(message.content, message.timestamp)
-        case BranchSummaryMessage():
-            intro = "The following is a summary of a branch that this conversation came back from:"
-            return _summary(intro, message.summary, message.timestamp)
-        case CompactionSummaryMessage():
-            intro = "The conversation history before this point was compacted into the following summary:"
-            return _summary(intro, message.summary, message.timestamp)
+        return context_tokens(self._log)
 
+    # The file
 
-def bash_text(message: BashExecutionMessage) -> str:
-    """A command that the host ran, as the model reads of it (the form is pi's)."""
-    shown = f"```\n{message.output}\n```" if message.output else "(no output)"
-    text = f"Ran `{message.command}`\n{shown}"
-    if message.cancelled:
-        text += "\n\n(command cancelled)"
-    elif message.exit_code:
-        text += f"\n\nCommand exited with code {message.exit_code}"
-    if message.truncated and message.full_output_path:
-        text += f"\n\n[Output truncated. Full output: {message.full_output_path}]"
-    return text
+    def keep(self, append: Callable[[], object]) -> None:
+        """Do `append`, which keeps what it adds even if that cannot be written; tell of it in that case."""
+        try:
+            append()
+        except SessionError as error:
+            self._tell(error)
+        else:
+            self._in_trouble = False
 
+    def flush(self) -> bool:
+        """Try again to write what could not be written. Whether everything is on disk."""
+        if self._file is None:
+            return True
+        try:
+            self._file.flush_pending()
+        except SessionError as error:
+            self._tell(error)
+            return False
+        self._in_trouble = False
+        return True
 
-def _summary(intro: str, summary: str, timestamp: int) -> UserMessage:
-    return UserMessage([TextContent(f"{intro}\n\n<summary>\n{summary}\n</summary>")], timestamp)
+    def close(self) -> bool:
+        """Let others write the file; nothing may be added any more.
+
+        False, and the file stays with us, if something could not be written yet.
+        """
+        if not self.flush():
+            return False
+        if self._file is not None:
+            self._file.close()
+        return True
+
+    # Inside
+
+    def _tell(self, error: SessionError) -> None:
+        if not self._in_trouble:
+            self._in_trouble = True
+            self.on_trouble(error)
+
+    def _added(self, message: Message) -> None:
+        if self._messages is not None:
+            self._messages.append(message)
+        if self._for_model is not None and (told := for_model(message)) is not None:
+            self._for_model.append(told)
+        if self._count is not None:
+            self._count += 1
+
+    def _changed(self) -> None:
+        self._messages = self._for_model = self._count = None

@@ -7,7 +7,6 @@ fields that are unknown here survive.
 
 from __future__ import annotations
 
-import time
 from datetime import datetime
 from typing import Any, TypeAlias, cast
 
@@ -21,8 +20,12 @@ from fairlead.core.messages import (
     Message,
     Usage,
 )
+from fairlead.session.places import iso
 
 VERSION = 3
+
+#: The type of the custom entries for messages that wait: see `fairlead.session.waiting`.
+WAITING = "fairlead.queue"
 
 
 class Header(Struct, tag_field="type", tag="session", rename="camel", omit_defaults=True, frozen=True):
@@ -196,11 +199,6 @@ def new_header(session_id: str, cwd: str, now_ms: int, parent_session: str | Non
 
 
 # Times
-
-
-def iso(ms: int) -> str:
-    """Milliseconds since the epoch as pi writes them in entries."""
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(ms // 1000))}.{ms % 1000:03d}Z"
 
 
 def milliseconds(timestamp: str) -> int:

@@ -49,24 +49,15 @@ class _Line(Struct):
 _line = msgspec.json.Decoder(_Line)
 
 
-def session_folder(root: Path, cwd: Path) -> Path:
-    """Where the sessions of a working directory are: `/home/me/app` -> `<root>/--home-me-app--`."""
-    name = str(cwd.absolute())
-    name = name[1:] if name[:1] in ("/", "\\") else name
-    for separator in "/\\:":
-        name = name.replace(separator, "-")
-    return root / f"--{name}--"
-
-
-def session_path(folder: Path, header: Header) -> Path:
-    """The file of a new session: its time, then its id."""
-    time = header.timestamp.replace(":", "-").replace(".", "-")
-    return folder / f"{time}_{header.id}.jsonl"
-
-
 def list_sessions(folder: Path) -> list[SessionInfo]:
     """The sessions of a folder, those that changed last first. What cannot be read is listed with its `problem`."""
     return [_describe(path, modified) for modified, path in _newest_first(folder)]
+
+
+def list_all_sessions(root: Path) -> list[SessionInfo]:
+    """The sessions of all folders below `root`, those that changed last first."""
+    found = [info for folder in _folders(root) for info in list_sessions(folder)]
+    return sorted(found, key=lambda info: info.modified, reverse=True)
 
 
 def latest_session(folder: Path) -> Path | None:
@@ -92,6 +83,15 @@ def find_session(name: str, folder: Path, root: Path | None = None) -> Path:
         candidates = "\n".join(f"  {path}" for path in sorted(found))
         raise SessionError(f'More than one session has an id that begins with "{name}":\n{candidates}')
     return found[0]
+
+
+def session_with_id(id: str, folder: Path) -> Path | None:
+    """The session of exactly this id, if the folder has it."""
+    for path in _with_id(id, folder):
+        header = _header_of(path)
+        if header is not None and header.id == id:
+            return path
+    return None
 
 
 def delete_session(path: Path) -> None:

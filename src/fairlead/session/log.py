@@ -34,11 +34,11 @@ from fairlead.session.entries import (
     decode_message,
     encode_line,
     encode_message,
-    iso,
     messages_of,
     role_of,
     selected,
 )
+from fairlead.session.places import iso
 from fairlead.session.tree import Label, Node, tree_json
 
 
@@ -248,6 +248,11 @@ class Log:
     def lines(self) -> list[bytes]:
         """Header and entries as JSON, in the order of a file."""
         return [encode_line(self.header), *self._lines]
+
+    @property
+    def last_line(self) -> bytes:
+        """The entry that was added last, as JSON."""
+        return self._lines[-1]
 
     def entries_json(self, since: str | None = None) -> bytes:
         """`entries` as a JSON array, as they were written."""

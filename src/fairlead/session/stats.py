@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from contextlib import suppress
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, ValidationError, convert, field
 
-from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, Usage, UserMessage
+from fairlead.session.entries import BranchSummaryEntry, CompactionEntry, MessageEntry
+from fairlead.session.log import Log
 
 
 class TokenTotals(Struct, rename="camel"):
@@ -18,32 +20,48 @@ class TokenTotals(Struct, rename="camel"):
 
 
 class Totals(Struct):
-    """Sums over the messages of a conversation, failed ones included: they were paid for."""
+    """Sums over all branches of a session. Failed answers and summaries count too: they were paid for."""
 
-    user_messages: int
-    assistant_messages: int
-    tool_calls: int
-    tool_results: int
-    total_messages: int
-    tokens: TokenTotals
-    cost: float
+    user_messages: int = 0
+    assistant_messages: int = 0
+    tool_calls: int = 0
+    tool_results: int = 0
+    total_messages: int = 0
+    tokens: TokenTotals = field(default_factory=TokenTotals)
+    cost: float = 0
+
+    def add(self, usage: Usage) -> None:
+        tokens = self.tokens
+        tokens.input += usage.input
+        tokens.output += usage.output
+        tokens.cache_read += usage.cache_read
+        tokens.cache_write += usage.cache_write
+        tokens.total += usage.input + usage.output + usage.cache_read + usage.cache_write
+        self.cost += usage.cost.total
 
 
-def totals(messages: Sequence[Message]) -> Totals:
-    answers = [message for message in messages if isinstance(message, AssistantMessage)]
-    tokens = TokenTotals(
-        sum(answer.usage.input for answer in answers),
-        sum(answer.usage.output for answer in answers),
-        sum(answer.usage.cache_read for answer in answers),
-        sum(answer.usage.cache_write for answer in answers),
-    )
-    tokens.total = tokens.input + tokens.output + tokens.cache_read + tokens.cache_write
-    return Totals(
-        user_messages=sum(isinstance(message, UserMessage) for message in messages),
-        assistant_messages=len(answers),
-        tool_calls=sum(len(answer.tool_calls()) for answer in answers),
-        tool_results=sum(isinstance(message, ToolResultMessage) for message in messages),
-        total_messages=len(messages),
-        tokens=tokens,
-        cost=sum(answer.usage.cost.total for answer in answers),
-    )
+def totals(log: Log) -> Totals:
+    sums = Totals()
+    for entry in log.entries():
+        if isinstance(entry, MessageEntry):
+            sums.total_messages += 1
+            for message in log.read(entry):
+                _count(sums, message)
+        elif isinstance(entry, CompactionEntry | BranchSummaryEntry) and entry.usage is not UNSET:
+            with suppress(ValidationError):
+                sums.add(convert(entry.usage, Usage))
+    return sums
+
+
+def _count(sums: Totals, message: Message) -> None:
+    match message:
+        case UserMessage():
+            sums.user_messages += 1
+        case ToolResultMessage():
+            sums.tool_results += 1
+        case AssistantMessage():
+            sums.assistant_messages += 1
+            sums.tool_calls += len(message.tool_calls())
+            sums.add(message.usage)
+        case _:
+            pass

@@ -14,18 +14,15 @@ import errno
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from fairlead.core import lenient
 from fairlead.errors import SessionError
-from fairlead.session.entries import VERSION, Entry, Header, NotAnEntry, decode_line, role_of
+from fairlead.session.entries import VERSION, WAITING, CustomEntry, Entry, Header, NotAnEntry, decode_line, role_of
 from fairlead.session.log import Log
-
-#: Whether an entry is on its way to the disk (it survives the end of this process) or on it (it survives a power cut).
-Durability: TypeAlias = Literal["flush", "fsync"]
+from fairlead.session.places import Durability
 
 _BINARY: int = getattr(os, "O_BINARY", 0)
 
@@ -144,8 +141,9 @@ class SessionFile:
         self.path = path
         #: Lines that are not on disk: from before the user's first message, or held back by a failure. In order.
         self.pending: list[bytes] = []
+        #: Whether the conversation is worth a file: there is one, or the next write makes it.
+        self.begun = False
         self._durability: Durability = durability
-        self._begun = False
         self._handle: int | None = None
         #: Where the file must be cut before anything is added.
         self._cut_to: int | None = None
@@ -159,7 +157,7 @@ class SessionFile:
         file = cls(path, durability)
         file.pending = log.lines()
         if any(_begins(entry) for entry in log.entries()):
-            file._begun = True
+            file.begun = True
             file.flush_pending()
         log.sink = file
         return file
@@ -188,26 +186,26 @@ class SessionFile:
         except BaseException:
             file.close()
             raise
-        file._begun = True
+        file.begun = True
         contents.log.sink = file
         return file, contents.log, contents.problems
 
     def write(self, entry: Entry, line: bytes) -> None:
         """Append an entry, after all that is pending. Raises SessionError if it cannot; the file is then as it was."""
-        if not self._begun and not _begins(entry):
+        if not self.begun and not _begins(entry):
             self.pending.append(line)
             return
         self._write_out([*self.pending, line])
-        self._begun = True
+        self.begun = True
 
     def hold(self, line: bytes) -> None:
         """Write this line, which could not be written, before the next."""
         self.pending.append(line)
-        self._begun = True
+        self.begun = True
 
     def flush_pending(self) -> None:
         """Try again to write what is pending. Raises SessionError, and keeps it, if that still fails."""
-        if self._begun and self.pending:
+        if self.begun and self.pending:
             self._write_out(self.pending)
 
     def close(self) -> None:
@@ -306,8 +304,8 @@ class SessionFile:
 
 
 def _begins(entry: Entry) -> bool:
-    """Whether a session is worth a file from this entry on."""
-    return role_of(entry) in ("user", "assistant")
+    """Whether a session is worth a file from this entry on: somebody said something, or queued it."""
+    return role_of(entry) in ("user", "assistant") or (isinstance(entry, CustomEntry) and entry.custom_type == WAITING)
 
 
 def _cannot(what: str, path: Path, error: OSError) -> SessionError:

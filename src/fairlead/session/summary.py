@@ -23,7 +23,7 @@ from fairlead.core.messages import (
 from fairlead.core.model import Model, ModelStream, Request, StreamEnd, ThinkingLevel
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
-from fairlead.session.conversation import for_model
+from fairlead.session.telling import for_model
 from fairlead.session.tokens import add_usage
 
 #: How much of a tool's output, and of each argument of a call, goes into the text: the beginning says what it was.

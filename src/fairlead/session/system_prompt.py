@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import Tool
+from fairlead.tools.workspace import Workspace
 
 _INTRODUCTION = (
     "You are a coding agent. You work on the user's machine through the tools below: you read and change files, "
@@ -47,18 +48,19 @@ def _ours(tools: Sequence[Tool]) -> str:
 
 
 class SystemPrompt:
-    """The system prompt of a session, made once for each set of tools and day."""
+    """The system prompt of a session, made once for each working directory, set of tools and day."""
 
-    def __init__(self, cwd: Path, custom: str | None, appended: Sequence[str]) -> None:
-        self._cwd = cwd
+    def __init__(self, workspace: Workspace, custom: str | None, appended: Sequence[str]) -> None:
+        self._workspace = workspace
         self._custom = custom
         self._appended = appended
         self._made: tuple[tuple[str, ...], str] | None = None
 
     def __call__(self, tools: Sequence[Tool]) -> str:
         date = time.strftime("%Y-%m-%d")
-        key = (date, *(tool.name for tool in tools))
+        cwd = self._workspace.cwd
+        key = (date, str(cwd), *(tool.name for tool in tools))
         if self._made is None or self._made[0] != key:
-            text = system_prompt(self._cwd, tools, custom=self._custom, appended=self._appended, date=date)
+            text = system_prompt(cwd, tools, custom=self._custom, appended=self._appended, date=date)
             self._made = key, text
         return self._made[1]

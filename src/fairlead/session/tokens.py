@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
 
@@ -20,6 +21,12 @@ from fairlead.core.messages import (
     Usage,
 )
 
+if TYPE_CHECKING:
+    from fairlead.session.log import Log
+
+#: Tokens of the context window that are left free, where neither the user nor the dialect says how many.
+DEFAULT_RESERVE_TOKENS = 16_384
+
 CHARACTERS_PER_TOKEN = 4
 #: An image counts as this many characters, that is as 1,200 tokens.
 IMAGE_CHARACTERS = 4_800
@@ -34,30 +41,53 @@ def estimate_all(messages: Iterable[Message]) -> int:
     return sum(estimate(message) for message in messages)
 
 
-def context_tokens(messages: Sequence[Message]) -> int | None:
-    """How much of the context the messages take: the usage of the last good answer, and estimates of what follows it.
+def context_tokens(log: Log) -> int | None:
+    """How much of the context a conversation takes: the usage of the last good answer, and estimates of what follows it.
 
     An answer from before a compaction tells of a context that is gone. So right after a compaction, until
     the next answer, the size is not known: None. Before the first answer ever, everything is estimated, and so
-    it is when the provider reports no usage.
+    it is when the provider reports no usage. Only as much of the conversation is read as that takes.
     """
-    compacted = max((message.timestamp for message in messages if isinstance(message, CompactionSummaryMessage)), default=None)
-    if compacted is None:
-        known = tokens_since(messages, 0)
-        return estimate_all(messages) if known is None else known
-    # The messages that a compaction kept follow its summary, though they are older.
-    newer = (i for i, message in enumerate(messages) if isinstance(message, AssistantMessage) and message.timestamp > compacted)
-    return tokens_since(messages, next(newer, len(messages)))
+    from fairlead.session.entries import CompactionEntry, ContextEditEntry
+
+    following = 0
+    edits: dict[str, ContextEditEntry] = {}
+    for entry in log.back():
+        if isinstance(entry, CompactionEntry):
+            return None
+        if isinstance(entry, ContextEditEntry):
+            edits.setdefault(entry.target_id, entry)
+        for message in reversed(log.read(entry, edits.get(entry.id))):
+            if _is_good_answer(message):
+                used = _total(message.usage)
+                return used + following if used else estimate_all(log.messages())
+            following += estimate(message)
+    return following
 
 
 def tokens_since(messages: Sequence[Message], first: int) -> int | None:
-    """The same, going by the answers from index `first` on; None if none of them is good."""
+    """The size of a context of these messages, going by the answers from index `first` on; None if none of them is good."""
     for index in range(len(messages) - 1, first - 1, -1):
         message = messages[index]
-        if isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted"):
+        if _is_good_answer(message):
             used = _total(message.usage)
             return used + estimate_all(messages[index + 1 :]) if used else estimate_all(messages)
     return None
+
+
+def should_compact(tokens: int | None, context_window: int, reserve_tokens: int) -> bool:
+    """Whether so little of the context window is left that it is time for a compaction.
+
+    `tokens` is what `context_tokens` says; while that is unknown there is no reason to.
+    """
+    if tokens is None or context_window <= 0:
+        return False
+    return tokens > context_window - usable_reserve(reserve_tokens, context_window)
+
+
+def usable_reserve(reserve_tokens: int, context_window: int) -> int:
+    """The reserve, but never more than half of the window: a model with a small one would be compacted without end."""
+    return min(reserve_tokens, context_window // 2) if context_window > 0 else reserve_tokens
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:
@@ -76,6 +106,10 @@ def add_usage(one: Usage, other: Usage) -> Usage:
             one.cost.total + other.cost.total,
         ),
     )
+
+
+def _is_good_answer(message: Message) -> TypeGuard[AssistantMessage]:
+    return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
 
 
 def _total(usage: Usage) -> int:

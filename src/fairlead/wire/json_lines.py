@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import BinaryIO
 
 from fairlead.agent import Agent
 from fairlead.core.events import Event
-from fairlead.core.lenient import scrub_text
-from fairlead.protocol.pi.frames import SessionHeader
+from fairlead.session.entries import encode_line
 from fairlead.wire.output import Output
 from fairlead.wire.pi.encode import EventFrames
 from fairlead.wire.pi.profile import Profile
@@ -27,10 +25,7 @@ class JsonLines:
 
     def header(self) -> None:
         """The first line: the session, as in a session file."""
-        now = time.time()
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03}Z"
-        cwd = scrub_text(str(self._agent.session.workspace.cwd))
-        self._frames.send(SessionHeader(version=3, id=self._agent.session.id, timestamp=stamp, cwd=cwd))
+        self._output.send(encode_line(self._agent.session.conversation.log.header) + b"\n")
 
     def _tell(self, event: Event) -> None:
         self._frames.tell(event)

@@ -1,4 +1,4 @@
-"""What hosts of omp and of xcsh do."""
+"""What hosts of omp and of xcsh do with a run, and besides: prompts, tools, queues, settings, bad input, starts and ends."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 from tests.behaviour.play import Repertoire
 from tests.support.stage import BEGAN, ENDLESS, HELD, WAIT, Stage, bash, calls, says
 
-OMP = Repertoire(reasoning="fake-2")
-scenario = OMP.scenario
+OMP_RUNS = Repertoire(reasoning="fake-2")
+scenario = OMP_RUNS.scenario
 
 EXTENSION = 'export default (pi) => pi.registerCommand("ui", { handler: async (_, ctx) => ctx.ui.setTitle("ttl") });\n'
 
@@ -41,6 +41,17 @@ def prompt_while_streaming(host: Stage) -> None:
     host.provider.release()
     host.until("agent_settled")
     host.request("get_messages", id="m")
+
+
+@scenario({"thinking": "Let me think about it.", "text": "Answer text."}, model="fake/fake-2", flags=["--thinking", "low"])
+def thinking_prompt(host: Stage) -> None:
+    host.prompt("hi", id="p1")
+    host.request("get_state", id="s1")
+
+
+@scenario(calls(bash("echo oai"), text="Running."), says("done"), model="fakeoai/fake-oai")
+def openai_prompt(host: Stage) -> None:
+    host.prompt("hi", id="p1")
 
 
 @scenario(
@@ -89,6 +100,11 @@ def steer_immediate(host: Stage) -> None:
     queue_during_tools(host, "steer", ("set_interrupt_mode", "immediate"), ("set_steering_mode", ONE))
 
 
+@scenario(THREE_TOOLS, *REPLIES)
+def steer_immediate_all(host: Stage) -> None:
+    queue_during_tools(host, "steer", ("set_interrupt_mode", "immediate"), ("set_steering_mode", "all"))
+
+
 @scenario(THREE_TOOLS, *REPLIES, name=f"steer_wait_{ONE}")
 def steer_wait(host: Stage) -> None:
     queue_during_tools(host, "steer", ("set_interrupt_mode", "wait"), ("set_steering_mode", ONE))
@@ -97,6 +113,15 @@ def steer_wait(host: Stage) -> None:
 @scenario(THREE_TOOLS, *REPLIES, name=f"follow_up_{ONE}")
 def follow_up(host: Stage) -> None:
     queue_during_tools(host, "follow_up", ("set_follow_up_mode", ONE))
+
+
+@scenario(HELD, says("reply A"), says("reply B"))
+def steer_text_stream(host: Stage) -> None:
+    host.send({"id": "p1", "type": "prompt", "message": "start"})
+    host.update("text_delta")
+    host.request("steer", id="q", message="steer now")
+    host.provider.release()
+    host.until("agent_settled")
 
 
 # Aborts
@@ -204,10 +229,10 @@ def getters_setters(host: Stage) -> None:
     ask("export_html", outputPath="out.html")
     ask("export_html")
     ask("get_session_stats")
-    file = host.request("get_state")["data"].get("sessionFile", "/nonexistent/none.jsonl")
+    file = host.request("get_state")["data"]["sessionFile"]
     ask("new_session")
     ask("get_state")
-    for path in (file, "/nonexistent/x.jsonl"):
+    for path in (file, str(host.around.cwd / "nonexistent" / "x.jsonl")):
         ask("switch_session", sessionPath=path)
         ask("get_state")
     ask("new_session", parentSession=file)
@@ -266,7 +291,7 @@ def bad_input(host: Stage) -> None:
     host.request("get_state", id="s2")
 
 
-# Starts
+# Starts and ends
 
 
 @scenario(flags=["@a.txt"], files={"a.txt": "x"}, exit_code=1)
@@ -277,6 +302,17 @@ def at_file_rejected(host: Stage) -> None:
 @scenario(model="nope/none", exit_code=1)
 def no_model(host: Stage) -> None:
     host.exit_code()
+
+
+@scenario(flags=["hello from argv"])
+def initial_message_arg(host: Stage) -> None:
+    host.until("ready")
+
+
+@scenario(ENDLESS)
+def stdin_close_busy(host: Stage) -> None:
+    host.send({"id": "p1", "type": "prompt", "message": "hi"})
+    host.update("text_delta")
 
 
 @scenario(flags=["-e", "ext.ts"], files={"ext.ts": EXTENSION})

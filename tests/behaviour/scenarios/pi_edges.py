@@ -174,7 +174,7 @@ def missing_fields(host: Stage) -> None:
         ("fork", {}),
         ("fork", {"entryId": "nope"}),
         ("switch_session", {}),
-        ("switch_session", {"sessionPath": "/nonexistent/x.jsonl"}),
+        ("switch_session", {"sessionPath": str(host.around.cwd / "nonexistent" / "x.jsonl")}),
         ("set_thinking_level", {}),
         ("set_auto_compaction", {}),
         ("set_auto_compaction", {"enabled": "yes"}),

@@ -21,6 +21,16 @@ def retry_then_success(host: Stage) -> None:
     host.request("get_messages")
 
 
+@scenario(OVERLOADED, says("ok"))
+def retry_default_delay(host: Stage) -> None:
+    host.request("get_state", id="ready")
+    host.send({"id": "p1", "type": "prompt", "message": "go"})
+    host.until("auto_retry_start")
+    host.request("get_state")
+    host.request("prompt", message="during backoff")
+    host.until("agent_settled")
+
+
 @scenario(OVERLOADED, settings=AT_ONCE)
 def retry_exhausted(host: Stage) -> None:
     host.request("get_state", id="ready")

@@ -8,23 +8,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core.messages import ImageContent, Message
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.queues import InterruptMode, QueueMode
+from fairlead.protocol.pi import session_commands as sessions
+from fairlead.protocol.pi.command import Command, Persisted
 from fairlead.protocol.pi.state import SessionStats, State
-
-
-class Command(Struct, tag_field="type", rename="camel", omit_defaults=True):
-    id: Raw | UnsetType = UNSET
-    result: ClassVar[Any] = None
-
-
-class _Persisted(Command, kw_only=True):
-    #: Also write the value to the user's settings; without it, only this session changes.
-    persist: bool | None = None
-
 
 # Prompting
 
@@ -117,7 +108,7 @@ class GetLastAssistantText(Command, tag="get_last_assistant_text"):
 # Model
 
 
-class SetModel(_Persisted, tag="set_model", kw_only=True):
+class SetModel(Persisted, tag="set_model", kw_only=True):
     """Use another model from the next model call on. The thinking level is fitted to it."""
 
     provider: str
@@ -150,7 +141,7 @@ class GetAvailableModels(Command, tag="get_available_models"):
 # Thinking
 
 
-class SetThinkingLevel(_Persisted, tag="set_thinking_level", kw_only=True):
+class SetThinkingLevel(Persisted, tag="set_thinking_level", kw_only=True):
     """How much the model thinks; fitted to what it can."""
 
     level: ThinkingLevel
@@ -179,19 +170,19 @@ class GetAvailableThinkingLevels(Command, tag="get_available_thinking_levels"):
 # Queue modes
 
 
-class SetSteeringMode(_Persisted, tag="set_steering_mode", kw_only=True):
+class SetSteeringMode(Persisted, tag="set_steering_mode", kw_only=True):
     """How many steering messages a turn takes."""
 
     mode: QueueMode
 
 
-class SetFollowUpMode(_Persisted, tag="set_follow_up_mode", kw_only=True):
+class SetFollowUpMode(Persisted, tag="set_follow_up_mode", kw_only=True):
     """How many follow-ups a turn takes."""
 
     mode: QueueMode
 
 
-class SetInterruptMode(_Persisted, tag="set_interrupt_mode", kw_only=True):
+class SetInterruptMode(Persisted, tag="set_interrupt_mode", kw_only=True):
     """Whether steering waits for all tools of a turn, or skips those that have not started."""
 
     mode: InterruptMode
@@ -213,8 +204,8 @@ class BashResult(Struct, rename="camel"):
 
 
 class Bash(Command, tag="bash", kw_only=True):
-    """Run a shell command for the user, beside whatever the agent does. The model sees it with the next prompt,
-    unless `excludeFromContext` is set. Answered when the command ends."""
+    """Run a shell command for the user, beside whatever the agent does. Its output comes as `bash_execution_update` while
+    it runs. The model sees it with the next prompt, unless `excludeFromContext` is set. Answered when the command ends."""
 
     command: str
     exclude_from_context: bool | None = None
@@ -225,7 +216,7 @@ class AbortBash(Command, tag="abort_bash"):
     """Stop the latest of the running `bash` commands."""
 
 
-class SetAutoRetry(_Persisted, tag="set_auto_retry", kw_only=True):
+class SetAutoRetry(Persisted, tag="set_auto_retry", kw_only=True):
     """Whether a model call that failed in a way that may pass is tried again by itself."""
 
     enabled: bool
@@ -307,16 +298,14 @@ COMMANDS: dict[str, type[Command]] = {
         SetActiveTools,
         SetUpdates,
         Shutdown,
+        *sessions.SESSION_COMMANDS,
     )
 }
 
 #: Documented commands of the family that are not there yet. They get a clear answer, so that no host waits for ever.
 LATER: frozenset[str] = frozenset(
     """
-    new_session switch_session open_session fork branch clone get_fork_messages get_branch_messages
-    get_entries get_tree navigate_tree set_session_name set_label list_sessions delete_session
-    get_messages_page compact set_auto_compaction export_html handoff
-    get_commands get_available_commands set_todos set_host_tools set_host_uri_schemes
+    open_session handoff get_commands get_available_commands set_todos set_host_tools set_host_uri_schemes
     set_subagent_subscription get_subagents get_subagent_messages negotiate_protocol set_event_filter
     set_fast_mode get_login_providers login set_locale get_integrations
     """.split()

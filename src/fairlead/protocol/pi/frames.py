@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from fairlead.core.events import CompactionReason, CompactionResult
 from fairlead.core.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, Usage
 from fairlead.core.model import ThinkingLevel
 from fairlead.core.tool import ToolResult
@@ -23,21 +24,14 @@ class Response(Frame, tag="response", kw_only=True):
     success: bool
     data: Any | UnsetType = UNSET
     error: str | UnsetType = UNSET
+    #: A short name of the error, for those that programs are expected to tell apart.
+    code: str | UnsetType = UNSET
 
 
 class Ready(Frame, tag="ready"):
     """The first frame of omp and xcsh: the agent reads commands."""
 
     version: str | UnsetType = UNSET
-
-
-class SessionHeader(Frame, tag="session", kw_only=True):
-    """The first line of JSON mode, as of a session file."""
-
-    version: int
-    id: str
-    timestamp: str
-    cwd: str
 
 
 class RpcChunk(Frame, tag="rpc_chunk", kw_only=True):
@@ -214,6 +208,58 @@ class AutoRetryEnd(Frame, tag="auto_retry_end"):
     final_error: str | UnsetType = UNSET
 
 
+class CompactionStart(Frame, tag="compaction_start"):
+    """The older part of the conversation is being replaced by a summary (pi)."""
+
+    reason: CompactionReason
+
+
+class CompactionEnd(Frame, tag="compaction_end", kw_only=True):
+    """It was replaced, or, without a `result`, is as it was. With `willRetry` the run goes on (pi)."""
+
+    reason: CompactionReason
+    aborted: bool
+    will_retry: bool
+    result: CompactionResult | UnsetType = UNSET
+    error_message: str | UnsetType = UNSET
+
+
+class AutoCompactionStart(Frame, tag="auto_compaction_start"):
+    """The same in omp and xcsh, which are told of automatic compactions only."""
+
+    reason: CompactionReason
+    action: str = "context-full"
+
+
+class AutoCompactionEnd(Frame, tag="auto_compaction_end", kw_only=True):
+    """The same in omp and xcsh."""
+
+    action: str = "context-full"
+    aborted: bool
+    will_retry: bool
+    result: CompactionResult | UnsetType = UNSET
+    error_message: str | UnsetType = UNSET
+
+
+class BashExecutionUpdate(Frame, tag="bash_execution_update", kw_only=True):
+    """New output of a `bash` command of the host's; `id` is that command's."""
+
+    id: Raw | UnsetType = UNSET
+    delta: str
+
+
+class EntryAppended(Frame, tag="entry_appended"):
+    """The session has an entry that no other event tells of, such as one that hides a failed answer from the model."""
+
+    entry: dict[str, Any] | Raw
+
+
+class SessionInfoChanged(Frame, tag="session_info_changed"):
+    """The session has another name."""
+
+    name: str | UnsetType
+
+
 class QueueUpdate(Frame, tag="queue_update"):
     """The texts of all queued messages, after a change."""
 
@@ -226,7 +272,9 @@ class ThinkingLevelChanged(Frame, tag="thinking_level_changed"):
 
 
 class ExtensionError(Frame, tag="extension_error"):
-    """An extension failed; the run goes on."""
+    """An extension failed; the run goes on. `extensionPath` is `session` when the session itself has something to report: its
+    file could not be written (`event` is `write`; what could not be written is kept and tried again), or something was wrong
+    with the file that was opened (`open`)."""
 
     extension_path: str
     event: str
@@ -236,7 +284,6 @@ class ExtensionError(Frame, tag="extension_error"):
 FRAMES: tuple[type[Frame], ...] = (
     Response,
     Ready,
-    SessionHeader,
     RpcChunk,
     AgentStart,
     AgentEnd,
@@ -253,6 +300,13 @@ FRAMES: tuple[type[Frame], ...] = (
     ToolExecutionEnd,
     AutoRetryStart,
     AutoRetryEnd,
+    CompactionStart,
+    CompactionEnd,
+    AutoCompactionStart,
+    AutoCompactionEnd,
+    BashExecutionUpdate,
+    EntryAppended,
+    SessionInfoChanged,
     QueueUpdate,
     ThinkingLevelChanged,
     ExtensionError,

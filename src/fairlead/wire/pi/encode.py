@@ -30,9 +30,30 @@ _FRAMES: dict[type, _Encode] = {
     events.RetryStart: lambda e: frames.AutoRetryStart(e.attempt, e.max_attempts, e.delay_ms, e.error),
     events.RetryEnd: lambda e: frames.AutoRetryEnd(e.success, e.attempt, UNSET if e.error is None else e.error),
     events.QueueUpdate: lambda e: frames.QueueUpdate(e.steering, e.follow_up),
+    events.CompactionStart: lambda e: frames.CompactionStart(e.reason),
+    events.CompactionEnd: lambda e: _compaction_end(e, frames.CompactionEnd, reason=e.reason),
+    events.SessionInfoChanged: lambda e: frames.SessionInfoChanged(UNSET if e.name is None else e.name),
+    events.EntryAppended: lambda e: frames.EntryAppended(e.entry),
     events.ThinkingLevelChanged: lambda e: frames.ThinkingLevelChanged(e.level),
     events.ExtensionError: lambda e: frames.ExtensionError(e.extension_path, e.event, e.error),
 }
+
+
+#: The form of omp and xcsh, which are not told of compactions that they asked for.
+_AUTO_COMPACTION: dict[type, _Encode] = {
+    events.CompactionStart: lambda e: frames.AutoCompactionStart(e.reason),
+    events.CompactionEnd: lambda e: _compaction_end(e, frames.AutoCompactionEnd),
+}
+
+
+def _compaction_end(event: events.CompactionEnd, frame: Callable[..., frames.Frame], **fields: Any) -> frames.Frame:
+    return frame(
+        aborted=event.aborted,
+        will_retry=event.will_retry,
+        result=UNSET if event.result is None else event.result,
+        error_message=UNSET if event.error is None else event.error,
+        **fields,
+    )
 
 
 class EventFrames:
@@ -72,7 +93,10 @@ class EventFrames:
             return  # the next one has all of its output too, and so has the tool's end
         if isinstance(event, events.AgentEnd):
             self._agent_end(event)
-        else:
+        elif isinstance(event, events.CompactionStart | events.CompactionEnd) and not self._profile.tells_all_compactions:
+            if event.reason != "manual":
+                self.send(_AUTO_COMPACTION[type(event)](event))
+        elif not isinstance(event, events.SessionReplaced):
             self.send(_FRAMES[type(event)](event))
 
     def settle(self) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from fairlead.core.model import Model
 from fairlead.protocol.pi import commands as c
 from fairlead.protocol.pi.state import ContextUsage, SessionStats, State, Tokens
 from fairlead.session.session import Session
-from fairlead.session.tokens import context_tokens
 from fairlead.session.user_bash import BashDone
+from fairlead.wire.pi import session_handlers
 
 if TYPE_CHECKING:
     from fairlead.wire.pi.server import Server
@@ -48,7 +49,10 @@ async def _abort_and_prompt(server: Server, command: c.AbortAndPrompt) -> None:
 
 
 def _clear_queue(server: Server, command: c.ClearQueue) -> c.ClearedQueue:
-    return c.ClearedQueue(*server.session.clear_queue())
+    cleared = c.ClearedQueue(*server.session.clear_queue())
+    if not server.session.is_streaming:  # else at the end of the run
+        server.report_prompts()
+    return cleared
 
 
 def _get_state(server: Server, command: c.GetState) -> State:
@@ -57,18 +61,22 @@ def _get_state(server: Server, command: c.GetState) -> State:
     state = State(
         model=session.model,
         is_streaming=session.is_streaming,
-        is_compacting=False,
+        is_compacting=session.compactor.is_running,
         steering_mode=session.queues.steering.mode,
         follow_up_mode=session.queues.follow_up.mode,
         interrupt_mode=session.queues.interrupt,
         session_id=session.id,
-        auto_compaction_enabled=False,
-        message_count=len(session.conversation.messages),
+        auto_compaction_enabled=session.compactor.enabled,
+        message_count=session.conversation.count,
         pending_message_count=len(session.queues),
         queued_message_count=len(session.queues),
         todo_phases=[],
         thinking_level=_shown_level(server),
     )
+    if session.conversation.path is not None:
+        state.session_file = str(session.conversation.path)
+    if session.conversation.name is not None:
+        state.session_name = session.conversation.name
     if session.model is not None:
         state.context_usage = _context_usage(session, session.model)
     if verbose:
@@ -81,7 +89,7 @@ def _get_session_stats(server: Server, command: c.GetSessionStats) -> SessionSta
     from fairlead.session.stats import totals
 
     session = server.session
-    sums = totals(session.conversation.messages)
+    sums = totals(session.conversation.log)
     tokens = sums.tokens
     stats = SessionStats(
         session_id=session.id,
@@ -93,6 +101,8 @@ def _get_session_stats(server: Server, command: c.GetSessionStats) -> SessionSta
         tokens=Tokens(tokens.input, tokens.output, tokens.cache_read, tokens.cache_write, tokens.total),
         cost=sums.cost,
     )
+    if session.conversation.path is not None:
+        stats.session_file = str(session.conversation.path)
     if session.model is not None:
         stats.context_usage = _context_usage(session, session.model)
     return stats
@@ -106,13 +116,14 @@ def _shown_level(server: Server) -> Any:
 
 
 def _context_usage(session: Session, model: Model) -> ContextUsage:
-    tokens = context_tokens(session.conversation.messages)
-    percent = None if tokens is None else tokens / model.context_window * 100
+    tokens = session.conversation.context_tokens()
+    percent = None if tokens is None else tokens / (model.context_window or math.inf) * 100
     return ContextUsage(tokens, model.context_window, percent)
 
 
-def _get_messages(server: Server, command: c.GetMessages) -> c.Messages:
-    return c.Messages(server.session.conversation.messages)
+def _get_messages(server: Server, command: c.GetMessages) -> Raw:
+    # The messages are JSON already: they are not decoded to be encoded again.
+    return Raw(b'{"messages":%b}' % server.session.conversation.log.messages_json())
 
 
 def _get_last_assistant_text(server: Server, command: c.GetLastAssistantText) -> c.LastText:
@@ -121,34 +132,34 @@ def _get_last_assistant_text(server: Server, command: c.GetLastAssistantText) ->
 
 
 def _set_model(server: Server, command: c.SetModel) -> Model:
-    if command.persist and server.session.find_model(command.provider, command.model_id):
+    if command.persist and server.session.selection.find(command.provider, command.model_id):
         server.persist("defaultProvider", command.provider)
         server.persist("defaultModel", command.model_id)
-    return server.session.set_model(command.provider, command.model_id)
+    return server.session.selection.set_model(command.provider, command.model_id)
 
 
 def _cycle_model(server: Server, command: c.CycleModel) -> c.CycledModel | None:
-    cycled = server.session.cycle_model()
+    cycled = server.session.selection.cycle_model()
     return None if cycled is None else c.CycledModel(*cycled, _shown_level(server))
 
 
 def _get_available_models(server: Server, command: c.GetAvailableModels) -> c.AvailableModels:
-    return c.AvailableModels(server.session.available_models())
+    return c.AvailableModels(server.session.selection.available())
 
 
 def _set_thinking_level(server: Server, command: c.SetThinkingLevel) -> None:
     if command.persist:
         server.persist("defaultThinkingLevel", command.level)
-    server.session.set_thinking(command.level)
+    server.session.selection.set_thinking(command.level)
 
 
 def _cycle_thinking_level(server: Server, command: c.CycleThinkingLevel) -> c.CycledLevel | None:
-    level = server.session.cycle_thinking()
+    level = server.session.selection.cycle_thinking()
     return None if level is None else c.CycledLevel(level)
 
 
 def _get_available_thinking_levels(server: Server, command: c.GetAvailableThinkingLevels) -> c.ThinkingLevels:
-    return c.ThinkingLevels(server.session.levels())
+    return c.ThinkingLevels(server.session.selection.levels())
 
 
 def _set_steering_mode(server: Server, command: c.SetSteeringMode) -> None:
@@ -171,7 +182,11 @@ def _set_interrupt_mode(server: Server, command: c.SetInterruptMode) -> None:
 
 def _bash(server: Server, command: c.Bash) -> Coroutine[Any, Any, c.BashResult]:
     # Started here and now: an abort_bash right behind it must find it.
-    running = server.session.bash(command.command, exclude_from_context=bool(command.exclude_from_context))
+    running = server.session.commands.run(
+        command.command,
+        exclude_from_context=bool(command.exclude_from_context),
+        on_output=lambda text: server.show_output(command.id, text),
+    )
     return _bash_result(server, running)
 
 
@@ -258,7 +273,8 @@ HANDLERS: dict[type[c.Command], Callable[..., Any]] = {
     c.SetActiveTools: _set_active_tools,
     c.SetUpdates: _set_updates,
     c.Shutdown: _shutdown,
+    **session_handlers.HANDLERS,
 }
 
 #: Commands that may be answered after ones that came later.
-LATE: frozenset[type[c.Command]] = frozenset({c.Bash})
+LATE: frozenset[type[c.Command]] = frozenset({c.Bash}) | session_handlers.LATE

@@ -9,6 +9,7 @@ from msgspec import Struct
 from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule
 from fairlead.errors import ConfigError
+from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS
 
 
 class Profile(Struct, frozen=True, kw_only=True):
@@ -35,6 +36,10 @@ class Profile(Struct, frozen=True, kw_only=True):
     cancelled_bash_prefix: str
     #: Whether `agent_end` says `willRetry`.
     says_will_retry: bool
+    #: Whether every compaction is told of, as `compaction_start`/`_end`; else automatic ones, as `auto_compaction_start`/`_end`.
+    tells_all_compactions: bool
+    #: Tokens of the context window that compaction leaves free, unless the user's settings say otherwise.
+    compaction_reserve: int
     #: Whether each prompt gets a `prompt_result`, and the session a `session_settled`.
     prompt_results: bool
 
@@ -54,6 +59,8 @@ PI = Profile(
     counts_bash_output=False,
     cancelled_bash_prefix="",
     says_will_retry=True,
+    tells_all_compactions=True,
+    compaction_reserve=DEFAULT_RESERVE_TOKENS,
     prompt_results=False,
 )
 
@@ -72,6 +79,8 @@ OMP = Profile(
     counts_bash_output=True,
     cancelled_bash_prefix="[Command cancelled]\n",
     says_will_retry=False,
+    tells_all_compactions=False,
+    compaction_reserve=DEFAULT_RESERVE_TOKENS,
     prompt_results=True,
 )
 
@@ -90,6 +99,8 @@ XCSH = Profile(
     counts_bash_output=OMP.counts_bash_output,
     cancelled_bash_prefix=OMP.cancelled_bash_prefix,
     says_will_retry=OMP.says_will_retry,
+    tells_all_compactions=OMP.tells_all_compactions,
+    compaction_reserve=OMP.compaction_reserve,
     prompt_results=False,
 )
 

@@ -15,15 +15,16 @@ from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any, cast
 
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead import __version__
-from fairlead.core.events import AgentSettled, Event
+from fairlead.core.events import AgentSettled, Event, MessageEnd, SessionReplaced
 from fairlead.core.messages import UserMessage
 from fairlead.core.runtime import Cancel
 from fairlead.errors import BadCommand, BusyError, FairleadError
 from fairlead.protocol.pi import frames
-from fairlead.protocol.pi.commands import ANSWERS, COMMANDS, LATER, AbortAndPrompt, Command, Prompt
+from fairlead.protocol.pi.command import Command
+from fairlead.protocol.pi.commands import ANSWERS, COMMANDS, LATER, AbortAndPrompt, Prompt
 from fairlead.session.session import Session
 from fairlead.wire.connection import Connection
 from fairlead.wire.pi import decode
@@ -59,7 +60,7 @@ class Server:
         #: Set by `shutdown`: the session is to end after the answer.
         self.stopping = False
         self._frames = EventFrames(connection.output, profile, self.updates)
-        self._prompts: list[tuple[UserMessage, Id, bool]] = []
+        self._prompts: list[_Accepted] = []
         self._late: set[asyncio.Task[None]] = set()
         self._stalled = False
         #: Fires when the host asked to shut down: then nothing waits for it to read any more.
@@ -94,12 +95,17 @@ class Server:
     def accepted(self, message: UserMessage, ident: Id, *, queued: bool) -> None:
         """Remember a prompt whose outcome the host is to be told. As in omp, the queued ones are told of first."""
         if self.profile.prompt_results:
-            self._prompts.append((message, ident, queued))
+            self._prompts.append(_Accepted(message, ident, queued))
+
+    def show_output(self, ident: Id, text: str) -> None:
+        """Tell of new output of one of the host's commands. While the host does not keep up, the answer has to do."""
+        if not self.connection.output.behind:
+            self._frames.send(frames.BashExecutionUpdate(id=ident, delta=text))
 
     def abort_bash(self) -> None:
         """Stop the latest of the host's commands, unless that was done when the command for it arrived."""
         if not self._has_acted:
-            self.session.abort_bash()
+            self.session.commands.abort()
 
     async def late_answers(self) -> None:
         """Wait for the commands that are still being worked on."""
@@ -133,7 +139,7 @@ class Server:
         elif name == "abort_bash" and id(line) not in self._acted and not self._bash_waits_before(line):
             # Once only: another time it would stop another command.
             self._acted.add(id(line))
-            self.session.abort_bash()
+            self.session.commands.abort()
 
     def _bash_waits_before(self, line: bytes) -> bool:
         """Whether a command of the host's that has yet to start is the one that `line` means to stop."""
@@ -200,51 +206,54 @@ class Server:
         except BusyError:
             self._refuse(name, command, self.profile.busy)
         except FairleadError as error:
-            self._refuse(name, command, str(error))
+            self._refuse(name, command, str(error), code=error.code if isinstance(error, BadCommand) else None)
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             self._fail(command.id, name, f"Internal error: {type(error).__name__}: {error}")
 
     # Output
 
-    def _refuse(self, name: str, command: Command, error: str) -> None:
+    def _refuse(self, name: str, command: Command, error: str, *, code: str | None = None) -> None:
         if self.profile.late_prompt_errors and isinstance(command, Prompt | AbortAndPrompt):
             self._frames.send(frames.Response(id=command.id, command=name, success=True))
-        self._fail(command.id, name, error)
+        self._fail(command.id, name, error, code=code)
 
     def _succeed(self, command: Command, name: str, result: Any) -> None:
         data = result if command.result is not None else UNSET
         self._frames.send(frames.Response(id=command.id, command=name, success=True, data=data))
 
-    def _fail(self, ident: Id, name: str, error: str) -> None:
-        self._frames.send(frames.Response(id=ident, command=name, success=False, error=error))
+    def _fail(self, ident: Id, name: str, error: str, *, code: str | None = None) -> None:
+        self._frames.send(frames.Response(id=ident, command=name, success=False, error=error, code=code or UNSET))
 
     def _tell(self, event: Event) -> None:
-        if isinstance(event, AgentSettled):
+        if isinstance(event, MessageEnd) and isinstance(event.message, UserMessage):
+            for prompt in self._prompts:
+                prompt.heard = prompt.heard or prompt.message is event.message
+        elif isinstance(event, AgentSettled):
             self._frames.settle()
+            self.report_prompts()
             if self.profile.prompt_results:
-                self._report_prompts()
                 self._frames.send(frames.SessionSettled())
+        elif isinstance(event, SessionReplaced):
+            self.report_prompts()
         self._frames.tell(event)
 
-    def _report_prompts(self) -> None:
+    def report_prompts(self) -> None:
         """What became of each prompt that no longer waits: the ones that were queued, then the one that began the run."""
         queues = self.session.queues
         queued = {id(message) for queue in (queues.steering, queues.follow_up) for message in queue.messages}
-        done = [entry for entry in self._prompts if id(entry[0]) not in queued]
-        self._prompts = [entry for entry in self._prompts if id(entry[0]) in queued]
-        for prompt, ident, _ in sorted(done, key=lambda entry: not entry[2]):
-            self._frames.send(self._outcome(prompt, ident))
+        done = [prompt for prompt in self._prompts if id(prompt.message) not in queued]
+        self._prompts = [prompt for prompt in self._prompts if id(prompt.message) in queued]
+        for prompt in sorted(done, key=lambda prompt: not prompt.queued):
+            self._frames.send(self._outcome(prompt))
 
-    def _outcome(self, prompt: UserMessage, ident: Id) -> frames.PromptResult:
+    def _outcome(self, prompt: _Accepted) -> frames.PromptResult:
         end = self.session.last_end
-        assert end is not None
-        message = end.message
-        heard = any(message is prompt for message in reversed(self.session.conversation.messages))
-        result = frames.PromptResult(id=ident, agent_invoked=heard, status="completed", session_settled=True)
-        if message.stop_reason == "aborted" or not heard:
+        result = frames.PromptResult(id=prompt.id, agent_invoked=prompt.heard, status="completed", session_settled=True)
+        if end is None or end.message.stop_reason == "aborted" or not prompt.heard:
             result.status = "aborted"
-        elif message.stop_reason == "error":
+        elif end.message.stop_reason == "error":
+            message = end.message
             result.status = "error"
             result.error = frames.PromptError(
                 message=message.error_message or "unknown error",
@@ -254,6 +263,16 @@ class Server:
                 http_status=UNSET if end.status is None else end.status,
             )
         return result
+
+
+class _Accepted(Struct, eq=False):
+    """A prompt whose outcome the host is to be told."""
+
+    message: UserMessage
+    id: Id
+    queued: bool
+    #: Whether it has become part of the conversation.
+    heard: bool = False
 
 
 def _name(line: bytes) -> str | None:

@@ -1,0 +1,247 @@
+"""When a session is compacted, and what happens then. How a summary is made is in `fairlead.session.compaction`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from fairlead.config.settings import CompactionSettings
+from fairlead.core.events import CompactionEnd, CompactionReason, CompactionResult, CompactionStart, FileLists
+from fairlead.core.runtime import Cancel
+from fairlead.errors import CompactingError, CompactionCancelled, ConfigError, FairleadError, NothingToCompact
+from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS, should_compact, usable_reserve
+
+if TYPE_CHECKING:
+    from fairlead.core.model import Model, StreamEnd
+    from fairlead.session.compaction import BranchSummary, Item, Plan
+    from fairlead.session.entries import Entry
+    from fairlead.session.log import Log
+    from fairlead.session.session import Session
+
+OVERFLOW_AGAIN = (
+    "Context overflow recovery failed after one compact-and-retry attempt. "
+    "Try reducing context or switching to a larger-context model."
+)
+
+
+class Compactor:
+    """Compacts one session: when somebody asks for it, when its context is nearly full, and when a request overflowed it."""
+
+    def __init__(self, session: Session, settings: CompactionSettings) -> None:
+        self.enabled = settings.enabled
+        self._session = session
+        self._settings = settings
+        #: Stop what is going on: compactions, and summaries of branches.
+        self._stops: list[Cancel] = []
+        self._requested: asyncio.Task[CompactionResult] | None = None
+
+    @property
+    def reserve_tokens(self) -> int:
+        chosen = self._settings.reserve_tokens
+        return DEFAULT_RESERVE_TOKENS if chosen is None else chosen
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a compaction is going on, whoever asked for it."""
+        return bool(self._stops)
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether one is going on that somebody asked for: nothing else may begin meanwhile."""
+        return self._requested is not None
+
+    def cancel(self) -> None:
+        """Stop the compaction that is going on, if any, without waiting for it."""
+        for stop in list(self._stops):
+            stop.fire()
+
+    async def idle(self) -> None:
+        """Wait until no compaction that somebody asked for is going on."""
+        while self._requested is not None:
+            await asyncio.wait([self._requested])
+
+    # Asked for
+
+    def request(self, instructions: str | None) -> asyncio.Task[CompactionResult]:
+        """Compact now, after ending the run that is going on. It counts as begun from here on.
+
+        Raises, or the task does, if there is nothing to compact, no model, or the model fails; then nothing has changed.
+        """
+        if self._requested is not None:
+            raise CompactingError("The session is being compacted already.")
+        # The run is told first: what is stopped from here on is the compaction.
+        self._session.cancel()
+        stop = Cancel()
+        self._stops.append(stop)
+        self._requested = asyncio.create_task(self._on_request(stop, instructions), name="fairlead-compaction")
+        self._requested.add_done_callback(lambda task: self._request_ended(task, stop))
+        return self._requested
+
+    async def _on_request(self, stop: Cancel, instructions: str | None) -> CompactionResult:
+        tell = self._session.tell
+        await self._session.run_ended()
+        tell(CompactionStart("manual"))
+        try:
+            result = await self._compact(stop, instructions)
+        except CompactionCancelled:
+            tell(CompactionEnd("manual", aborted=True))
+            raise
+        except FairleadError as error:
+            tell(CompactionEnd("manual", error=f"Compaction failed: {error}"))
+            raise
+        except BaseException as error:
+            tell(CompactionEnd("manual", error=f"Compaction failed: {type(error).__name__}: {error}"))
+            raise
+        tell(CompactionEnd("manual", result))
+        return result
+
+    def _request_ended(self, task: asyncio.Task[CompactionResult], stop: Cancel) -> None:
+        self._requested = None
+        self._stops.remove(stop)
+        if not task.cancelled():
+            task.exception()  # whoever asked has it too; if nobody waits any more, it is not to be complained of
+
+    # By itself
+
+    def is_due(self) -> bool:
+        """Whether so little of the context is left that it is time for a compaction."""
+        model = self._session.model
+        if not self.enabled or model is None:
+            return False
+        return should_compact(self._session.conversation.context_tokens(), model.context_window, self.reserve_tokens)
+
+    async def make_room(self, cancel: Cancel) -> bool:
+        """Compact because the context is nearly full. False if that is of no use: it failed, or everything is recent."""
+        try:
+            self._plan()
+        except NothingToCompact:
+            return False
+        return await self._automatic("threshold", cancel)
+
+    def has_overflowed(self, end: StreamEnd) -> bool:
+        """Whether a model call failed because the request was too large for the context, so that a compaction helps."""
+        message, model = end.message, self._session.model
+        if not self.enabled or message.stop_reason != "error" or model is None or message.model != model.id:
+            return False
+        from fairlead.session.overflow import is_overflow
+
+        return is_overflow(message.error_message or "", end.status)
+
+    async def recover(self, cancel: Cancel) -> bool:
+        """Compact because a request overflowed. Whether it can be sent again."""
+        return await self._automatic("overflow", cancel)
+
+    def give_up(self) -> None:
+        """A request overflowed again, right after a compaction."""
+        self._session.tell(CompactionEnd("overflow", error=OVERFLOW_AGAIN))
+
+    async def _automatic(self, reason: CompactionReason, cancel: Cancel) -> bool:
+        tell = self._session.tell
+        tell(CompactionStart(reason))
+        try:
+            with self._stoppable(cancel) as stop:
+                result = await self._compact(stop, None)
+        except CompactionCancelled:
+            tell(CompactionEnd(reason, aborted=True))
+            return False
+        except FairleadError as error:
+            tell(CompactionEnd(reason, error=f"Auto-compaction failed: {error}"))
+            return False
+        tell(CompactionEnd(reason, result, will_retry=reason == "overflow"))
+        return True
+
+    # Either way
+
+    async def _compact(self, stop: Cancel, instructions: str | None) -> CompactionResult:
+        from fairlead.session.compaction import compact
+
+        session, model, conversation = self._session, self._model(), self._session.conversation
+        planned = self._plan()
+        result = await compact(
+            planned,
+            model,
+            await session.stream_of(model, stop),
+            cancel=stop,
+            instructions=instructions,
+            reserve_tokens=self.reserve_tokens,
+            thinking=session.thinking,
+        )
+        conversation.compacted(result)
+        return result
+
+    async def summarise_branch(self, left: Sequence[Entry], instructions: str | None) -> BranchSummary:
+        """What happened in the entries of a branch that the conversation is about to leave. Raises as a compaction does."""
+        from fairlead.session.compaction import summarise_branch
+
+        model, log = self._model(), self._session.conversation.log
+        messages = [message for entry in left for message in log.read(entry)]
+        with self._stoppable() as stop:
+            return await summarise_branch(
+                messages,
+                model,
+                await self._session.stream_of(model, stop),
+                cancel=stop,
+                instructions=instructions,
+                reserve_tokens=self.reserve_tokens,
+                thinking=self._session.thinking,
+            )
+
+    # Inside
+
+    @contextmanager
+    def _stoppable(self, cancel: Cancel | None = None) -> Generator[Cancel]:
+        """Stops with the session's `cancel`, and with that of the run."""
+        stop = Cancel()
+        forget = cancel.on_fire(stop.fire) if cancel is not None else None
+        self._stops.append(stop)
+        try:
+            yield stop
+        finally:
+            self._stops.remove(stop)
+            if forget is not None:
+                forget()
+
+    def _model(self) -> Model:
+        if self._session.model is None:
+            raise ConfigError("No model is chosen that could write the summary.")
+        return self._session.model
+
+    def _plan(self) -> Plan:
+        from fairlead.session.compaction import plan
+
+        model = self._model()
+        keep = self._settings.keep_recent_tokens
+        if model.context_window > 0:  # what stays must leave room for the summary and for work
+            free = model.context_window - usable_reserve(self.reserve_tokens, model.context_window)
+            keep = min(keep, free // 2)
+        return plan(_items(self._session.conversation.log), keep)
+
+
+def _items(log: Log) -> list[Item]:
+    """The way to where the conversation stands, as a compaction sees it."""
+    from fairlead.session.compaction import Item
+    from fairlead.session.entries import CompactionEntry, ContextEditEntry
+
+    path = log.path()
+    edits = {entry.target_id: entry for entry in path if isinstance(entry, ContextEditEntry)}
+    items: list[Item] = []
+    for entry in path:
+        if isinstance(entry, CompactionEntry):
+            lists = _file_lists(entry.details)
+            items.append(Item(entry.id, None, "compaction", entry.summary, entry.first_kept_entry_id, lists))
+            continue
+        messages = log.read(entry, edits.get(entry.id))
+        items.append(Item(entry.id, messages[0]) if messages else Item(entry.id, None, "other"))
+    return items
+
+
+def _file_lists(details: object) -> FileLists:
+    """The files of an earlier compaction; none if another program keeps something else there."""
+    import msgspec
+
+    try:
+        return msgspec.convert(details, FileLists)
+    except msgspec.ValidationError:
+        return FileLists()

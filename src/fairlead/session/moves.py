@@ -1,0 +1,125 @@
+"""From one conversation to another, and from one branch to another.
+
+Whatever runs is ended first, with all its events. What cannot be done is refused before that, as far as it can be known.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from fairlead.core.messages import UserMessage, user_text
+from fairlead.errors import BadCommand, EntryNotFound, SessionError
+from fairlead.session.entries import Entry, role_of
+
+if TYPE_CHECKING:
+    from fairlead.session.log import Log
+    from fairlead.session.session import Session
+
+
+async def new_session(session: Session, parent: str | None = None) -> None:
+    """Begin anew. `parent` is the file of the session that this one comes from, if the host wants that on record."""
+    await session.stop()
+    session.adopt(session.sessions.new(parent=parent))
+
+
+async def switch_session(session: Session, name: str) -> bool:
+    """Go on with the session in a file; True if there was none, so that a new one will be kept there. Raises SessionError."""
+    if not name.strip():
+        raise BadCommand("sessionPath: expected the path of a session file, got an empty string")
+    path = _absolute(name, session.workspace.cwd)
+    present = session.conversation
+    if present.path is not None and (path == present.path or _is_same_file(path, present.path)):
+        await session.stop()
+        if present.has_begun:  # as if it were opened again: at its end
+            entries = present.log.entries()
+            present.move(entries[-1].id if entries else None)
+        return False
+    conversation, created = session.sessions.open_or_new(path)
+    await session.stop()
+    session.adopt(conversation)
+    return created
+
+
+async def fork(session: Session, entry_id: str) -> str:
+    """Go on in a new session with all that came before a message of the user's. Returns its text. Raises EntryNotFound."""
+    text = _said(session.conversation.log, entry_id)
+    if text is None:
+        raise EntryNotFound(f"Entry {entry_id} is not a message of the user's.")
+    await session.stop()
+    session.adopt(session.sessions.fork(session.conversation, before=entry_id))
+    return text
+
+
+async def clone(session: Session) -> None:
+    """Go on in a new session that has everything up to here."""
+    await session.stop()
+    session.adopt(session.sessions.fork(session.conversation))
+
+
+class Arrival(Struct):
+    """Where the conversation stands after a move within its tree."""
+
+    leaf: str | None
+    #: What the user said at the place that was chosen, to be said anew.
+    text: str | None = None
+    #: The entry that tells the model of the branch that was left.
+    summary: str | None = None
+
+
+async def navigate(session: Session, target: str | None, *, summarise: bool, instructions: str | None = None) -> Arrival:
+    """Go to another entry of the tree; None is the beginning. A message of the user's is gone before, and its text returned.
+
+    With `summarise` the model is told what happened on the branch that is left. Raises EntryNotFound, and what a compaction
+    raises; then the conversation stands where it stood.
+    """
+    conversation = session.conversation
+    log = conversation.log
+    way = [entry.id for entry in log.path(target)] if target is not None else []
+    await session.abort()
+    text = _said(log, target) if target is not None else None
+    if text is not None:
+        way.pop()
+    arrival = Arrival(way[-1] if way else None, text)
+    before = log.leaf
+    left = _left_behind(log.path(), set(way))
+    summary = None
+    if summarise and any(log.read(entry) for entry in left):
+        summary = await session.compactor.summarise_branch(left, instructions)
+    conversation.move(arrival.leaf)
+    if summary is not None:
+        try:
+            entry = log.branch_summary(before, summary.text, details=summary.details, usage=summary.usage)
+        except SessionError:
+            conversation.move(before)
+            raise
+        conversation.changed()
+        arrival.leaf = arrival.summary = entry.id
+    return arrival
+
+
+def _said(log: Log, entry_id: str) -> str | None:
+    """The text of a message of the user's; None if the entry is something else, or not there."""
+    if entry_id not in log or role_of(log.get(entry_id)) != "user":
+        return None
+    return next((user_text(message) for message in log.read(log.get(entry_id)) if isinstance(message, UserMessage)), None)
+
+
+def _left_behind(path: list[Entry], way: set[str]) -> list[Entry]:
+    return [entry for entry in path if entry.id not in way]
+
+
+def _absolute(name: str, cwd: Path) -> Path:
+    if "\0" in name:
+        raise BadCommand("sessionPath: no file name can contain a NUL character")
+    return cwd / Path(name).expanduser()
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)  # noqa: PTH121
+    except OSError:
+        return False

@@ -1,0 +1,135 @@
+"""One run of a session: from the acceptance of its prompt until nothing more happens by itself.
+
+A run is one pass of the agent loop, and further ones where the first cannot be the last: after a failure that may pass, after
+an overflow of the context, for messages that were queued while the end of the run was being tidied up.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING
+
+from fairlead.core.events import AgentEnd, AgentStart, EntryAppended
+from fairlead.core.loop import Run, run_agent
+from fairlead.core.messages import Message, UserMessage
+from fairlead.core.model import PartialMessage, StreamEnd
+from fairlead.core.runtime import Cancel
+
+if TYPE_CHECKING:
+    from fairlead.session.session import Session
+
+
+class Running:
+    def __init__(self, session: Session, prompt: UserMessage, cancel: Cancel) -> None:
+        self._session = session
+        self._cancel = cancel
+        #: What the next pass begins with, and what it has added so far.
+        self._prompts = [prompt]
+        self._added: list[Message] = []
+        #: Whether the end of the last pass has been told.
+        self._ended = False
+        self._recovered = False
+        #: Whether a compaction may still help.
+        self._compactable = True
+
+    async def go(self) -> None:
+        session = self._session
+        session.attempts.begin()
+        try:
+            run = self._run()
+            await self._make_room()
+            while True:
+                self._ended = False
+                await session.emit(AgentStart())
+                end = session.last_end = await run_agent(run, self._prompts, self._added)
+                if not await self._goes_on(end):
+                    break
+        except Exception as error:  # a bug of ours: the host still gets an end, and the next prompt its chance
+            self._break_off(error)
+        finally:
+            # Without waiting for anybody: from the last look into the queues to the settled session nothing else may
+            # happen, or a message queued in between would be left behind.
+            if not self._ended:
+                self._end()
+            if session.last_end is not None:
+                session.attempts.ended(session.last_end)
+            session.settle()
+
+    def _run(self) -> Run:
+        session = self._session
+        return Run(
+            next_turn=session.next_turn,
+            between=self._make_room,
+            add=session.conversation.add,
+            emit=session.emit,
+            notify=session.tell,
+            report=report,
+            queues=session.queues,
+            runtime=session.runtime,
+            cancel=self._cancel,
+        )
+
+    async def _goes_on(self, end: StreamEnd) -> bool:
+        """What has to happen after a pass; whether another one follows."""
+        session, compactor = self._session, self._session.compactor
+        delay_ms = session.attempts.next_delay(end)
+        if delay_ms is not None:
+            self._end(will_retry=True)
+            self._forget_failure()
+            return await session.attempts.wait(end, delay_ms, self._cancel)
+        if compactor.has_overflowed(end):
+            if self._recovered:
+                self._end()
+                compactor.give_up()
+                return False
+            self._recovered = True
+            self._end(will_retry=True)
+            self._forget_failure()
+            return await compactor.recover(self._cancel) and not self._cancel.fired
+        if end.message.stop_reason in ("error", "aborted") or not self._is_due():
+            return False
+        self._end()
+        await compactor.make_room(self._cancel)
+        return self._hears_more()
+
+    def _end(self, *, will_retry: bool = False) -> None:
+        self._session.tell(AgentEnd(self._added, will_retry))
+        self._ended = True
+        self._added, self._prompts = [], []
+
+    def _forget_failure(self) -> None:
+        """The next attempt must not see the answer that failed. It stays in the file."""
+        entry = self._session.conversation.drop_last_answer()
+        if entry is not None:
+            self._session.tell(EntryAppended(entry))
+
+    def _hears_more(self) -> bool:
+        """Whether something was queued after the loop had looked for it the last time; then the next pass begins with it."""
+        session = self._session
+        if self._cancel.fired:
+            return False
+        self._prompts = session.queues.steering.take() or session.queues.follow_up.take()
+        for message in self._prompts:
+            session.conversation.add(message)
+            session.tell(session.queues.update())
+        return bool(self._prompts)
+
+    async def _make_room(self) -> None:
+        if self._is_due():
+            self._compactable = await self._session.compactor.make_room(self._cancel)
+
+    def _is_due(self) -> bool:
+        return self._compactable and not self._cancel.fired and self._session.compactor.is_due()
+
+    def _break_off(self, error: Exception) -> None:
+        session = self._session
+        report(error)
+        assert session.model is not None, "a run needs a model, and a model is never unset"
+        broken = PartialMessage(session.model, session.runtime.now_ms())
+        broken.fail(f"Internal error: {type(error).__name__}: {error}")
+        session.last_end = broken.finished
+
+
+def report(error: Exception) -> None:
+    """Show a bug to whoever watches stderr."""
+    traceback.print_exception(error)

@@ -1,0 +1,134 @@
+"""Which model answers, and how much it thinks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from fairlead.core.events import Event, ThinkingLevelChanged
+from fairlead.core.model import THINKING_LEVELS, Model, ThinkingLevel
+from fairlead.errors import ModelNotFound
+from fairlead.session.models import Models
+
+if TYPE_CHECKING:
+    from fairlead.session.log import Log
+
+#: Models to cycle through, each with the level to take on with it, if one was given.
+Scoped = Sequence[tuple[Model, ThinkingLevel | None]]
+
+
+class Selection:
+    """The choice of a session. `on_model` and `on_level` hear of what was chosen, to write it down."""
+
+    def __init__(
+        self, models: Models, model: Model | None, thinking: ThinkingLevel, scoped: Scoped, tell: Callable[[Event], None]
+    ) -> None:
+        self.model = model
+        #: The level that was asked for; the model may not have it.
+        self.wanted: ThinkingLevel = thinking
+        self.on_model: Callable[[Model], None] = lambda model: None
+        self.on_level: Callable[[ThinkingLevel], None] = lambda level: None
+        self._models = models
+        self._scoped = scoped
+        self._tell = tell
+
+    # Thinking
+
+    @property
+    def thinking(self) -> ThinkingLevel:
+        """The level in force: what was asked for, as far as the model has it."""
+        return self.model.clamp(self.wanted) if self.model is not None else self.wanted
+
+    def levels(self) -> list[ThinkingLevel]:
+        return self.model.levels() if self.model is not None else ["off"]
+
+    def set_thinking(self, level: ThinkingLevel) -> None:
+        before = self.thinking
+        if level != self.wanted:
+            self.wanted = level
+            self.on_level(level)
+        self._tell_if_changed(before)
+
+    def cycle_thinking(self) -> ThinkingLevel | None:
+        """Go to the next level, from the last to the first. None if the model has only one."""
+        levels = self.levels()
+        if len(levels) < 2:
+            return None
+        self.set_thinking(levels[(levels.index(self.thinking) + 1) % len(levels)])
+        return self.thinking
+
+    # Models
+
+    def available(self) -> list[Model]:
+        return self._models.available()
+
+    def find(self, provider: str, model_id: str) -> Model | None:
+        return self._models.find(provider, model_id)
+
+    def set_model(self, provider: str, model_id: str) -> Model:
+        model = self.find(provider, model_id)
+        if model is None:
+            raise ModelNotFound(f"Model not found: {provider}/{model_id}")
+        self._use(model, None)
+        return model
+
+    def cycle_model(self) -> tuple[Model, bool] | None:
+        """Go to the next model; the flag says whether from a chosen set. None if there is no other."""
+        scoped = bool(self._scoped)
+        models: list[tuple[Model, ThinkingLevel | None]] = list(self._scoped)
+        if not scoped:
+            models = [(model, None) for model in self.available()]
+        if len(models) < 2:
+            return None
+        here = next((i for i, (model, _) in enumerate(models) if model == self.model), -1)
+        model, level = models[(here + 1) % len(models)]
+        self._use(model, level)
+        return model, scoped
+
+    # Sessions
+
+    def write_down(self, log: Log) -> None:
+        """Begin a conversation with the choice as it is."""
+        if self.model is not None:
+            log.model_change(self.model.provider, self.model.id)
+        log.thinking_level_change(self.wanted)
+
+    def take_over(self, log: Log, *, model: bool = True, level: bool = True) -> list[str]:
+        """Choose what a conversation chose last; what is not to be taken over is written down there instead.
+
+        If its model is not to be had, the present one stays, and a sentence says so.
+        """
+        before, problems = self.thinking, list[str]()
+        chosen, last_level = log.model(), log.thinking_level()
+        if chosen is not None and (self.model is None or (chosen.provider, chosen.id) != (self.model.provider, self.model.id)):
+            found = self.find(chosen.provider, chosen.id) if model else None
+            if found is not None:
+                self.model = found
+            elif self.model is not None:
+                self.on_model(self.model)
+            if model and found is None:
+                instead = f"{self.model.provider}/{self.model.id} answers instead" if self.model else "choose another"
+                problems.append(f"The session's model {chosen.provider}/{chosen.id} is not available: {instead}.")
+        if last_level is not None and last_level != self.wanted:
+            if level and last_level in THINKING_LEVELS:
+                self.wanted = last_level
+            else:
+                self.on_level(self.wanted)
+        self._tell_if_changed(before)
+        return problems
+
+    # Inside
+
+    def _use(self, model: Model, level: ThinkingLevel | None) -> None:
+        before = self.thinking
+        if model != self.model:
+            self.model = model
+            self.on_model(model)
+        if level is not None and level != self.wanted:
+            self.wanted = level
+            self.on_level(level)
+        self._tell_if_changed(before)
+
+    def _tell_if_changed(self, before: ThinkingLevel) -> None:
+        if self.thinking != before:
+            self._tell(ThinkingLevelChanged(self.thinking))

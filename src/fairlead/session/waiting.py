@@ -1,0 +1,62 @@
+"""Messages that wait, written down: a queued message must outlive the process as much as one that was heard.
+
+Each is a custom entry `fairlead.queue` of the session, written before it is acknowledged:
+
+    {"op": "add", "queue": "steering" | "followUp" | "bash", "message": {...}}
+    {"op": "clear"}                                                 steering and follow-ups were taken back
+
+It has been heard once the conversation has the same message as an entry of its own. `bash` is a command that the host
+ran during a run: its place in the conversation is after that run.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.core.messages import BashExecutionMessage, UserMessage
+from fairlead.session.entries import WAITING, CustomEntry, decode_message, role_of
+from fairlead.session.log import Log
+
+Line: TypeAlias = Literal["steering", "followUp", "bash"]
+
+CLEARED: dict[str, Any] = {"op": "clear"}
+
+
+class Waiting(Struct):
+    """A message and what it waits in."""
+
+    line: Line
+    message: UserMessage | BashExecutionMessage
+
+
+def waits(line: Line, message: UserMessage | BashExecutionMessage) -> dict[str, Any]:
+    """What is written down of a message that begins to wait."""
+    return {"op": "add", "queue": line, "message": message}
+
+
+def still_waiting(log: Log) -> list[Waiting]:
+    """The messages that were queued and neither heard nor taken back, oldest first."""
+    found: list[Waiting] = []
+    for entry in log.entries():
+        if isinstance(entry, CustomEntry):
+            if entry.custom_type == WAITING:
+                _apply(entry.data, found)
+        elif found and role_of(entry) in ("user", "bashExecution"):
+            heard = log.read(entry)
+            place = next((i for i, waiting in enumerate(found) if [waiting.message] == heard), None)
+            if place is not None:
+                del found[place]
+    return found
+
+
+def _apply(data: Any, found: list[Waiting]) -> None:
+    fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+    if fields.get("op") == "clear":
+        found[:] = [waiting for waiting in found if waiting.line == "bash"]
+    elif fields.get("op") == "add" and fields.get("queue") in ("steering", "followUp", "bash"):
+        message = decode_message(msgspec.json.encode(fields.get("message")))
+        if isinstance(message, UserMessage | BashExecutionMessage):
+            found.append(Waiting(fields["queue"], message))

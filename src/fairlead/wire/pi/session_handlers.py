@@ -1,0 +1,229 @@
+"""The handlers of the commands about sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from fairlead.errors import BadCommand, CompactionCancelled, EntryNotFound, FairleadError
+from fairlead.protocol.pi import session_commands as c
+from fairlead.protocol.pi.command import Command
+
+if TYPE_CHECKING:
+    from fairlead.core.events import CompactionResult
+    from fairlead.wire.pi.server import Server
+
+#: The longest page of messages, in messages and in bytes; and how long one is if nobody says.
+MOST_MESSAGES, DEFAULT_MESSAGES, PAGE_BYTES = 256, 100, 768 * 1024
+
+
+# From one session to another
+
+
+async def _new_session(server: Server, command: c.NewSession) -> c.Switched:
+    from fairlead.session.moves import new_session
+
+    await new_session(server.session, command.parent_session)
+    return c.Switched(cancelled=False)
+
+
+async def _switch_session(server: Server, command: c.SwitchSession) -> c.Switched:
+    from fairlead.session.moves import switch_session
+
+    created = await switch_session(server.session, command.session_path)
+    return c.Switched(cancelled=False, created=created or UNSET)
+
+
+async def _fork(server: Server, command: c.Fork | c.Branch) -> c.Forked:
+    from fairlead.session.moves import fork
+
+    try:
+        return c.Forked(await fork(server.session, command.entry_id), cancelled=False)
+    except EntryNotFound:
+        what = "forking" if isinstance(command, c.Fork) else "branching"
+        raise BadCommand(f"Invalid entry ID for {what}") from None
+
+
+async def _clone(server: Server, command: c.Clone) -> c.Switched:
+    from fairlead.session.moves import clone
+
+    if not server.session.conversation.count:
+        raise BadCommand("Nothing to clone yet - start a conversation first")
+    await clone(server.session)
+    return c.Switched(cancelled=False)
+
+
+async def _list_sessions(server: Server, command: c.ListSessions) -> c.SessionList:
+    from fairlead.session.listing import list_all_sessions, list_sessions
+
+    sessions = server.session.sessions
+    folder = sessions.place()
+    if folder is None:
+        return c.SessionList([])
+    if command.all and sessions.folder is None and sessions.root is not None:
+        found = await asyncio.to_thread(list_all_sessions, sessions.root)
+    else:
+        found = await asyncio.to_thread(list_sessions, folder)
+    return c.SessionList([msgspec.convert(info, c.Listed, from_attributes=True) for info in found])
+
+
+def _delete_session(server: Server, command: c.DeleteSession) -> None:
+    from fairlead.session.listing import delete_session
+
+    session = server.session
+    path = session.workspace.cwd / Path(command.session_path).expanduser()
+    if path == session.conversation.path:
+        raise BadCommand("This session is in use. Switch to another one before you delete it.")
+    delete_session(path)
+
+
+def _set_session_name(server: Server, command: c.SetSessionName) -> None:
+    server.session.set_name(command.name)
+
+
+# The tree
+
+
+def _get_fork_messages(server: Server, command: c.GetForkMessages | c.GetBranchMessages) -> c.ForkMessages:
+    found = server.session.conversation.log.user_messages()
+    return c.ForkMessages([c.ForkMessage(entry_id, text) for entry_id, text in found])
+
+
+def _get_entries(server: Server, command: c.GetEntries) -> Raw:
+    log = server.session.conversation.log
+    try:
+        entries = log.entries_json(command.since)
+    except EntryNotFound:
+        raise BadCommand(f"Unknown entries cursor: {command.since}", code="unknown_since") from None
+    return Raw(b'{"entries":%b,"leafId":%b}' % (entries, msgspec.json.encode(log.leaf)))
+
+
+def _get_tree(server: Server, command: c.GetTree) -> Raw:
+    log = server.session.conversation.log
+    return Raw(b'{"tree":%b,"leafId":%b}' % (log.tree_json(), msgspec.json.encode(log.leaf)))
+
+
+async def _navigate_tree(server: Server, command: c.NavigateTree) -> c.Navigated:
+    from fairlead.session.moves import navigate
+
+    session = server.session
+    try:
+        arrival = await navigate(
+            session, command.target_id, summarise=bool(command.summarize), instructions=command.custom_instructions
+        )
+    except CompactionCancelled:
+        return c.Navigated(cancelled=True, leaf_id=session.conversation.log.leaf)
+    return c.Navigated(
+        cancelled=False,
+        leaf_id=arrival.leaf,
+        editor_text=UNSET if arrival.text is None else arrival.text,
+        summary_entry_id=UNSET if arrival.summary is None else arrival.summary,
+    )
+
+
+def _set_label(server: Server, command: c.SetLabel) -> c.Labelled:
+    return c.Labelled(server.session.conversation.log.label(command.target_id, command.label).id)
+
+
+# Long histories
+
+
+def _get_messages_page(server: Server, command: c.GetMessagesPage) -> Raw:
+    session = server.session
+    limit = DEFAULT_MESSAGES if command.limit is None else command.limit
+    if not 1 <= limit <= MOST_MESSAGES:
+        raise BadCommand(f"RPC message page limit must be between 1 and {MOST_MESSAGES}")
+    if session.is_streaming or session.compactor.is_running:
+        raise BadCommand("Cannot page messages while the session is changing", code="session_busy")
+    log = session.conversation.log
+    place = f"{session.id}:{log.leaf}"
+    first = _offset(command.cursor, place)
+    messages = log.raw_messages()
+    if first > len(messages):
+        raise BadCommand("Invalid RPC message cursor")
+    end, size = first, 0
+    while end < min(first + limit, len(messages)) and (end == first or size + len(messages[end]) <= PAGE_BYTES):
+        size += len(messages[end])
+        end += 1
+    following = b',"nextCursor":%b' % msgspec.json.encode(f"{place}:{end}") if end < len(messages) else b""
+    page = b",".join(messages[first:end])
+    return Raw(b'{"messages":[%b],"totalMessages":%d%b}' % (page, len(messages), following))
+
+
+def _offset(cursor: str | None, place: str) -> int:
+    if cursor is None:
+        return 0
+    where, separator, offset = cursor.rpartition(":")
+    if not separator or not offset.isdecimal() or where.count(":") != 1:
+        raise BadCommand("Invalid RPC message cursor")
+    if where != place:
+        raise BadCommand("The conversation has changed since this cursor was given", code="stale_cursor")
+    return int(offset)
+
+
+# Compaction
+
+
+def _compact(server: Server, command: c.Compact) -> Coroutine[Any, Any, CompactionResult]:
+    # Begun here and now: a prompt right behind it must find it.
+    return _result(server.session.compactor.request(command.custom_instructions))
+
+
+async def _result(compaction: asyncio.Task[CompactionResult]) -> CompactionResult:
+    return await compaction
+
+
+def _set_auto_compaction(server: Server, command: c.SetAutoCompaction) -> None:
+    if command.persist:
+        server.persist("compaction.enabled", command.enabled)
+    server.session.compactor.enabled = command.enabled
+
+
+# Export
+
+
+def _export_html(server: Server, command: c.ExportHtml) -> Coroutine[Any, Any, c.Exported]:
+    conversation = server.session.conversation
+    if conversation.path is None:
+        raise FairleadError("Cannot export in-memory session to HTML")
+    target = command.output_path or f"{server.profile.name}-session-{conversation.path.stem}.html"
+    # As it is now, whatever is added while the page is being made.
+    lines, leaf = conversation.log.lines(), conversation.log.leaf
+    return _export(lines, leaf, server.session.workspace.cwd / Path(target).expanduser(), target)
+
+
+async def _export(lines: list[bytes], leaf: str | None, path: Path, name: str) -> c.Exported:
+    from fairlead.export import export_lines
+
+    await asyncio.to_thread(export_lines, lines, leaf, path)
+    return c.Exported(name)
+
+
+HANDLERS: dict[type[Command], Callable[..., Any]] = {
+    c.NewSession: _new_session,
+    c.SwitchSession: _switch_session,
+    c.Fork: _fork,
+    c.Branch: _fork,
+    c.Clone: _clone,
+    c.ListSessions: _list_sessions,
+    c.DeleteSession: _delete_session,
+    c.SetSessionName: _set_session_name,
+    c.GetForkMessages: _get_fork_messages,
+    c.GetBranchMessages: _get_fork_messages,
+    c.GetEntries: _get_entries,
+    c.GetTree: _get_tree,
+    c.NavigateTree: _navigate_tree,
+    c.SetLabel: _set_label,
+    c.GetMessagesPage: _get_messages_page,
+    c.Compact: _compact,
+    c.SetAutoCompaction: _set_auto_compaction,
+    c.ExportHtml: _export_html,
+}
+
+#: Commands that may be answered after ones that came later.
+LATE: frozenset[type[Command]] = frozenset({c.Compact, c.ExportHtml})
