@@ -159,7 +159,9 @@ class Agent:
 
     def warm_up(self) -> None:
         """Get slow imports and TLS out of the way of the first prompt, in the background."""
-        self._http.warm_up()
+        import threading
+
+        threading.Thread(target=self._load, name="fairlead-warm-up", daemon=True).start()
 
     async def close(self) -> None:
         """Stop whatever runs, close connections, and remove scratch files that nobody was told of."""
@@ -183,6 +185,12 @@ class Agent:
                 self.warnings.append(warning)
                 if self._warn is not None:
                     self._warn(warning)
+
+    def _load(self) -> None:
+        # In the order in which a prompt needs it: it is written down before the model is asked.
+        import fairlead.session.store  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+        self._http.load()
 
     # Putting it together
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -415,3 +417,17 @@ def test_an_idle_timeout_of_nothing_waits_for_ever(tmp_path: Path) -> None:
             assert await agent.ask("hi") == "late"
 
     asyncio.run(main())
+
+
+def test_warming_up_loads_what_the_first_prompt_needs() -> None:
+    code = """
+import sys, threading
+from fairlead import Agent
+agent = Agent(isolated=True, env={})
+late = {"h11", "fairlead.session.store"}
+assert not late & set(sys.modules)
+agent.warm_up()
+[thread.join() for thread in threading.enumerate() if thread.name == "fairlead-warm-up"]
+assert late <= set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=30)

@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -581,18 +579,6 @@ def test_a_connection_that_takes_too_long_to_open_is_given_up() -> None:
             await asyncio.wait_for(server.left.wait(), 5)
 
     asyncio.run(run())
-
-
-def test_warming_up_loads_what_the_first_request_needs() -> None:
-    code = """
-import sys, threading
-from fairlead.models.http import Http
-assert "h11" not in sys.modules
-Http().warm_up()
-[thread.join() for thread in threading.enumerate() if thread.name == "fairlead-warm-up"]
-assert "h11" in sys.modules
-"""
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=30)
 
 
 def test_a_first_read_that_brings_the_head_and_a_great_deal_of_the_body_loses_nothing() -> None:

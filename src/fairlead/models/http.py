@@ -49,11 +49,12 @@ class Http:
         """How many connections are open and wait for a request."""
         return sum(connection.reusable for kept in self._kept.values() for connection in kept)
 
-    def warm_up(self) -> None:
-        """Load in the background what the first request needs."""
-        import threading
+    def load(self) -> None:
+        """Load what the first request needs. It takes a while; another thread may do it."""
+        import h11  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
-        threading.Thread(target=self._load, name="fairlead-warm-up", daemon=True).start()
+        with suppress(ProviderError):  # the request that needs it reports it
+            self._tls.get()
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest, cancel: Cancel) -> AsyncGenerator[Response]:
@@ -83,12 +84,6 @@ class Http:
         for connection in connections:
             connection.abort()
         await asyncio.gather(*self._lingering, *(connection.closed for connection in connections), return_exceptions=True)
-
-    def _load(self) -> None:
-        import h11  # noqa: F401  # pyright: ignore[reportUnusedImport]
-
-        with suppress(ProviderError):  # the request that needs it reports it
-            self._tls.get()
 
     def _route(self, url: str) -> Route:
         from urllib.parse import urlsplit

@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import select
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
 READ_SIZE = 1 << 16
-#: A write that a slow reader blocks ends when all of it was taken: small ones show that it reads at all.
-WRITE_SIZE = 1 << 13
+#: A write that a slow reader blocks ends when all of it was taken: small ones show that it reads at all. Each write that
+#: was taken within so many seconds doubles the next, up to what a pipe holds; a slower one makes them small again.
+WRITE_SIZE, MOST_WRITTEN, PROMPTLY = 1 << 13, 1 << 16, 0.005
 #: How long the reader looks away from its input's end while it may not read, in milliseconds.
 POLL_MS = 200
 
@@ -149,7 +151,7 @@ class Writer:
         self._on_broken = on_broken
         self._frames: deque[bytes] = deque()
         self._wake = threading.Condition()
-        self._broken = False
+        self._size = WRITE_SIZE
 
     def start(self) -> None:
         threading.Thread(target=self._work, name="fairlead-stdout", daemon=True).start()
@@ -182,12 +184,14 @@ class Writer:
     def _write(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
+            started = time.monotonic()
             try:
-                written = os.write(self._fd, view[:WRITE_SIZE])
+                written = os.write(self._fd, view[: self._size])
             except InterruptedError:
                 continue
             except BlockingIOError:  # the host shares the description and made it non-blocking
                 select.select([], [self._fd], [])
                 continue
             view = view[written:]
+            self._size = min(self._size * 2, MOST_WRITTEN) if time.monotonic() - started < PROMPTLY else WRITE_SIZE
             self._on_progress(written)

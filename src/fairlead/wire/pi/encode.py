@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct
 
 from fairlead.core import events, lenient
 from fairlead.core.messages import Message
@@ -56,6 +56,12 @@ def _compaction_end(event: events.CompactionEnd, frame: Callable[..., frames.Fra
     )
 
 
+class Spliced(Struct):
+    """The data of a response that is JSON already, in pieces: a long history is copied once on its way out, and not encoded."""
+
+    pieces: tuple[bytes, ...]
+
+
 class EventFrames:
     """Sends a session's events to the host, in the form of one profile."""
 
@@ -70,6 +76,10 @@ class EventFrames:
     def send(self, frame: frames.Frame) -> None:
         if frame.__struct_config__.tag not in self._profile.hidden_events:
             self._output.send(self._encode(frame))
+
+    def answer(self, response: frames.Response, data: Spliced) -> None:
+        """Send a response with this data."""
+        self._output.send(b"".join((self._encode(response)[:-2], b',"data":', *data.pieces, b"}\n")))
 
     def _encode(self, frame: frames.Frame) -> bytes:
         try:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from fairlead.core.model import Model
 from fairlead.protocol.pi import commands as c
@@ -14,6 +14,7 @@ from fairlead.protocol.pi.state import ContextUsage, SessionStats, State, Tokens
 from fairlead.session.session import Session
 from fairlead.session.user_bash import BashDone
 from fairlead.wire.pi import session_handlers
+from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:
     from fairlead.wire.pi.server import Server
@@ -121,9 +122,8 @@ def _context_usage(session: Session, model: Model) -> ContextUsage:
     return ContextUsage(tokens, model.context_window, percent)
 
 
-def _get_messages(server: Server, command: c.GetMessages) -> Raw:
-    # The messages are JSON already: they are not decoded to be encoded again.
-    return Raw(b'{"messages":%b}' % server.session.conversation.log.messages_json())
+def _get_messages(server: Server, command: c.GetMessages) -> Spliced:
+    return Spliced((b'{"messages":', server.session.conversation.log.messages_json(), b"}"))
 
 
 def _get_last_assistant_text(server: Server, command: c.GetLastAssistantText) -> c.LastText:

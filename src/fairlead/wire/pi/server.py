@@ -28,7 +28,7 @@ from fairlead.protocol.pi.commands import ANSWERS, COMMANDS, LATER, AbortAndProm
 from fairlead.session.session import Session
 from fairlead.wire.connection import Connection
 from fairlead.wire.pi import decode
-from fairlead.wire.pi.encode import EventFrames
+from fairlead.wire.pi.encode import EventFrames, Spliced
 from fairlead.wire.pi.handlers import HANDLERS, LATE
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.updates import Form, Pacing, Updates
@@ -219,8 +219,13 @@ class Server:
         self._fail(command.id, name, error, code=code)
 
     def _succeed(self, command: Command, name: str, result: Any) -> None:
-        data = result if command.result is not None else UNSET
-        self._frames.send(frames.Response(id=command.id, command=name, success=True, data=data))
+        response = frames.Response(id=command.id, command=name, success=True)
+        if isinstance(result, Spliced):
+            self._frames.answer(response, result)
+            return
+        if command.result is not None:
+            response.data = result
+        self._frames.send(response)
 
     def _fail(self, ident: Id, name: str, error: str, *, code: str | None = None) -> None:
         self._frames.send(frames.Response(id=ident, command=name, success=False, error=error, code=code or UNSET))

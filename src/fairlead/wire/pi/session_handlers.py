@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from fairlead.errors import BadCommand, CompactionCancelled, EntryNotFound, FairleadError
 from fairlead.protocol.pi import session_commands as c
 from fairlead.protocol.pi.command import Command
+from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:
     from fairlead.core.events import CompactionResult
@@ -94,18 +95,18 @@ def _get_fork_messages(server: Server, command: c.GetForkMessages | c.GetBranchM
     return c.ForkMessages([c.ForkMessage(entry_id, text) for entry_id, text in found])
 
 
-def _get_entries(server: Server, command: c.GetEntries) -> Raw:
+def _get_entries(server: Server, command: c.GetEntries) -> Spliced:
     log = server.session.conversation.log
     try:
         entries = log.entries_json(command.since)
     except EntryNotFound:
         raise BadCommand(f"Unknown entries cursor: {command.since}", code="unknown_since") from None
-    return Raw(b'{"entries":%b,"leafId":%b}' % (entries, msgspec.json.encode(log.leaf)))
+    return Spliced((b'{"entries":', entries, b',"leafId":', msgspec.json.encode(log.leaf), b"}"))
 
 
-def _get_tree(server: Server, command: c.GetTree) -> Raw:
+def _get_tree(server: Server, command: c.GetTree) -> Spliced:
     log = server.session.conversation.log
-    return Raw(b'{"tree":%b,"leafId":%b}' % (log.tree_json(), msgspec.json.encode(log.leaf)))
+    return Spliced((b'{"tree":', log.tree_json(), b',"leafId":', msgspec.json.encode(log.leaf), b"}"))
 
 
 async def _navigate_tree(server: Server, command: c.NavigateTree) -> c.Navigated:
@@ -133,7 +134,7 @@ def _set_label(server: Server, command: c.SetLabel) -> c.Labelled:
 # Long histories
 
 
-def _get_messages_page(server: Server, command: c.GetMessagesPage) -> Raw:
+def _get_messages_page(server: Server, command: c.GetMessagesPage) -> Spliced:
     session = server.session
     limit = DEFAULT_MESSAGES if command.limit is None else command.limit
     if not 1 <= limit <= MOST_MESSAGES:
@@ -152,7 +153,7 @@ def _get_messages_page(server: Server, command: c.GetMessagesPage) -> Raw:
         end += 1
     following = b',"nextCursor":%b' % msgspec.json.encode(f"{place}:{end}") if end < len(messages) else b""
     page = b",".join(messages[first:end])
-    return Raw(b'{"messages":[%b],"totalMessages":%d%b}' % (page, len(messages), following))
+    return Spliced((b'{"messages":[', page, b'],"totalMessages":%d' % len(messages), following, b"}"))
 
 
 def _offset(cursor: str | None, place: str) -> int:
