@@ -190,7 +190,9 @@ class Agent:
         # In the order in which a prompt needs it: it is written down before the model is asked.
         import fairlead.session.store  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
-        self._http.load()
+        model = self.session.model
+        if model is not None:
+            self._http.load(model.base_url)
 
     # Putting it together
 

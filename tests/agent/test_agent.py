@@ -423,7 +423,7 @@ def test_warming_up_loads_what_the_first_prompt_needs() -> None:
     code = """
 import sys, threading
 from fairlead import Agent
-agent = Agent(isolated=True, env={})
+agent = Agent(isolated=True, env={"ANTHROPIC_API_KEY": "x"})
 late = {"h11", "fairlead.session.store"}
 assert not late & set(sys.modules)
 agent.warm_up()

@@ -252,6 +252,17 @@ def test_a_host_name_that_cannot_be_one_says_so() -> None:
         asyncio.run(fetch(Http(env={}), f"http://{'a' * 64}.test/"))
 
 
+@pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding", "Connection"])
+def test_a_header_that_says_where_a_request_ends_cannot_be_configured(name: str) -> None:
+    async def run() -> None:
+        async with raw_server(saying_nothing()) as server:
+            with pytest.raises(ProviderError, match=f"{name}.* take it out of the configured ones"):
+                async with Http(env={}).stream(post(server.url, b"{}", [(name, "5")]), Cancel()):
+                    pass
+
+    asyncio.run(run())
+
+
 def test_every_address_of_a_host_is_tried() -> None:
     # `localhost` may be ::1 first, where nobody listens.
     async def run() -> None:

@@ -239,10 +239,14 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 
 async def _resolve(host: str, port: int) -> list[Any]:
+    # It is ASCII by now. A str would go through Python's codec for other names, which takes a while to load, and checks this:
+    name = host.encode()
+    if not all(0 < len(label) < 64 for label in name.removesuffix(b".").split(b".")):
+        raise UnicodeError("label empty or too long")
     try:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+        return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
-        return await in_thread(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        return await in_thread(lambda: socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
 
 
 async def _first_to_connect(addresses: list[Any]) -> socket.socket:

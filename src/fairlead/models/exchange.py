@@ -23,6 +23,8 @@ _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _SWITCH = re.compile(rb"HTTP/1\.\d 101\b")
 _HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+#: What says where a request ends. Another program's idea of it would break the connection.
+_NOT_TO_BE_CONFIGURED = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer"})
 _SAFE_IN_PATH = "/%:@!$&'()*+,;=~-._"
 
 
@@ -118,17 +120,15 @@ class Exchange:
 
     async def ask(self, request: HttpRequest) -> Response | None:
         """The head of the answer; None if the connection ended without a byte of one."""
+        target, headers = self._target(request), self._headers(request)
+        lines = [f"{request.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
+        self.connection.send("\r\n".join(lines).encode("latin1") + request.body)
+        # Loaded only now: it takes longer than the request takes to its server.
         import h11
 
         wire = h11.Connection(our_role=h11.CLIENT)
-        try:
-            head = wire.send(h11.Request(method=request.method, target=self._target(request), headers=self._headers(request)))
-            body = wire.send(h11.Data(request.body)) if request.body else b""
-            end = wire.send(h11.EndOfMessage())
-        except h11.LocalProtocolError:
-            # Its text may quote a header's value, and so a key.
-            raise ProviderError("The request's headers contradict each other; check the headers configured for it.") from None
-        self.connection.send((head or b"") + (body or b"") + (end or b""))
+        wire.send(h11.Request(method=request.method, target=target, headers=[("host", self.route.authority)]))
+        wire.send(h11.EndOfMessage())
         try:
             answer, self._ahead = await receive_head(wire, self._read)
         except NotHttp as error:
@@ -184,6 +184,8 @@ class Exchange:
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
                 # Without the value, which may be a key.
                 raise ProviderError(f"The header {name!r} has characters that HTTP forbids; check the API key and headers.")
+            if name.lower() in _NOT_TO_BE_CONFIGURED:
+                raise ProviderError(f"The header {name!r} belongs to each request by itself; take it out of the configured ones.")
             headers.append((name, value))
         ours = [
             ("host", self.route.authority),

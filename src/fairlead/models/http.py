@@ -49,12 +49,13 @@ class Http:
         """How many connections are open and wait for a request."""
         return sum(connection.reusable for kept in self._kept.values() for connection in kept)
 
-    def load(self) -> None:
-        """Load what the first request needs. It takes a while; another thread may do it."""
+    def load(self, url: str) -> None:
+        """Load what the first request to `url` needs. It takes a while; another thread may do it."""
         import h11  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
-        with suppress(ProviderError):  # the request that needs it reports it
-            self._tls.get()
+        if url.startswith("https:"):
+            with suppress(ProviderError):  # the request that needs it reports it
+                self._tls.get()
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest, cancel: Cancel) -> AsyncGenerator[Response]:

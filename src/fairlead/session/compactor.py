@@ -141,7 +141,7 @@ class Compactor:
         tell = self._session.tell
         tell(CompactionStart(reason))
         try:
-            with self._stoppable(cancel) as stop:
+            with self.stoppable(cancel) as stop:
                 result = await self._compact(stop, None)
         except CompactionCancelled:
             tell(CompactionEnd(reason, aborted=True))
@@ -171,28 +171,25 @@ class Compactor:
         conversation.compacted(result)
         return result
 
-    async def summarise_branch(self, left: Sequence[Entry], instructions: str | None) -> BranchSummary:
+    async def summarise_branch(self, left: Sequence[Entry], instructions: str | None, stop: Cancel) -> BranchSummary:
         """What happened in the entries of a branch that the conversation is about to leave. Raises as a compaction does."""
         from fairlead.session.compaction import summarise_branch
 
         model, log = self._model(), self._session.conversation.log
         messages = [message for entry in left for message in log.read(entry)]
-        with self._stoppable() as stop:
-            return await summarise_branch(
-                messages,
-                model,
-                await self._session.stream_of(model, stop),
-                cancel=stop,
-                instructions=instructions,
-                reserve_tokens=self.reserve_tokens,
-                thinking=self._session.thinking,
-            )
-
-    # Inside
+        return await summarise_branch(
+            messages,
+            model,
+            await self._session.stream_of(model, stop),
+            cancel=stop,
+            instructions=instructions,
+            reserve_tokens=self.reserve_tokens,
+            thinking=self._session.thinking,
+        )
 
     @contextmanager
-    def _stoppable(self, cancel: Cancel | None = None) -> Generator[Cancel]:
-        """Stops with the session's `cancel`, and with that of the run."""
+    def stoppable(self, cancel: Cancel | None = None) -> Generator[Cancel]:
+        """For work on a summary: fires with the session's `cancel`, and with that of the run."""
         stop = Cancel()
         forget = cancel.on_fire(stop.fire) if cancel is not None else None
         self._stops.append(stop)
@@ -202,6 +199,8 @@ class Compactor:
             self._stops.remove(stop)
             if forget is not None:
                 forget()
+
+    # Inside
 
     def _model(self) -> Model:
         if self._session.model is None:

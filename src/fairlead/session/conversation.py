@@ -42,7 +42,6 @@ class Conversation:
         self._begin = begin
         self._log: Log | None = None
         self._file: SessionFile | None = None
-        self._in_trouble = False
         # Made when first asked for, then kept up to date as messages are added.
         self._messages: list[Message] | None = None
         self._for_model: list[ModelMessage] | None = None
@@ -177,23 +176,20 @@ class Conversation:
 
     def keep(self, append: Callable[[], object]) -> None:
         """Do `append`, which keeps what it adds even if that cannot be written; tell of it in that case."""
+        is_known = self._is_behind
         try:
             append()
         except SessionError as error:
-            self._tell(error)
-        else:
-            self._in_trouble = False
+            if not is_known:
+                self.on_trouble(error)
 
     def flush(self) -> bool:
         """Try again to write what could not be written. Whether everything is on disk."""
-        if self._file is None:
-            return True
         try:
-            self._file.flush_pending()
-        except SessionError as error:
-            self._tell(error)
+            if self._file is not None:
+                self._file.flush_pending()
+        except SessionError:  # it was told of when the first entry had to wait
             return False
-        self._in_trouble = False
         return True
 
     def close(self) -> bool:
@@ -209,10 +205,10 @@ class Conversation:
 
     # Inside
 
-    def _tell(self, error: SessionError) -> None:
-        if not self._in_trouble:
-            self._in_trouble = True
-            self.on_trouble(error)
+    @property
+    def _is_behind(self) -> bool:
+        """Whether something has happened that is not on disk yet."""
+        return self._file is not None and self._file.begun and bool(self._file.pending)
 
     def _added(self, message: Message) -> None:
         if self._messages is not None:

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from fairlead.core.messages import UserMessage, user_text
 from fairlead.errors import SessionError
 from fairlead.session.entries import Header, decode_message, milliseconds
-from fairlead.session.store import lock, read_header
+from fairlead.session.store import lock, read_header, refuse_endless
 
 #: A file up to this size is read whole for a listing; of a longer one, this much in all.
 _READ_LIMIT = 4 << 20
@@ -71,7 +71,8 @@ def find_session(name: str, folder: Path, root: Path | None = None) -> Path:
     Raises SessionError if there is none, or more than one.
     """
     if "/" in name or os.sep in name or name.endswith(".jsonl"):
-        return Path(name).expanduser().absolute()
+        # Not Path.expanduser: it raises where nobody has that name.
+        return Path(os.path.expanduser(name)).absolute()  # noqa: PTH111
     found = _with_id(name, folder)
     if not found and root is not None:
         found = [path for other in _folders(root) if other != folder for path in _with_id(name, other)]
@@ -97,6 +98,7 @@ def session_with_id(id: str, folder: Path) -> Path | None:
 def delete_session(path: Path) -> None:
     """Delete a session file. Raises SessionError if it is none, or is in use."""
     try:
+        refuse_endless(path)
         handle = os.open(path, os.O_RDWR)
         try:
             if read_header(_first_line(os.read(handle, _HEADER_LIMIT))) is None:
@@ -120,11 +122,11 @@ def _newest_first(folder: Path) -> list[tuple[int, Path]]:
     try:
         with os.scandir(folder) as items:
             for item in items:
-                if item.name.endswith(".jsonl"):
-                    try:
+                try:
+                    if item.name.endswith(".jsonl") and item.is_file():  # opening a pipe would wait for a writer
                         found.append((item.stat().st_mtime_ns, Path(item.path)))
-                    except OSError:  # deleted meanwhile, or a link to nowhere
-                        continue
+                except OSError:  # deleted meanwhile, or not for us to see
+                    continue
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:

@@ -30,7 +30,7 @@ async def switch_session(session: Session, name: str) -> bool:
     """Go on with the session in a file; True if there was none, so that a new one will be kept there. Raises SessionError."""
     if not name.strip():
         raise BadCommand("sessionPath: expected the path of a session file, got an empty string")
-    path = _absolute(name, session.workspace.cwd)
+    path = session.workspace.resolve(name)
     present = session.conversation
     if present.path is not None and (path == present.path or _is_same_file(path, present.path)):
         await session.stop()
@@ -79,16 +79,19 @@ async def navigate(session: Session, target: str | None, *, summarise: bool, ins
     conversation = session.conversation
     log = conversation.log
     way = [entry.id for entry in log.path(target)] if target is not None else []
-    await session.abort()
-    text = _said(log, target) if target is not None else None
-    if text is not None:
-        way.pop()
-    arrival = Arrival(way[-1] if way else None, text)
-    before = log.leaf
-    left = _left_behind(log.path(), set(way))
-    summary = None
-    if summarise and any(log.read(entry) for entry in left):
-        summary = await session.compactor.summarise_branch(left, instructions)
+    session.cancel()
+    # From here on an abort means the summary, also while the run is still ending.
+    with session.compactor.stoppable() as stop:
+        await session.idle()
+        text = _said(log, target) if target is not None else None
+        if text is not None:
+            way.pop()
+        arrival = Arrival(way[-1] if way else None, text)
+        before = log.leaf
+        left = _left_behind(log.path(), set(way))
+        summary = None
+        if summarise and any(log.read(entry) for entry in left):
+            summary = await session.compactor.summarise_branch(left, instructions, stop)
     conversation.move(arrival.leaf)
     if summary is not None:
         try:
@@ -110,12 +113,6 @@ def _said(log: Log, entry_id: str) -> str | None:
 
 def _left_behind(path: list[Entry], way: set[str]) -> list[Entry]:
     return [entry for entry in path if entry.id not in way]
-
-
-def _absolute(name: str, cwd: Path) -> Path:
-    if "\0" in name:
-        raise BadCommand("sessionPath: no file name can contain a NUL character")
-    return cwd / Path(name).expanduser()
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -170,6 +171,7 @@ class SessionFile:
         """
         file = cls(path, durability)
         try:
+            refuse_endless(path)
             file._handle = _open_locked(path, os.O_RDWR | os.O_APPEND | _BINARY)
             with open(file._handle, "rb", buffering=0, closefd=False) as stream:
                 data = stream.readall()
@@ -312,6 +314,13 @@ def _cannot(what: str, path: Path, error: OSError) -> SessionError:
     if isinstance(error, FileNotFoundError) and what != "write":
         return SessionError(f"Session file {path} does not exist.")
     return SessionError(f"Cannot {what} session file {path}: {error.strerror or error}.")
+
+
+def refuse_endless(path: Path) -> None:
+    """Raise SessionError for what may never end, or never begin, when it is read: a pipe, a device, a socket."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise SessionError(f"{path} is not a session file: it is not a regular file.")
 
 
 def _make_folders(folder: Path) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The longest page of messages, in messages and in bytes; and how long one is if nobody says.
 MOST_MESSAGES, DEFAULT_MESSAGES, PAGE_BYTES = 256, 100, 768 * 1024
+#: Digits of a place in a conversation. Python refuses to read thousands of them.
+LONGEST_OFFSET = 18
 
 
 # From one session to another
@@ -77,7 +79,7 @@ def _delete_session(server: Server, command: c.DeleteSession) -> None:
     from fairlead.session.listing import delete_session
 
     session = server.session
-    path = session.workspace.cwd / Path(command.session_path).expanduser()
+    path = session.workspace.resolve(command.session_path)
     if path == session.conversation.path:
         raise BadCommand("This session is in use. Switch to another one before you delete it.")
     delete_session(path)
@@ -159,8 +161,8 @@ def _get_messages_page(server: Server, command: c.GetMessagesPage) -> Spliced:
 def _offset(cursor: str | None, place: str) -> int:
     if cursor is None:
         return 0
-    where, separator, offset = cursor.rpartition(":")
-    if not separator or not offset.isdecimal() or where.count(":") != 1:
+    where, _, offset = cursor.rpartition(":")
+    if ":" not in where or not offset.isdecimal() or len(offset) > LONGEST_OFFSET:
         raise BadCommand("Invalid RPC message cursor")
     if where != place:
         raise BadCommand("The conversation has changed since this cursor was given", code="stale_cursor")
@@ -195,7 +197,7 @@ def _export_html(server: Server, command: c.ExportHtml) -> Coroutine[Any, Any, c
     target = command.output_path or f"{server.profile.name}-session-{conversation.path.stem}.html"
     # As it is now, whatever is added while the page is being made.
     lines, leaf = conversation.log.lines(), conversation.log.leaf
-    return _export(lines, leaf, server.session.workspace.cwd / Path(target).expanduser(), target)
+    return _export(lines, leaf, server.session.workspace.resolve(target), target)
 
 
 async def _export(lines: list[bytes], leaf: str | None, path: Path, name: str) -> c.Exported:
