@@ -1,3 +1,3 @@
-from fairlead.cli.main import main
+from fairlead.cli.start import main
 
 raise SystemExit(main())

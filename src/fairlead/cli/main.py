@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -65,6 +66,7 @@ def _dispatch(argv: Sequence[str]) -> int:
         return list_models(build_agent(arguments, None), arguments.list_models)
     if arguments.mode == "rpc":
         return _rpc(arguments, frame_limit)
+    gc.enable()
     from fairlead.cli.once import once
 
     return once(arguments, _profile(arguments))

@@ -122,11 +122,11 @@ def _newest_first(folder: Path) -> list[tuple[int, Path]]:
     try:
         with os.scandir(folder) as items:
             for item in items:
-                try:
-                    if item.name.endswith(".jsonl") and item.is_file():  # opening a pipe would wait for a writer
+                if item.name.endswith(".jsonl"):
+                    try:
                         found.append((item.stat().st_mtime_ns, Path(item.path)))
-                except OSError:  # deleted meanwhile, or not for us to see
-                    continue
+                    except OSError:  # deleted meanwhile, or a link to nowhere
+                        continue
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
@@ -157,9 +157,10 @@ def _with_id(prefix: str, folder: Path) -> list[Path]:
 
 def _header_of(path: Path) -> Header | None:
     try:
+        refuse_endless(path)
         with path.open("rb", buffering=0) as file:
             return read_header(_first_line(file.read(_HEADER_LIMIT)))
-    except OSError:
+    except (OSError, SessionError):
         return None
 
 
@@ -172,9 +173,13 @@ def _first_line(data: bytes) -> bytes:
 def _describe(path: Path, modified_ns: int) -> SessionInfo:
     info = SessionInfo(str(path), modified=modified_ns // 1_000_000)
     try:
+        refuse_endless(path)
         data, whole = _read_bounded(path)
     except OSError as error:
         info.problem = f"Cannot read session file {path}: {error.strerror or error}."
+        return info
+    except SessionError as error:
+        info.problem = str(error)
         return info
     header = read_header(_first_line(data))
     if header is None:

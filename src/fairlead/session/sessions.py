@@ -84,13 +84,13 @@ class Sessions(Struct, kw_only=True):
 
     def _fork(self, source: Log, parent: Path | None, before: str | None, folder: Path | None) -> Conversation:
         from fairlead.session.entries import WAITING, new_header
-        from fairlead.session.waiting import CLEARED, still_waiting
+        from fairlead.session.waiting import FORKED, still_waiting
 
         session_id, now = new_session_id(), self.now_ms()
         header = new_header(session_id, str(self.workspace.cwd), now, str(parent) if parent else None)
         log = source.forked(header, before)
-        if still_waiting(log):  # in the conversation that it comes from
-            log.custom(WAITING, CLEARED)
+        if still_waiting(log):
+            log.custom(WAITING, FORKED)
         return Conversation.of(*self._kept(log, self._path(folder, session_id, now)))
 
     def _path(self, folder: Path | None, session_id: str, now: int) -> Path | None:

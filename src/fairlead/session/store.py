@@ -153,7 +153,7 @@ class SessionFile:
     def create(cls, path: Path, log: Log, *, durability: Durability = "flush") -> SessionFile:
         """Keep a new conversation, or a fork of one, in a new file.
 
-        The disk is not touched before the conversation has a message of the user or the model.
+        The disk is not touched before the conversation has a message of the user or the model, or a command that was run.
         """
         file = cls(path, durability)
         file.pending = log.lines()
@@ -306,8 +306,10 @@ class SessionFile:
 
 
 def _begins(entry: Entry) -> bool:
-    """Whether a session is worth a file from this entry on: somebody said something, or queued it."""
-    return role_of(entry) in ("user", "assistant") or (isinstance(entry, CustomEntry) and entry.custom_type == WAITING)
+    """Whether a session is worth a file from this entry on: somebody said something, or queued it, or ran a command."""
+    if isinstance(entry, CustomEntry):
+        return entry.custom_type == WAITING
+    return role_of(entry) in ("user", "assistant", "bashExecution")
 
 
 def _cannot(what: str, path: Path, error: OSError) -> SessionError:

@@ -4,6 +4,7 @@ Each is a custom entry `fairlead.queue` of the session, written before it is ack
 
     {"op": "add", "queue": "steering" | "followUp" | "bash", "message": {...}}
     {"op": "clear"}                                                 steering and follow-ups were taken back
+    {"op": "fork"}                                                  it all waits in the session that this is a fork of
 
 It has been heard once the conversation has the same message as an entry of its own. `bash` is a command that the host
 ran during a run: its place in the conversation is after that run.
@@ -13,16 +14,16 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias, cast
 
-import msgspec
 from msgspec import Struct
 
 from fairlead.core.messages import BashExecutionMessage, UserMessage
-from fairlead.session.entries import WAITING, CustomEntry, decode_message, role_of
+from fairlead.session.entries import WAITING, CustomEntry, decode_message, encode_message, role_of
 from fairlead.session.log import Log
 
 Line: TypeAlias = Literal["steering", "followUp", "bash"]
 
 CLEARED: dict[str, Any] = {"op": "clear"}
+FORKED: dict[str, Any] = {"op": "fork"}
 
 
 class Waiting(Struct):
@@ -56,7 +57,9 @@ def _apply(data: Any, found: list[Waiting]) -> None:
     fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     if fields.get("op") == "clear":
         found[:] = [waiting for waiting in found if waiting.line == "bash"]
-    elif fields.get("op") == "add" and fields.get("queue") in ("steering", "followUp", "bash"):
-        message = decode_message(msgspec.json.encode(fields.get("message")))
+    elif fields.get("op") == "fork":
+        found.clear()
+    elif fields.get("op") == "add" and fields.get("queue") in ("steering", "followUp", "bash") and "message" in fields:
+        message = decode_message(encode_message(fields["message"]))
         if isinstance(message, UserMessage | BashExecutionMessage):
             found.append(Waiting(fields["queue"], message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import traceback
 from typing import Literal
@@ -85,7 +86,12 @@ class _Process:
 
     def _warm_up_soon(self) -> None:
         """Get slow imports and TLS out of the way of the first prompt, but not in the way of the first answer."""
-        asyncio.get_running_loop().call_later(WARM_UP_AFTER, self._agent.warm_up)
+        asyncio.get_running_loop().call_later(WARM_UP_AFTER, self._warm_up)
+
+    def _warm_up(self) -> None:
+        gc.freeze()  # what the start has made stays: it need not be looked at again
+        gc.enable()
+        self._agent.warm_up()
 
     def _input_ended(self) -> None:
         """The host left. What it sent before still gets its turn, as long as the host reads on or nothing blocks."""
