@@ -91,7 +91,8 @@ class _Process:
     def _warm_up(self) -> None:
         gc.freeze()  # what the start has made stays: it need not be looked at again
         gc.enable()
-        self._agent.warm_up()
+        if not self._agent.session.is_streaming:  # a run that has begun loads what it needs by itself, and first
+            self._agent.warm_up()
 
     def _input_ended(self) -> None:
         """The host left. What it sent before still gets its turn, as long as the host reads on or nothing blocks."""
