@@ -329,7 +329,6 @@ def test_a_host_stops_a_command_of_its_own(client: Peer, drive: Drive) -> None:
     assert "exitCode" not in result
 
 
-@pytest.mark.xfail(reason="get_commands is not available yet")
 @clients
 def test_a_home_without_extras_has_no_commands(client: Peer, drive: Drive) -> None:
     assert drive(client, "return await client.getCommands();") == []

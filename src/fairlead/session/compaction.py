@@ -159,8 +159,13 @@ async def summarise_branch(
     thinking: ThinkingLevel = "off",
 ) -> BranchSummary:
     """Have `model` write down what happened on a branch. Raises as `compact` does."""
-    writer = SummaryWriter(model, stream, thinking, instructions, usable_reserve(reserve_tokens, model.context_window), cancel)
-    text = await writer.history(messages, None)
+    stop = Cancel()
+    forget = cancel.on_fire(stop.fire)
+    writer = SummaryWriter(model, stream, thinking, instructions, usable_reserve(reserve_tokens, model.context_window), stop)
+    try:
+        text = await writer.history(messages, None)
+    finally:
+        forget()
     if cancel.fired:
         raise CompactionCancelled
     if writer.failure is not None:

@@ -14,7 +14,7 @@ from fairlead.errors import CompactingError, CompactionCancelled, ConfigError, F
 from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS, should_compact, usable_reserve
 
 if TYPE_CHECKING:
-    from fairlead.core.model import Model, StreamEnd
+    from fairlead.core.model import Model, StreamEnd, ThinkingLevel
     from fairlead.session.compaction import BranchSummary, Item, Plan
     from fairlead.session.entries import Entry
     from fairlead.session.log import Log
@@ -44,13 +44,8 @@ class Compactor:
 
     @property
     def is_running(self) -> bool:
-        """Whether a compaction is going on, whoever asked for it."""
+        """Whether a compaction, or the summary of a branch, is going on, whoever asked for it. No run may begin meanwhile."""
         return bool(self._stops)
-
-    @property
-    def is_requested(self) -> bool:
-        """Whether one is going on that somebody asked for: nothing else may begin meanwhile."""
-        return self._requested is not None
 
     def cancel(self) -> None:
         """Stop the compaction that is going on, if any, without waiting for it."""
@@ -166,7 +161,7 @@ class Compactor:
             cancel=stop,
             instructions=instructions,
             reserve_tokens=self.reserve_tokens,
-            thinking=session.thinking,
+            thinking=self._thinking(),
         )
         conversation.compacted(result)
         return result
@@ -184,7 +179,7 @@ class Compactor:
             cancel=stop,
             instructions=instructions,
             reserve_tokens=self.reserve_tokens,
-            thinking=self._session.thinking,
+            thinking=self._thinking(),
         )
 
     @contextmanager
@@ -206,6 +201,11 @@ class Compactor:
         if self._session.model is None:
             raise ConfigError("No model is chosen that could write the summary.")
         return self._session.model
+
+    def _thinking(self) -> ThinkingLevel:
+        """A summary needs little thought, and what is thought is taken from its length."""
+        level = self._session.thinking
+        return level if level in ("off", "minimal") else "low"
 
     def _plan(self) -> Plan:
         from fairlead.session.compaction import plan

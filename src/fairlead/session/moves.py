@@ -14,8 +14,10 @@ from msgspec import Struct
 from fairlead.core.messages import UserMessage, user_text
 from fairlead.errors import BadCommand, EntryNotFound, SessionError
 from fairlead.session.entries import Entry, role_of
+from fairlead.session.tokens import estimate_all
 
 if TYPE_CHECKING:
+    from fairlead.session.conversation import Conversation
     from fairlead.session.log import Log
     from fairlead.session.session import Session
 
@@ -32,16 +34,21 @@ async def switch_session(session: Session, name: str) -> bool:
         raise BadCommand("sessionPath: expected the path of a session file, got an empty string")
     path = session.workspace.resolve(name)
     present = session.conversation
-    if present.path is not None and (path == present.path or _is_same_file(path, present.path)):
+    known = next((each for each in (present, *session.unsaved) if _is_kept_in(each, path)), None)
+    if known is None:
+        conversation, created = session.sessions.open_or_new(path)
         await session.stop()
-        if present.has_begun:  # as if it were opened again: at its end
-            entries = present.log.entries()
-            present.move(entries[-1].id if entries else None)
-        return False
-    conversation, created = session.sessions.open_or_new(path)
+        session.adopt(conversation)
+        return created
     await session.stop()
-    session.adopt(conversation)
-    return created
+    if known is not present and known not in session.unsaved:  # all of it could be written meanwhile, and it was let go of
+        known = session.sessions.open(path)
+    if known.has_begun:  # as if it were opened again: at its end
+        entries = known.log.entries()
+        known.move(entries[-1].id if entries else None)
+    if known is not present:
+        session.adopt(known)
+    return False
 
 
 async def fork(session: Session, entry_id: str) -> str:
@@ -90,7 +97,7 @@ async def navigate(session: Session, target: str | None, *, summarise: bool, ins
         before = log.leaf
         left = _left_behind(log.path(), set(way))
         summary = None
-        if summarise and any(log.read(entry) for entry in left):
+        if summarise and any(estimate_all(log.read(entry)) for entry in left):
             summary = await session.compactor.summarise_branch(left, instructions, stop)
     conversation.move(arrival.leaf)
     if summary is not None:
@@ -115,8 +122,10 @@ def _left_behind(path: list[Entry], way: set[str]) -> list[Entry]:
     return [entry for entry in path if entry.id not in way]
 
 
-def _is_same_file(one: Path, other: Path) -> bool:
+def _is_kept_in(conversation: Conversation, path: Path) -> bool:
+    if conversation.path is None:
+        return False
     try:
-        return os.path.samefile(one, other)  # noqa: PTH121
+        return path == conversation.path or os.path.samefile(path, conversation.path)  # noqa: PTH121
     except OSError:
         return False

@@ -102,7 +102,7 @@ class Session:
         self._cancel = Cancel()
         self._deferred: list[Message] = []
         #: Conversations that were left while something of them could not be written.
-        self._unsaved: list[Conversation] = []
+        self.unsaved: list[Conversation] = []
         self.conversation = options.conversation or self.sessions.new()
         #: What was wrong with the conversation that it began with.
         self.problems = self._take_up(options.model_goes_first, options.thinking_goes_first)
@@ -155,13 +155,13 @@ class Session:
         if self.model is None:
             raise ConfigError(NO_MODEL)
         cancel = Cancel()
-        if self._run is None and not self.compactor.is_requested:
+        if self._run is None and not self.compactor.is_running:
             # From here on an abort means this run, also while its key is being looked up.
             self._cancel = cancel
             await self.stream_of(self.model, cancel)
         if self._run is not None:
             raise BusyError("Agent is already processing.")
-        if self.compactor.is_requested:
+        if self.compactor.is_running:
             raise CompactingError(COMPACTING)
         message = user_message(text, images, self.runtime.now_ms())
         self.conversation.ask(message)
@@ -219,7 +219,7 @@ class Session:
     async def close(self) -> None:
         """Stop everything, and let other processes have the session's file."""
         await self.stop()
-        for conversation in (*self._unsaved, self.conversation):
+        for conversation in (*self.unsaved, self.conversation):
             conversation.close()
 
     # The conversation
@@ -228,8 +228,7 @@ class Session:
         """Go on with another conversation. Nothing may be running."""
         queued = len(self.queues)
         left, self.conversation = self.conversation, conversation
-        if not left.close():
-            self._unsaved.append(left)
+        self.unsaved = [each for each in (*self.unsaved, left) if each is not conversation and not each.close()]
         self.queues.steering.messages.clear()
         self.queues.follow_up.messages.clear()
         self.last_end = None
@@ -314,7 +313,7 @@ class Session:
             self.conversation.add(message)
         self._deferred.clear()
         self.conversation.flush()
-        self._unsaved = [conversation for conversation in self._unsaved if not conversation.close()]
+        self.unsaved = [conversation for conversation in self.unsaved if not conversation.close()]
         self.tell(AgentSettled())
 
     # Inside

@@ -255,6 +255,33 @@ class SetActiveTools(Command, tag="set_active_tools", kw_only=True):
     result: ClassVar[Any] = ActiveTools
 
 
+# Slash commands
+
+
+class SlashCommand(Struct, rename="camel"):
+    """What a prompt can begin with, such as `/name`."""
+
+    name: str
+    source: str
+    description: str | UnsetType = UNSET
+
+
+class SlashCommands(Struct):
+    commands: list[SlashCommand]
+
+
+class GetCommands(Command, tag="get_commands"):
+    """The slash commands. There is nothing yet that could add one."""
+
+    result: ClassVar[Any] = SlashCommands
+
+
+class GetAvailableCommands(Command, tag="get_available_commands"):
+    """The name of `get_commands` in omp."""
+
+    result: ClassVar[Any] = SlashCommands
+
+
 # The connection
 
 
@@ -296,6 +323,8 @@ COMMANDS: dict[str, type[Command]] = {
         AbortRetry,
         GetTools,
         SetActiveTools,
+        GetCommands,
+        GetAvailableCommands,
         SetUpdates,
         Shutdown,
         *sessions.SESSION_COMMANDS,
@@ -305,7 +334,7 @@ COMMANDS: dict[str, type[Command]] = {
 #: Documented commands of the family that are not there yet. They get a clear answer, so that no host waits for ever.
 LATER: frozenset[str] = frozenset(
     """
-    open_session handoff get_commands get_available_commands set_todos set_host_tools set_host_uri_schemes
+    open_session handoff set_todos set_host_tools set_host_uri_schemes
     set_subagent_subscription get_subagents get_subagent_messages negotiate_protocol set_event_filter
     set_fast_mode get_login_providers login set_locale get_integrations
     """.split()

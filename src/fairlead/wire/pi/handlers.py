@@ -235,6 +235,10 @@ def _set_active_tools(server: Server, command: c.SetActiveTools) -> c.ActiveTool
     return c.ActiveTools(server.session.active_tools)
 
 
+def _get_commands(server: Server, command: c.GetCommands | c.GetAvailableCommands) -> c.SlashCommands:
+    return c.SlashCommands([])
+
+
 def _set_updates(server: Server, command: c.SetUpdates) -> None:
     server.updates.flush()
     server.updates.form = command.updates
@@ -271,6 +275,8 @@ HANDLERS: dict[type[c.Command], Callable[..., Any]] = {
     c.AbortRetry: _abort_retry,
     c.GetTools: _get_tools,
     c.SetActiveTools: _set_active_tools,
+    c.GetCommands: _get_commands,
+    c.GetAvailableCommands: _get_commands,
     c.SetUpdates: _set_updates,
     c.Shutdown: _shutdown,
     **session_handlers.HANDLERS,
