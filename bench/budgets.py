@@ -50,7 +50,13 @@ _RATIOS = [
 ]
 
 #: works of which the second is ten times the first
-_GROWTH = [("stream", "long"), ("paced", "paced-long"), ("turns-20", "turns-200"), ("open-idle", "open-idle-long")]
+_GROWTH = [
+    ("stream", "long"),
+    ("paced", "paced-long"),
+    ("turns-20", "turns-200"),
+    ("open-idle", "open-idle-long"),
+    ("rules", "rules-long"),
+]
 
 _NAMES = {
     "wall": "wall s",

@@ -20,6 +20,7 @@ import msgspec
 
 from bench.contestants import Contestant, running
 from bench.driver import AgentProcess, BenchError, Frame
+from bench.rules import matching
 from bench.sessions import write_session
 
 Figures = dict[str, float]
@@ -116,6 +117,8 @@ WORKS = {
     "open": Work("opening 10,000 entries, then get_messages", lambda who: open_session(who, 10_000)),
     "open-idle": Work("10,000 entries opened by an idle process", lambda who: open_when_idle(who, 10_000), alone=True),
     "open-idle-long": Work("100,000 entries opened by an idle process", lambda who: open_when_idle(who, 100_000), alone=True),
+    "rules": Work("100,000 characters against 50 stream rules", lambda who: matching(100_000), alone=True),
+    "rules-long": Work("1,000,000 characters against 50 stream rules", lambda who: matching(1_000_000), alone=True),
 }
 
 

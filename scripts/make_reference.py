@@ -18,8 +18,11 @@ from msgspec import inspect as types
 
 from fairlead.config.settings import Settings
 from fairlead.core.messages import Message
-from fairlead.protocol.pi.commands import COMMANDS, LATER, Command
+from fairlead.protocol.pi.all_commands import COMMANDS
+from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.frames import FRAMES, Frame, InnerEvent
+from fairlead.protocol.pi.host_commands import HOST_ANSWERS, Answer
+from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, Compaction, Error
 from fairlead.wire.pi.profile import PROFILES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -39,6 +42,23 @@ it and says what was expected. Nothing is changed by a command that fails.
 """
 
 
+ANSWERS_INTRODUCTION = """\
+Some frames ask the host for something. It answers with a line of its own, which gets no response. Answers act as they arrive,
+before commands that came earlier, and may come in any order. One to something that was never asked, was answered already, or is
+not waited for any more is ignored. One that cannot be understood is an error: of the tool that waits for it, or else in a
+response.
+"""
+
+
+INTRODUCTION_2025 = """\
+The protocol of pi in 2025, for hosts that were written for it: `--dialect pi-2025`. There are no responses. The commands are
+`prompt`, `abort` and `compact`; everything else, and whatever goes wrong, is an `error`. The events are `agent_start`,
+`agent_end`, `turn_start`, `turn_end`, `message_start`, `message_update`, `message_end`, `tool_execution_start`,
+`tool_execution_end`, `compaction` and `error`. The content of a user's message is a string when it has no images, and the
+`result` of a tool that failed is its text.
+"""
+
+
 class Reference:
     """Collects the types that fields mention, so that each is explained once."""
 
@@ -49,10 +69,13 @@ class Reference:
     def text(self) -> str:
         parts = [INTRODUCTION, "## Commands\n"]
         parts += [self.command(name, command) for name, command in COMMANDS.items()]
-        later = ", ".join(f"`{name}`" for name in sorted(LATER))
-        parts.append(f"### Not available yet\n\nThese are answered with an error that says so: {later}.\n")
+        parts.append(f"## Answers\n\n{ANSWERS_INTRODUCTION}")
+        parts += [self.frame(answer) for answer in HOST_ANSWERS]
         parts.append("## Frames\n")
         parts += [self.frame(frame) for frame in FRAMES]
+        parts.append(f"## pi-2025\n\n{INTRODUCTION_2025}")
+        parts.append(self.command("prompt", COMMANDS_2025["prompt"]))
+        parts += [self.frame(frame) for frame in (Compaction, Error)]
         parts.append("## Types\n")
         parts += [f"### {name}\n\nOne of {', '.join(members)}.\n" for name, members in self.shapes_of.items()]
         done: set[str] = set()
@@ -69,7 +92,7 @@ class Reference:
             lines += [f"Answers {self.name(types.type_info(command.result))}.", ""]
         return "\n".join(lines)
 
-    def frame(self, frame: type[Frame]) -> str:
+    def frame(self, frame: type[Frame | Answer]) -> str:
         return "\n".join([f"### {frame.__struct_config__.tag}\n", prose(frame), "", *self.fields(frame)])
 
     def shape(self, name: str) -> str:

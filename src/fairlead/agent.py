@@ -15,13 +15,13 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.config.home import Home, Scratch
-from fairlead.config.settings import load_settings, persist_setting
+from fairlead.config.settings import Settings, load_settings, persist_setting
 from fairlead.core.events import AgentSettled, Event
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
@@ -33,13 +33,22 @@ from fairlead.models.patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
 from fairlead.session.conversation import Conversation
 from fairlead.session.models import Models, OneModel
+from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
-from fairlead.session.session import Session, SessionOptions
+from fairlead.session.session import Session
 from fairlead.session.sessions import Durability, Sessions
 from fairlead.session.system_prompt import SystemPrompt
 from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.tools import DEFAULT_TOOLS, builtin_tools
 from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fairlead.session.rule_keeper import RuleKeeper
+    from fairlead.session.spawner import SessionSpawner
+    from fairlead.session.subagents import Subagents
+
+#: Tools that are made with what belongs to them, and only where they are wanted.
+TODO_WRITE, TASK = "todo_write", "task"
 
 
 class AgentOptions(Struct, kw_only=True):
@@ -84,8 +93,12 @@ class AgentOptions(Struct, kw_only=True):
     durability: Durability = "flush"
     #: Tokens of the context window that compaction leaves free, unless the user's settings say otherwise.
     compaction_reserve: int = DEFAULT_RESERVE_TOKENS
+    #: Have the model plan before the first prompt of a session, unless the user's settings say otherwise.
+    eager_todos: bool = False
     schedule: Schedule = "together"
     interrupt: InterruptMode = "wait"
+    #: Groups of the settings in which the built-in defaults hold, whatever the user's files say.
+    reset_settings: Sequence[str] = ()
     #: Told of everything in the user's configuration that cannot be used, as it is found.
     warn: Callable[[str], None] | None = None
 
@@ -102,7 +115,8 @@ class Agent:
         self.home = Home.find(env, isolated=options.isolated)
         self.warnings: list[str] = []
         self._warn = options.warn
-        self.settings, unusable = load_settings(self.home, cwd)
+        settings, unusable = load_settings(self.home, cwd)
+        self.settings = replace(settings, **{group: getattr(Settings(), group) for group in options.reset_settings})
         self._warn_of(unusable)
         self._scratch = Scratch()
         self._http = Http(idle_timeout=self.settings.http_idle_timeout_ms / 1000 or math.inf, env=env)
@@ -211,34 +225,50 @@ class Agent:
         tools = builtin_tools(workspace) | {tool.name: tool for tool in options.extra_tools}
         runtime = AsyncioRuntime()
         model, level, models = self._models(options, runtime)
+        spawner = subagents = None
+        if TASK in _wanted(options) and TASK not in tools:
+            spawner = self._spawner(options, models, runtime)
+            subagents = self._subagents(spawner, cwd)
+            if subagents.may_spawn:
+                from fairlead.session.task_tool import task_tool
+
+                tools[TASK] = task_tool(subagents)
         scoped = [] if options.stream else self._scoped(options)
         sessions, conversation = self._conversation(options, workspace, env, runtime)
         compaction = settings.compaction
         if compaction.reserve_tokens is None:
             compaction = replace(compaction, reserve_tokens=options.compaction_reserve)
-        session = Session(
-            SessionOptions(
-                models=models,
-                tools=tools,
-                active_tools=self._active(options, tools),
-                workspace=workspace,
-                system_prompt=SystemPrompt(workspace, options.system_prompt, options.append_system_prompt),
-                model=model,
-                # As wanted, not as the first model has it: another model may have more levels.
-                thinking=level or settings.default_thinking_level or DEFAULT_LEVEL,
-                scoped=scoped,
-                schedule=options.schedule,
-                concurrent_tools=settings.tools.concurrent,
-                retry=settings.retry,
-                compaction=compaction,
-                sessions=sessions,
-                conversation=conversation,
-                model_goes_first=bool(options.model or options.provider or options.models),
-                thinking_goes_first=level is not None,
-                runtime=runtime,
-            )
+        made_of = SessionOptions(
+            models=models,
+            tools=tools,
+            active_tools=self._active(options, tools),
+            workspace=workspace,
+            system_prompt=SystemPrompt(workspace, options.system_prompt, options.append_system_prompt),
+            model=model,
+            # As wanted, not as the first model has it: another model may have more levels.
+            thinking=level or settings.default_thinking_level or DEFAULT_LEVEL,
+            scoped=scoped,
+            schedule=options.schedule,
+            concurrent_tools=settings.tools.concurrent,
+            retry=settings.retry,
+            rules=self._rules(cwd),
+            todo=settings.todo,
+            todo_clear_delay=settings.tasks.todo_clear_delay,
+            eager_todos=options.eager_todos,
+            compaction=compaction,
+            sessions=sessions,
+            conversation=conversation,
+            model_goes_first=bool(options.model or options.provider or options.models),
+            thinking_goes_first=level is not None,
+            runtime=runtime,
+            subagents=subagents,
         )
+        if spawner is not None:
+            spawner.like = made_of
+        session = Session(made_of)
         self._warn_of(session.problems)
+        if TODO_WRITE in _wanted(options) and TODO_WRITE not in tools and settings.todo.enabled:
+            session.toolbox.replace("todo", [session.todos.tool])
         if options.session_name is not None:
             session.set_name(options.session_name)
         session.queues.steering.mode = settings.steering_mode
@@ -255,7 +285,7 @@ class Agent:
         if folder is None and not options.isolated:
             folder = env.get("PI_CODING_AGENT_SESSION_DIR") or self.settings.session_dir
         if options.keep is not False and (options.session_dir is not None or (options.keep and not options.isolated)):
-            sessions.root = self.home.sessions_dir
+            sessions.root = None if options.isolated else self.home.sessions_dir
             sessions.folder = workspace.resolve(str(folder)) if folder else None
         named = (options.session, options.fork, options.session_id)
         if not options.resume and all(name is None for name in named):
@@ -264,7 +294,7 @@ class Agent:
 
         found = chosen_conversation(
             sessions,
-            self.home.sessions_dir,
+            None if options.isolated else self.home.sessions_dir,
             copy=options.keep is False,
             session=options.session,
             resume=options.resume,
@@ -281,10 +311,14 @@ class Agent:
             model, level = options.model, None
         else:
             model, level = self._named(options)
+        return model, options.thinking or level, self._access(runtime)
+
+    def _access(self, runtime: AsyncioRuntime) -> Models:
+        """All models, for one conversation."""
         from fairlead.models.access import ModelAccess
 
         budgets = {str(name): tokens for name, tokens in self.settings.thinking_budgets.items()}
-        access = ModelAccess(
+        return ModelAccess(
             self.registry,
             self._http,
             runtime.now_ms,
@@ -292,7 +326,6 @@ class Agent:
             block_images=self.settings.images.block_images,
             after=lambda: self._warn_of(self.registry.warnings),
         )
-        return model, options.thinking or level, access
 
     def _named(self, options: AgentOptions) -> tuple[Model | None, ThinkingLevel | None]:
         if isinstance(options.model, str):
@@ -316,14 +349,49 @@ class Agent:
             self._warn_of([f"enabledModels: {error}"])
             return []
 
+    def _rules(self, cwd: Path) -> Callable[[Session], RuleKeeper] | None:
+        """The stream rules of the user and the project, if there are any."""
+        folders = self.home.rules_folders(cwd)
+        if not self.settings.ttsr.enabled or not any(folder.is_dir() for folder in folders.values()):
+            return None
+        from fairlead.session.rule_keeper import RuleKeeper
+        from fairlead.session.rules import load_rules
+
+        rules, problems = load_rules(folders)
+        self._warn_of(problems)
+        return (lambda session: RuleKeeper(session, rules, self.settings.ttsr)) if rules else None
+
+    def _spawner(self, options: AgentOptions, models: Models, runtime: AsyncioRuntime) -> SessionSpawner:
+        """What makes the sessions of sub-agents."""
+        from fairlead.session.spawner import SessionSpawner
+
+        overrides, appended = self.settings.task.agent_model_overrides, options.append_system_prompt
+        if options.stream is not None:
+            return SessionSpawner(lambda: models, None, overrides, appended)
+        return SessionSpawner(lambda: self._access(runtime), self.registry.match, overrides, appended)
+
+    def _subagents(self, spawner: SessionSpawner, cwd: Path) -> Subagents:
+        from fairlead.session.agents import load_agents
+        from fairlead.session.subagents import Family, Subagents
+
+        task = self.settings.task
+        agents, problems = load_agents(self.home.agents_folders(cwd), task.disabled_agents)
+        self._warn_of(problems)
+        return Subagents(Family(agents, task, spawner))
+
     def _active(self, options: AgentOptions, tools: Mapping[str, Tool]) -> list[str]:
-        chosen = options.default_tools if options.tools is None else options.tools
-        named = [*(options.tools or ()), *options.exclude_tools]
-        unknown = [name for name in named if name not in tools]
+        known = list(dict.fromkeys([*tools, TODO_WRITE, TASK]))
+        unknown = [name for name in (*(options.tools or ()), *options.exclude_tools) if name not in known]
         if unknown:
-            self._warn_of([f"Unknown tools, left out: {', '.join(unknown)}. The tools are: {', '.join(tools)}"])
-        names = [*chosen, *(tool.name for tool in options.extra_tools)]
-        return [name for name in dict.fromkeys(names) if name in tools and name not in options.exclude_tools]
+            self._warn_of([f"Unknown tools, left out: {', '.join(unknown)}. The tools are: {', '.join(known)}"])
+        return [name for name in _wanted(options) if name in tools]
+
+
+def _wanted(options: AgentOptions) -> list[str]:
+    """The names of the tools that the model is to have."""
+    chosen = options.default_tools if options.tools is None else options.tools
+    names = dict.fromkeys([*chosen, *(tool.name for tool in options.extra_tools)])
+    return [name for name in names if name not in options.exclude_tools]
 
 
 __all__ = ["Agent", "AgentOptions"]

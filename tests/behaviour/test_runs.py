@@ -31,6 +31,10 @@ def messages(frames: list[Frame], role: str, kind: str = "message_end") -> list[
     return [frame["message"] for frame in frames if frame["type"] == kind and frame["message"]["role"] == role]
 
 
+#: xcsh has the model plan before the first prompt of a session, which would be in the way here.
+NO_TODOS = ["--exclude-tools", "todo_write"]
+
+
 def texts(found: list[Frame]) -> list[str]:
     return [message["content"][0]["text"] for message in found]
 
@@ -40,7 +44,7 @@ def texts(found: list[Frame]) -> list[str]:
 
 def test_a_run_in_all_its_frames(dialect: str, tmp_path: Path) -> None:
     turns = [{"thinking": "Need a tool.", "text": "Running.", **calls(bash("echo hi"))}, says("ok")]
-    with stage(tmp_path, dialect, turns) as host:
+    with stage(tmp_path, dialect, turns, flags=NO_TODOS) as host:
         frames = host.prompt("go")
     assert not SCRATCH & set(keys(frames))
     assert not messages(frames, "system")
@@ -147,7 +151,7 @@ def test_the_agent_is_busy_from_the_acknowledgement_until_it_has_settled(dialect
 
 
 def test_the_fields_of_the_state(dialect: str, tmp_path: Path) -> None:
-    with stage(tmp_path, dialect) as host:
+    with stage(tmp_path, dialect, flags=NO_TODOS) as host:
         host.prompt("hi")
         state = host.request("get_state")["data"]
         assert (
@@ -338,7 +342,7 @@ def test_abort_and_prompt_answers_between_the_two_runs(dialect: str, tmp_path: P
 
 
 def test_a_bash_command_of_the_host_is_told_to_the_model_with_the_next_prompt(dialect: str, tmp_path: Path) -> None:
-    with stage(tmp_path, dialect, [HELD, says("next")]) as host:
+    with stage(tmp_path, dialect, [HELD, says("next")], flags=NO_TODOS) as host:
         host.send({"id": "p", "type": "prompt", "message": "slow"})
         host.update("text_delta")
         host.request("bash", command="echo shown")
@@ -378,10 +382,3 @@ def test_plain_arguments_are_ignored_with_a_line_on_stderr(dialect: str, tmp_pat
         assert host.leave() == 0
         assert [frame["type"] for frame in host.frames if frame["type"] != "ready"] == ["response"]
         assert host.stderr().count("\n") == 1
-
-
-def test_a_documented_command_that_is_not_there_yet_says_so(dialect: str, tmp_path: Path) -> None:
-    with stage(tmp_path, dialect) as host:
-        answer = host.request("login", providerId="x", id="l")
-        assert answer.items() >= {"id": "l", "command": "login", "success": False}.items()
-        assert "not available yet" in answer["error"]

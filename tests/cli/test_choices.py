@@ -80,7 +80,7 @@ def test_a_system_prompt_may_be_a_file_and_ours_stays_without_one(fairlead: Comm
     ("flags", "names"),
     [
         (["--dialect", "pi"], ["read", "bash", "edit", "write"]),
-        (["--dialect", "omp"], ["read", "bash", "edit", "write", "grep", "find", "ls"]),
+        (["--dialect", "omp"], ["read", "bash", "edit", "write", "grep", "find", "ls", "task", "todo_write"]),
         (["-t", "read, ls"], ["read", "ls"]),
         (["--tools", "grep", "-nt"], ["grep"]),
         (["-nt"], []),

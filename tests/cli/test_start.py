@@ -15,7 +15,19 @@ from tests.cli.command import PATIENCE, Command
 from fairlead import __version__
 
 GET_STATE = '{"id":1,"type":"get_state"}\n'
-READY = {"omp": [{"type": "ready"}], "xcsh": [{"type": "ready", "version": __version__}], "pi": []}
+READY = {
+    "omp": [
+        {
+            "type": "ready",
+            "protocolVersion": 1,
+            "supportedProtocolVersions": [1, 2],
+            "maxFrameBytes": 1 << 20,
+            "maxReassembledFrameBytes": 1 << 26,
+        }
+    ],
+    "xcsh": [{"type": "ready", "version": __version__}],
+    "pi": [],
+}
 
 
 def greeting(done: subprocess.CompletedProcess[str]) -> list[object]:
@@ -52,7 +64,7 @@ def test_the_name_it_was_started_by_chooses_the_dialect_and_omp_is_the_default(
 def test_an_unknown_dialect_is_an_error_that_lists_them(fairlead: Command, name: str) -> None:
     done = fairlead("--mode", "rpc", "--dialect", name, input=GET_STATE)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"Error: Unknown dialect '{name}'. The dialects are: pi, omp, xcsh\n"
+    assert done.stderr == f"Error: Unknown dialect '{name}'. The dialects are: pi, pi-2025, omp, xcsh\n"
 
 
 def test_files_are_refused_in_rpc_mode(fairlead: Command) -> None:

@@ -68,9 +68,11 @@ def test_a_bad_value_is_named_and_loses_nothing_else(home: Home, cwd: Path) -> N
             "tools": {"timeoutSeconds": 0, "concurrent": 2.5},
             "thinkingBudgets": {"huge": 1},
             "images": {"autoResize": "yes"},
+            "task": {"agentModelOverrides": {"explore": 1}, "disabledAgents": ["explore"]},
         },
     )
     settings, warnings = load_settings(home, cwd)
+    assert settings.task.disabled_agents == ["explore"]
     assert settings.follow_up_mode == "all"
     assert settings.retry.base_delay_ms == 1
     assert settings.steering_mode == "one-at-a-time"
@@ -84,6 +86,7 @@ def test_a_bad_value_is_named_and_loses_nothing_else(home: Home, cwd: Path) -> N
         f"{path}: tools.concurrent: expected a whole number of at least 1, found 2.5. The default is used.",
         f"{path}: thinkingBudgets: expected an object of thinking levels and numbers, found an object. The default is used.",
         f'{path}: images.autoResize: expected true or false, found "yes". The default is used.',
+        f"{path}: task.agentModelOverrides: expected an object of strings, found an object. The default is used.",
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from fairlead.core import events as e
 from fairlead.core.loop import Run, Turn, run_agent
 from fairlead.core.messages import Message, ToolCall, ToolResultMessage, UserMessage, user_message, user_text
-from fairlead.core.model import ModelStream, Request, StreamEnd, StreamEvent
+from fairlead.core.model import BlockDelta, ModelStream, Request, StreamEnd, StreamEvent
 from fairlead.core.queues import Queues
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Schedule, Tool, ToolContext, ToolResult
@@ -35,6 +35,7 @@ class Stage:
         self.added: list[Message] = []
         self.bugs: list[Exception] = []
         self.events: list[e.Event] = []
+        self.watch: Callable[[Any], str | None] | None = None
         #: How much had happened at each moment between two turns.
         self.between: list[int] = []
         self.on_event: Callable[[e.Event], None] = lambda event: None
@@ -53,6 +54,7 @@ class Stage:
         run = Run(
             next_turn=next_turn,
             between=between,
+            watch=self.watch,
             add=self.messages.append,
             emit=emit,
             notify=self.tell,
@@ -128,6 +130,27 @@ def test_between_two_turns_there_is_a_moment_at_which_nothing_is_going_on() -> N
     play(stage)
     around = [(type(stage.events[at - 1]), type(stage.events[at])) for at in stage.between]
     assert around == [(e.TurnEnd, e.TurnStart)] * 2
+
+
+def test_an_answer_is_cut_off_where_somebody_says_so_and_its_request_is_given_up() -> None:
+    closed: list[bool] = []
+    script = Scripted([Answer(text="one two three")])
+
+    async def model(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+        try:
+            async for batch in script(request, cancel):
+                for event in batch:
+                    yield [event]
+        finally:
+            closed.append(True)
+
+    stage = Stage(model)
+    stage.watch = lambda event: "seen enough" if isinstance(event, BlockDelta) else None
+    end = play(stage)
+    assert (end.message.stop_reason, end.message.error_message) == ("aborted", "seen enough")
+    assert closed == [True]
+    assert stage.steps()[-2:] == ["end assistant aborted", "TurnEnd"]
+    assert stage.added[-1] is end.message
 
 
 def test_tool_results_open_the_next_turn() -> None:

@@ -16,14 +16,20 @@ import pytest
 from tests.support.host import Frame
 from tests.support.stage import Stage, bash, calls, says, stage
 
+from fairlead.protocol.pi.all_commands import COMMANDS
 from fairlead.protocol.pi.command import Command, Persisted
-from fairlead.protocol.pi.commands import ANSWERS, COMMANDS, LATER
+from fairlead.protocol.pi.commands import ANSWERS
 from fairlead.protocol.pi.frames import FRAMES
-from fairlead.wire.pi.handlers import HANDLERS, LATE
+from fairlead.protocol.pi.host_commands import HOST_ANSWERS
+from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
+from fairlead.wire.pi.all_handlers import HANDLERS, LATE
 from fairlead.wire.pi.profile import PROFILES
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAME: Any = reduce(or_, FRAMES)
+
+#: The profiles that have all commands.
+FAMILY = [profile.name for profile in PROFILES.values() if profile.form == "family"]
 
 #: Fields that every command needs, for those that need some.
 FIELDS: dict[str, dict[str, Any]] = {
@@ -39,19 +45,26 @@ FIELDS: dict[str, dict[str, Any]] = {
     "set_auto_retry": {"enabled": False},
     "set_auto_compaction": {"enabled": False},
     "set_session_name": {"name": "mine"},
+    "negotiate_protocol": {"protocolVersion": 2},
+    "set_event_filter": {"events": None},
+    "set_fast_mode": {"enabled": False},
+    "set_locale": {"locale": "en"},
+    "set_todos": {"phases": [{"name": "Work", "tasks": [{"content": "do it"}]}]},
     "bash": {"command": "echo out; exit 3"},
     "set_active_tools": {"tools": ["read"]},
     "set_updates": {"updates": "full"},
+    "set_host_tools": {"tools": [{"name": "ping", "description": "Answers", "parameters": {"type": "object"}}]},
+    "set_host_uri_schemes": {"schemes": [{"scheme": "db"}]},
+    "set_subagent_subscription": {"level": "progress"},
 }
 
 
 def test_every_command_has_one_handler_and_every_handler_a_command() -> None:
-    assert set(HANDLERS) == set(COMMANDS.values())
+    assert set(HANDLERS) == {*COMMANDS.values(), *COMMANDS_2025.values()}
     assert len(COMMANDS) == len(set(COMMANDS.values()))
-    shared = [
-        HANDLERS[COMMANDS[name]] for name in ("branch", "get_branch_messages", "get_available_commands")
-    ]  # omp's names of pi's commands
-    assert len(set(HANDLERS.values())) == len(COMMANDS) - len(shared)
+    twice = {"branch", "get_branch_messages", "get_available_commands"}  # omp's names of pi's commands
+    assert twice <= set(COMMANDS)
+    assert len(set(HANDLERS.values())) == len(HANDLERS) - len(twice)
     assert set(HANDLERS) >= LATE
 
 
@@ -60,13 +73,12 @@ def test_every_declared_command_is_listed() -> None:
         return {declared}.union(*(below(each) for each in declared.__subclasses__()))
 
     named = below(Command) - {Command, Persisted}
-    assert named == set(COMMANDS.values())
+    assert named == {*COMMANDS.values(), *COMMANDS_2025.values()}
 
 
 def test_no_name_means_two_things() -> None:
-    assert not set(COMMANDS) & LATER
     assert not set(COMMANDS) & ANSWERS
-    assert not LATER & ANSWERS
+    assert {str(answer.__struct_config__.tag) for answer in HOST_ANSWERS} < ANSWERS
 
 
 def test_hidden_events_are_frames_of_the_family() -> None:
@@ -84,11 +96,12 @@ def as_declared(frame: Frame) -> Frame:
     return again
 
 
-#: Commands that are not simply asked one after another: they start or end something.
-APART = frozenset({"prompt", "abort_and_prompt", "shutdown"})
+#: Commands that are not simply asked one after another: they start or end something, or need a sub-agent.
+APART = frozenset({"prompt", "abort_and_prompt", "shutdown", "get_subagent_messages", "login"})
 #: Commands that need something of the session, in the order in which they can follow each other.
 ABOUT_SESSIONS = (
-    *("set_label", "compact", "clone", "fork", "switch_session", "branch", "delete_session", "navigate_tree", "new_session"),
+    *("set_label", "compact", "handoff", "switch_session", "clone", "fork", "switch_session", "branch", "delete_session"),
+    *("navigate_tree", "new_session", "open_session"),
 )
 
 
@@ -102,6 +115,7 @@ def ask_about_sessions(host: Stage) -> None:
         "branch": {"entryId": first},
         "delete_session": {"sessionPath": file},
         "navigate_tree": {"targetId": None},
+        "open_session": {"sessionDir": "elsewhere"},
     }
     for name in ABOUT_SESSIONS:
         answer = host.request(name, **fields.get(name, {}))
@@ -109,7 +123,7 @@ def ask_about_sessions(host: Stage) -> None:
 
 
 @pytest.mark.parametrize("updates", ["full", "delta"])
-@pytest.mark.parametrize("dialect", PROFILES)
+@pytest.mark.parametrize("dialect", FAMILY)
 def test_every_frame_of_a_conversation_is_as_declared(tmp_path: Path, dialect: str, updates: str) -> None:
     script = [
         says("Let me see.", thinking="Hm. " * 5, toolCalls=calls(bash("echo one; echo two"), ("nothing", {}))["toolCalls"]),
@@ -117,7 +131,7 @@ def test_every_frame_of_a_conversation_is_as_declared(tmp_path: Path, dialect: s
         {"status": 500, "error": "broken"},
         says("Better."),
     ]
-    settings = {"compaction": {"keepRecentTokens": 1}, "retry": {"baseDelayMs": 1}}
+    settings = {"compaction": {"keepRecentTokens": 1}, "retry": {"baseDelayMs": 1}, "todo": {"reminders": False}}
     with stage(tmp_path, dialect, script, flags=["--updates", updates], settings=settings) as host:
         host.prompt("hi")
         host.prompt("again", id={"any": ["json"]})

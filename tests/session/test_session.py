@@ -3,103 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
+from tests.session.scene import Listener, a_session, a_tool, held, said, settled
 
 from fairlead.core import events as e
 from fairlead.core.messages import BashExecutionMessage, ToolCall, UserMessage, user_text
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.runtime import Cancel
-from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import BadCommand, BusyError, ConfigError, ModelNotFound
 from fairlead.session.ids import new_session_id
-from fairlead.session.models import OneModel
-from fairlead.session.runtime import AsyncioRuntime
-from fairlead.session.session import Session, SessionOptions
 from fairlead.session.telling import bash_text, for_model
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
-from fairlead.tools.workspace import Workspace
 
 PLAIN = structs.replace(SCRIPTED_MODEL, id="plain", reasoning=False)
 THIRD = structs.replace(SCRIPTED_MODEL, id="third")
-
-
-class ManyModels(OneModel):
-    """Several models, all played by one script."""
-
-    def __init__(self, models: Sequence[Model], stream: Scripted) -> None:
-        super().__init__(models[0], stream)
-        self._models = models
-
-    def available(self) -> list[Model]:
-        return list(self._models)
-
-    def find(self, provider: str, model_id: str) -> Model | None:
-        return next((m for m in self._models if (m.provider, m.id) == (provider, model_id)), None)
-
-
-def a_session(
-    stream: Scripted,
-    tmp_path: Path,
-    tools: Sequence[Tool] = (),
-    models: Sequence[Model] = (SCRIPTED_MODEL,),
-    **changes: Any,
-) -> Session:
-    options: dict[str, Any] = {
-        "models": ManyModels(models, stream),
-        "tools": {tool.name: tool for tool in tools},
-        "active_tools": [tool.name for tool in tools],
-        "workspace": Workspace(tmp_path, {"PATH": "/bin:/usr/bin"}, log_dir=lambda: tmp_path, keep_log=lambda file: None),
-        "system_prompt": lambda tools: "You are a test.",
-        "model": models[0],
-        "runtime": AsyncioRuntime(),
-    }
-    return Session(SessionOptions(**(options | changes)))
-
-
-class Listener(list[e.Event]):
-    """All events of a session, and a way to wait for one of them."""
-
-    def __init__(self, session: Session) -> None:
-        super().__init__()
-        self._changed = asyncio.Event()
-        session.subscribe(self._hear)
-
-    def _hear(self, event: e.Event) -> None:
-        self.append(event)
-        self._changed.set()
-
-    async def until(self, kind: type[e.Event]) -> e.Event:
-        async with asyncio.timeout(20):
-            while True:
-                for event in self:
-                    if isinstance(event, kind):
-                        return event
-                self._changed.clear()
-                await self._changed.wait()
-
-    def kinds(self) -> list[str]:
-        return [type(event).__name__ for event in self]
-
-
-def held() -> tuple[Turn, asyncio.Event]:
-    """A turn that begins when the event is set, or ends when the run is aborted."""
-    go = asyncio.Event()
-    return Turn(text="held", pause=go.wait), go
-
-
-def said(session: Session) -> list[str]:
-    """The user's part of the conversation."""
-    return [user_text(message) for message in session.conversation.messages if isinstance(message, UserMessage)]
-
-
-async def settled(session: Session) -> None:
-    async with asyncio.timeout(20):
-        await session.idle()
 
 
 # Running
@@ -349,13 +271,6 @@ def test_a_single_model_is_not_cycled(tmp_path: Path) -> None:
 
 
 # Tools
-
-
-def a_tool(name: str, run: Any = None) -> Tool:
-    async def nothing(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        return ToolResult.text("done")
-
-    return Tool(name, "A test.", {"type": "object"}, run or nothing)
 
 
 def test_the_active_tools_are_those_of_the_next_request(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import re
-import resource
 import shutil
 import stat
 import subprocess
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.session.scene import file_size_limit
 
 from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMessage
 from fairlead.errors import SessionError
@@ -312,17 +312,6 @@ def test_a_file_deleted_under_its_writer_is_noticed(tmp_path: Path) -> None:
 
 
 # Bad luck
-
-
-@contextmanager
-def file_size_limit(size: int) -> Generator[None]:
-    """Files cannot grow beyond `size`: a write then ends early, and the next one fails, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_an_entry_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) -> None:

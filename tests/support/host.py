@@ -150,11 +150,16 @@ class Host:
 
     def read_until(self, marker: bytes) -> None:
         """Read, as a host that does not do so by itself, until a line has begun that holds `marker` and has not ended."""
-        assert self.process.stdout is not None
         while marker not in self.rest:
-            ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
-            assert ready, f"{marker!r} did not come\n{self._said()}"
-            self._take(os.read(self.process.stdout.fileno(), SMALL_READ))
+            self._read_a_little(marker)
+
+    def read_frame(self, type: str) -> Frame:
+        """Read, as a host that does not do so by itself, until a frame of that type has come; that frame."""
+        while True:
+            for frame in self.frames:
+                if frame["type"] == type:
+                    return frame
+            self._read_a_little(type)
 
     # Ending
 
@@ -181,6 +186,12 @@ class Host:
         return self._stderr_path.read_text("utf-8", "replace")
 
     # Inside
+
+    def _read_a_little(self, wanted: object) -> None:
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        assert ready, f"{wanted!r} did not come\n{self._said()}"
+        self._take(os.read(self.process.stdout.fileno(), SMALL_READ))
 
     def _read(self) -> None:
         assert self.process.stdout is not None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.support.gates import Gate, wait_for_exit
-from tests.support.host import Frame, Host
+from tests.support.host import PATIENCE, Frame, Host
 from tests.support.surroundings import Surroundings, rpc, surroundings
 
 from fairlead.testing import ProviderServer
@@ -39,13 +41,33 @@ def bash(command: str) -> tuple[str, Mapping[str, Any]]:
     return "bash", {"command": command}
 
 
+class Arrivals(io.StringIO):
+    """A log of a provider that wakes up whoever waits for the next request."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed = threading.Condition()
+
+    def write(self, text: str, /) -> int:
+        with self.changed:
+            self.changed.notify_all()
+        return len(text)
+
+
 class Stage(Host):
     """A host with the model's provider at hand, and gates for shell commands."""
 
     provider: ProviderServer
+    arrivals: Arrivals
     around: Surroundings
     began: Gate
     go: Gate
+
+    def until_asked(self, count: int) -> None:
+        """Wait until the model has been asked that many times."""
+        with self.arrivals.changed:
+            asked = self.arrivals.changed.wait_for(lambda: len(self.provider.requests) >= count, PATIENCE)
+        assert asked, f"the model was asked {len(self.provider.requests)} times, not {count}\n{self._said()}"
 
     def send_together(self, *commands: Frame) -> None:
         """Send commands in one write."""
@@ -81,16 +103,27 @@ def stage(
     settings: Mapping[str, Any] | None = None,
     files: Mapping[str, str] | None = None,
     api_key: str = "sk-fake",
+    env: Mapping[str, str] | None = None,
     **reading: Any,
 ) -> Iterator[Stage]:
-    """An agent that was just started for a host of that dialect. `turns` are what its model answers."""
-    with ProviderServer(turns) as provider:
+    """An agent just started for a host of that dialect. `turns` are what its model answers, `env` is added to its own."""
+    arrivals = Arrivals()
+    with ProviderServer(turns, log=arrivals) as provider:
         around = surroundings(root, provider.url, reasoning=reasoning, settings=settings, files=files, api_key=api_key)
         argv = rpc(dialect, *flags, model=model)
         with (
             Gate(around.home / "began") as began,
             Gate(around.home / "go") as go,
-            Stage(argv, around.cwd, around.env, **reading) as host,
+            Stage(argv, around.cwd, {**around.env, **(env or {})}, **reading) as host,
         ):
-            host.provider, host.around, host.began, host.go = provider, around, began, go
+            host.provider, host.arrivals, host.around, host.began, host.go = provider, arrivals, around, began, go
             yield host
+
+
+@contextmanager
+def another(host: Stage, dialect: str, *flags: str, model: str | None = "fake/fake-1") -> Iterator[Stage]:
+    """Another agent in the surroundings of `host`, after it has left or beside it."""
+    with Stage(rpc(dialect, *flags, model=model), host.around.cwd, host.around.env) as other:
+        other.provider, other.arrivals, other.around = host.provider, host.arrivals, host.around
+        other.began, other.go = host.began, host.go
+        yield other

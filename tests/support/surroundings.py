@@ -59,7 +59,9 @@ def surroundings(
     if settings is not None:
         (made.home / "settings.json").write_text(json.dumps(settings))
     for name, text in (files or {}).items():
-        (made.cwd / name).write_text(text)
+        path = made.cwd / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
     return made
 
 

@@ -2,11 +2,13 @@
 
 A step is a frame's type, with what decides its meaning: the command and success of a response, the role of a
 message and the stop reason of a finished one, the kind of an update, a tool's name and whether it failed, why a
-compaction started and what came of it.
+compaction started and what came of it, the number of a reminder, the rules that were broken.
 
 Some things are chance, and are taken out on both sides. Like updates that follow one another count once, and so do
 all updates of one tool call: how many there are depends on timing. An update counts as sent before the responses
-that precede it: commands are answered while an answer streams. And tools that run at once may end in any order.
+that precede it, and before the outcome of a prompt that was refused: commands are answered while an answer streams.
+Tools that run at once may end in any order. And what the host is asked for the sake of a tool counts as asked after the
+tool's start: some programs ask before they tell of that.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from typing import NamedTuple
 from tests.support.host import Frame
 
 Steps = list[str]
+
+QUESTIONS = ("host_tool_call", "host_uri_request")
 
 
 class Departure(NamedTuple):
@@ -49,17 +53,26 @@ def steps(frames: Iterable[Frame], left_out: Collection[str] = ()) -> Steps:
                 continue
             updated_calls.add(frame["toolCallId"])
         if kind not in ("message_update", "tool_execution_update"):
-            place = len(result)
+            place = _before_questions(result, step)
             while place and kind == "tool_execution_end" and result[place - 1].startswith(kind) and result[place - 1] > step:
                 place -= 1
             result.insert(place, step)
             continue
-        place = len(result)
-        while place and result[place - 1].startswith(("response ", "queue_update")):
+        place = _before_questions(result, step)
+        while place and result[place - 1].startswith(("response ", "queue_update", "prompt_result")):
             place -= 1
         if not place or result[place - 1] != step:
             result.insert(place, step)
     return result
+
+
+def _before_questions(result: Steps, step: str) -> int:
+    """The place of a step that counts as sent before the questions which precede it, or the end for one that does not."""
+    place = len(result)
+    if step.startswith(("tool_execution_start", "message_end assistant", "update ")):
+        while place and result[place - 1] in QUESTIONS:
+            place -= 1
+    return place
 
 
 def departures(expected: Steps, actual: Steps) -> list[Departure]:
@@ -93,6 +106,10 @@ def _step(frame: Frame) -> str:
             return f"{kind} {frame['reason']}"
         case "compaction_end" | "auto_compaction_end":
             return f"{kind} {_outcome(frame)}"
+        case "todo_reminder":
+            return f"{kind} {frame['attempt']}/{frame['maxAttempts']}"
+        case "ttsr_triggered":
+            return f"{kind} {' '.join(rule['name'] for rule in frame['rules'])}"
         case "extension_ui_request":
             return f"{kind} {frame['method']} {frame.get('widgetKey') or ''}".rstrip()
         case _:

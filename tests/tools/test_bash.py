@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.core.calls import GRACE
 from fairlead.core.messages import TextContent
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ToolContext, ToolResult
@@ -274,7 +273,7 @@ def aborted_within_the_grace(box, command: str) -> str:
 
     async def main() -> str:
         with pytest.raises(ToolError) as error:
-            await AsyncioRuntime().bounded(tool.run({"command": command}, context), cancel, timeout=None, grace=GRACE)
+            await AsyncioRuntime().bounded(tool.run({"command": command}, context), cancel, timeout=None, grace=tool.grace)
         return str(error.value)
 
     return asyncio.run(main())

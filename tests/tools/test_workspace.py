@@ -30,6 +30,20 @@ def test_an_at_sign_that_belongs_to_the_name_stays(box):
     assert box.workspace.resolve("@types/node") == box.cwd / "@types/node"
 
 
+@pytest.mark.parametrize("path", ["db://users/1", "https://example.com/x", "a+b.c-d://x"])
+def test_what_is_no_file_is_refused(box, path):
+    with pytest.raises(ToolError, match="is not a file, and there is nothing here that reads or writes"):
+        box.workspace.resolve(path)
+
+
+def test_colons_and_slashes_that_belong_to_names_stay(box):
+    (box.cwd / "db:").mkdir()
+    assert box.workspace.resolve("db://x") == box.cwd / "db:/x"
+    assert box.workspace.resolve("a b://x") == box.cwd / "a b:/x"
+    assert box.workspace.resolve("notes/db://x") == box.cwd / "notes/db:/x"
+    assert box.workspace.resolve("10://x") == box.cwd / "10:/x"
+
+
 def test_a_nul_in_a_path_is_refused(box):
     with pytest.raises(ToolError, match="NUL"):
         box.workspace.resolve("a\0b")

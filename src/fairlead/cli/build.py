@@ -28,6 +28,9 @@ def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
         session_name=arguments.name,
         **given(arguments, "provider", "model", "api_key", "thinking", "fork", "session_id", "session_dir", "durability"),
     )
+    for flag, given_too in (("--session", arguments.session), ("--continue", arguments.resume)):
+        if given_too and arguments.resume_named:
+            raise ConfigError(f"{flag} and --resume ask for different sessions: give one of them.")
     options.session = arguments.session or arguments.resume_named or None
     if arguments.system_prompt is not None:
         options.system_prompt = _text_or_file(arguments.system_prompt)
@@ -40,6 +43,8 @@ def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
         options.schedule = profile.schedule
         options.interrupt = profile.interrupt
         options.compaction_reserve = profile.compaction_reserve
+        options.eager_todos = profile.eager_todos
+        options.reset_settings = profile.reset_settings
     agent = Agent(options)
     if arguments.verbose:
         _describe(agent, profile)

@@ -233,6 +233,7 @@ def help_text() -> str:
         "  fairlead --mode json [flags] PROMPT    the same, as a line of JSON per event",
         "  fairlead shim pi|omp|xcsh DIR          write launchers that hosts of these programs can start",
         "  fairlead export FILE [PAGE]            a session file as a page to read",
+        "  fairlead rules test FILE [flags]       what a stream rule would match",
         "",
         "Flags:",
     ]

@@ -47,6 +47,10 @@ def _dispatch(argv: Sequence[str]) -> int:
         from fairlead.cli.shim import shim
 
         return shim(argv[1:])
+    if argv[:1] == ["rules"]:
+        from fairlead.cli.rules import rules
+
+        return rules(argv[1:])
     if argv[:1] == ["export"]:
         return _export(argv[1:])
     arguments = parse(argv)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import atexit
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
+
+#: Whose a file of configuration is.
+Level: TypeAlias = Literal["user", "project"]
 
 PROJECT_FOLDER = ".fairlead"
 
@@ -58,6 +62,13 @@ class Home(Struct, frozen=True):
             return ()
         return self.settings_path, project_folder(cwd) / "settings.json"
 
+    def agents_folders(self, cwd: Path) -> dict[Level, Path]:
+        """The folders of agents that can be given work; of two of the same name, that of the later one holds."""
+        if self.isolated:
+            return {}
+        user, project = self.root / "agents", project_folder(cwd) / "agents"
+        return {"user": user} if user == project else {"user": user, "project": project}
+
     def models_files(self) -> tuple[Path, ...]:
         """The models.json files to read; an earlier one wins, provider by provider."""
         return self._readable("models.json")
@@ -65,6 +76,13 @@ class Home(Struct, frozen=True):
     def auth_files(self) -> tuple[Path, ...]:
         """The auth.json files to read; an earlier one wins, provider by provider."""
         return self._readable("auth.json")
+
+    def rules_folders(self, cwd: Path) -> dict[Level, Path]:
+        """The folders of stream rules; of two rules of the same name, that of the later one holds."""
+        if self.isolated:
+            return {}
+        user, project = self.root / "rules", project_folder(cwd) / "rules"
+        return {"user": user} if user == project else {"user": user, "project": project}
 
     def _readable(self, name: str) -> tuple[Path, ...]:
         if self.isolated:

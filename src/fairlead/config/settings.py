@@ -7,7 +7,7 @@ and its default used; keys that mean nothing to fairlead are left to whoever wro
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta, Struct
@@ -23,6 +23,10 @@ _NOT_FOR_PROJECTS = ("shellPath", "shellCommandPrefix")
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
+
+#: What a stream rule may cut off: everything, text and thinking, calls of tools, nothing.
+RuleInterruptMode: TypeAlias = Literal["always", "prose-only", "tool-only", "never"]
+RepeatMode: TypeAlias = Literal["once", "after-gap"]
 
 
 class _Group(Struct, rename="camel", frozen=True):
@@ -63,6 +67,36 @@ class ToolSettings(_Group, frozen=True):
     concurrent: Positive = 8
 
 
+class TaskSettings(_Group, frozen=True):
+    """What sub-agents may do. In omp and xcsh the defaults hold, as they do in those programs."""
+
+    #: How many sub-agents may work at once, those of sub-agents included.
+    max_concurrency: Positive = 32
+    #: How deep sub-agents may be nested; 0: there are none.
+    max_recursion_depth: Count = 2
+    #: Names of agents that are not to be used.
+    disabled_agents: list[str] = []
+    #: The model of an agent, by the agent's name: a pattern as for `--model`.
+    agent_model_overrides: dict[str, str] = {}
+
+
+class TodoSettings(_Group, frozen=True):
+    """The list of things to do that the model keeps. In omp and xcsh the defaults hold, as they do in those programs."""
+
+    enabled: bool = True
+    #: Bring what is left to the model's mind when it stops too early.
+    reminders: bool = True
+    #: How often for one prompt.
+    reminders_max: Count = 3
+    #: Have the model plan before it begins with the first prompt of a session; None: what the dialect says.
+    eager: bool | None = None
+
+
+class TasksSettings(_Group, frozen=True):
+    #: Seconds until a todo that is done goes from the list; negative: it stays.
+    todo_clear_delay: float = 60
+
+
 class OutputSettings(_Group, frozen=True):
     """How frames leave: see "Streaming without swelling" in the documentation."""
 
@@ -71,6 +105,23 @@ class OutputSettings(_Group, frozen=True):
     pace_ms: Count = 16
     bytes_per_second: Positive = 512 * 1024
     full_update_bytes: Count = 256 * 1024
+
+
+class RuleSettings(_Group, frozen=True):
+    """Stream rules; what a rule's own file says comes first."""
+
+    #: Compare what a model writes with the stream rules.
+    enabled: bool = True
+    #: What becomes of an answer that a rule cut off: `discard` takes it out of what the model sees next, `keep` leaves it there.
+    context_mode: Literal["discard", "keep"] = "discard"
+    #: What a rule may cut off: `always`, `prose-only` (text and thinking), `tool-only` or `never`.
+    interrupt_mode: RuleInterruptMode = "always"
+    #: Whether a rule is told `once` in a session, or again `after-gap`.
+    repeat_mode: RepeatMode = "once"
+    #: For `after-gap`: the number of turns that have to come in between.
+    repeat_gap: Count = 10
+    #: The names of rules to leave out.
+    disabled_rules: list[str] = []
 
 
 class Settings(_Group, frozen=True):
@@ -97,7 +148,11 @@ class Settings(_Group, frozen=True):
     retry: RetrySettings = RetrySettings()
     images: ImageSettings = ImageSettings()
     tools: ToolSettings = ToolSettings()
+    task: TaskSettings = TaskSettings()
+    tasks: TasksSettings = TasksSettings()
+    todo: TodoSettings = TodoSettings()
     output: OutputSettings = OutputSettings()
+    ttsr: RuleSettings = RuleSettings()
 
 
 def load_settings(home: Home, cwd: Path) -> tuple[Settings, list[str]]:
@@ -192,6 +247,8 @@ def _in_words(info: Any) -> str:
             return "a number" if bound is None else f"a number above {bound:g}"
         case inspect.ListType():
             return "a list of strings"
+        case inspect.DictType(value_type=inspect.StrType()):
+            return "an object of strings"
         case _:
             return "an object of thinking levels and numbers"
 

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 SKIPPED = "Skipped due to queued user message."
 ABORTED = "Command aborted"
 
-#: Seconds that an aborted tool has to end by itself and hand over what it has.
-GRACE = 0.4
-
 Say = Callable[[Message], Awaitable[None]]
 
 
@@ -102,7 +99,7 @@ async def _execute(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, An
 
     try:
         work = tool.run(arguments, ToolContext(call.id, run.cancel, update))
-        return await run.runtime.bounded(work, run.cancel, timeout=tool.timeout, grace=GRACE), False
+        return await run.runtime.bounded(work, run.cancel, timeout=tool.timeout, grace=tool.grace), False
     except ToolError as error:
         return _failure(str(error), error.details)
     except Interrupted:

@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 
 from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, Usage
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, PartialMessage, ThinkingLevel
+from fairlead.core.subagents import LifecyclePayload, ProgressPayload
 from fairlead.core.tool import ToolResult
 
 
@@ -156,12 +157,49 @@ class SessionReplaced(Struct):
     """From here on everything is about another conversation."""
 
 
+class TtsrTriggered(Struct):
+    """What the model wrote broke these stream rules; the answer ends here and is asked for again."""
+
+    rules: list[Any]
+
+
+class TodoReminder(Struct):
+    """The model stopped although there is something left to do, and is told so."""
+
+    todos: list[Any]
+    attempt: int
+    max_attempts: int
+
+
+class TodoAutoClear(Struct):
+    """Todos that had been done for a while went from the list."""
+
+
 class ExtensionError(Struct):
     """User-supplied code failed; the run goes on."""
 
     extension_path: str
     event: str
     error: str
+
+
+class SubagentLifecycle(Struct):
+    """A sub-agent started or ended."""
+
+    payload: LifecyclePayload
+
+
+class SubagentProgress(Struct):
+    """A sub-agent got on. Told a few times a second at most, and once more at its end."""
+
+    payload: ProgressPayload
+
+
+class SubagentEvent(Struct):
+    """Something happened in the run of a sub-agent."""
+
+    id: str
+    event: Event
 
 
 Event: TypeAlias = (
@@ -185,5 +223,11 @@ Event: TypeAlias = (
     | SessionInfoChanged
     | EntryAppended
     | SessionReplaced
+    | TtsrTriggered
+    | TodoReminder
+    | TodoAutoClear
     | ExtensionError
+    | SubagentLifecycle
+    | SubagentProgress
+    | SubagentEvent
 )

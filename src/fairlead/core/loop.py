@@ -11,9 +11,11 @@ a finished message its result. What frames a run (its start, its end, another at
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.core.calls import run_calls
 from fairlead.core.events import (
@@ -26,6 +28,9 @@ from fairlead.core.events import (
 )
 from fairlead.core.messages import AssistantMessage, Message, UserMessage
 from fairlead.core.model import (
+    BlockDelta,
+    BlockEnd,
+    BlockStart,
     Model,
     ModelStream,
     PartialMessage,
@@ -58,6 +63,8 @@ class Run(Struct, frozen=True):
     next_turn: Callable[[], Awaitable[Turn]]
     #: Called between two turns: the place to make the context smaller. Raises nothing.
     between: Callable[[], Awaitable[None]]
+    #: Looks at an answer as it arrives. A text cuts it off there, and says why; None: nobody looks.
+    watch: Callable[[BlockStart | BlockDelta | BlockEnd], str | None] | None
     #: Adds a message to the conversation. It is called before the message's MessageEnd is emitted.
     add: Callable[[Message], None]
     #: Tells of an event; waits while whoever listens cannot keep up.
@@ -71,7 +78,7 @@ class Run(Struct, frozen=True):
     cancel: Cancel
 
 
-async def run_agent(run: Run, prompts: list[UserMessage], added: list[Message]) -> StreamEnd:
+async def run_agent(run: Run, prompts: Sequence[Message], added: list[Message]) -> StreamEnd:
     """Run until there is nothing left to do. Returns how the last model call ended.
 
     `prompts` open the first turn; they are part of the conversation already. `added` collects the run's messages.
@@ -124,30 +131,42 @@ async def _answer(run: Run, turn: Turn, added: list[Message]) -> StreamEnd:
     """One model call. Its message is started, updated and ended, whatever becomes of it."""
     partial: PartialMessage | None = None
     end: StreamEnd | None = None
-    async for batch in _guarded(run, turn):
-        for event in batch:
-            if isinstance(event, StreamStart):
-                partial = event.partial
-                await run.emit(MessageStart(event.message))
-            elif isinstance(event, StreamEnd):
-                if partial is None:
-                    # The request failed before any stream: both frames show the final message.
+    async with aclosing(_guarded(run, turn)) as stream:
+        async for batch in stream:
+            for event in batch:
+                if isinstance(event, StreamStart):
+                    partial = event.partial
                     await run.emit(MessageStart(event.message))
-                await _finish(run, event.message, added)
-                end = event
-            elif partial is not None:
-                await run.emit(MessageUpdate(event, partial))
+                elif isinstance(event, StreamEnd):
+                    if partial is None:
+                        # The request failed before any stream: both frames show the final message.
+                        await run.emit(MessageStart(event.message))
+                    await _finish(run, event.message, added)
+                    end = event
+                elif partial is not None:
+                    await run.emit(MessageUpdate(event, partial))
+                    reason = run.watch(event) if run.watch is not None else None
+                    if reason is not None:
+                        return await _cut_off(run, partial, reason, added)
     assert end is not None, "a guarded stream has an end"
     return end
 
 
-async def _guarded(run: Run, turn: Turn) -> AsyncIterator[list[StreamEvent]]:
+async def _cut_off(run: Run, partial: PartialMessage, reason: str, added: list[Message]) -> StreamEnd:
+    """The message ends here, with what has arrived."""
+    message = replace(partial.snapshot(), stop_reason="aborted", error_message=reason)
+    await _finish(run, message, added)
+    return StreamEnd(message)
+
+
+async def _guarded(run: Run, turn: Turn) -> AsyncGenerator[list[StreamEvent]]:
     """The model's stream. If it breaks its promise (raises, or stops without an end) the message ends as an error."""
     partial = PartialMessage(turn.model, run.runtime.now_ms())
     ended = False
     error = "the model's stream stopped without an end"
+    stream = turn.stream(turn.request, run.cancel)
     try:
-        async for batch in turn.stream(turn.request, run.cancel):
+        async for batch in stream:
             if ended:
                 continue
             ended = isinstance(batch[-1], StreamEnd) if batch else False
@@ -157,6 +176,10 @@ async def _guarded(run: Run, turn: Turn) -> AsyncIterator[list[StreamEvent]]:
     except Exception as problem:
         run.report(problem)
         error = f"{type(problem).__name__}: {problem}"
+    finally:
+        # Whoever reads no further is rid of the request at once.
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
     if not ended:
         partial.fail(error)
         yield partial.take()

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 StopReason: TypeAlias = Literal["stop", "length", "toolUse", "error", "aborted"]
+Attribution: TypeAlias = Literal["user", "agent"]
 
 
 class _Block(Struct, tag_field="type", rename="camel", omit_defaults=True):
@@ -69,6 +70,19 @@ class Usage(Struct, rename="camel"):
     cost: Cost = msgspec.field(default_factory=Cost)
 
 
+class Attachment(Struct, rename="camel", omit_defaults=True):
+    """A file that came with a prompt, as base64 (pi in 2025). Of a document the model is told the text, of an image all."""
+
+    id: str
+    type: Literal["image", "document"]
+    file_name: str
+    mime_type: str
+    size: int
+    content: str
+    extracted_text: str | None = None
+    preview: str | None = None
+
+
 class _Message(Struct, tag_field="role", rename="camel", omit_defaults=True, weakref=True):
     pass
 
@@ -76,7 +90,8 @@ class _Message(Struct, tag_field="role", rename="camel", omit_defaults=True, wea
 class UserMessage(_Message, tag="user"):
     content: str | list[UserBlock]
     timestamp: int
-    attribution: Literal["user", "agent"] | None = None
+    attribution: Attribution | None = None
+    attachments: list[Attachment] | None = None
 
 
 class AssistantMessage(_Message, tag="assistant"):
@@ -163,9 +178,9 @@ def user_text(message: UserMessage) -> str:
     return "".join(block.text for block in message.content if isinstance(block, TextContent))
 
 
-def user_message(text: str, images: list[ImageContent] | None, timestamp: int) -> UserMessage:
-    """A message of the user's own: the text first, even an empty one, then the images."""
+def user_message(text: str, images: list[ImageContent] | None, timestamp: int, attribution: Attribution = "user") -> UserMessage:
+    """A message to the agent: the text first, even an empty one, then the images. `attribution` says who wrote it."""
     content: list[UserBlock] = [TextContent(text)]
     if images:
         content.extend(images)
-    return UserMessage(content, timestamp, attribution="user")
+    return UserMessage(content, timestamp, attribution=attribution)

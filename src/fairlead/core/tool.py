@@ -63,8 +63,12 @@ class Tool(Struct, frozen=True):
     guidelines: tuple[str, ...] = ()
     #: Changes the machine: under the `exclusive` schedule it runs alone and in call order.
     exclusive: bool = False
+    #: Works on the session that it was made for: sub-agents of that session do not get it.
+    bound: bool = False
     #: Seconds until it is cut off; None: no limit.
     timeout: float | None = 120.0
+    #: Seconds that an aborted call has to end by itself and hand over what it has.
+    grace: float = 0.4
     #: Repairs arguments in an older form before they are checked.
     prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     _check: list[Any] = []

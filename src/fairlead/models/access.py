@@ -42,6 +42,9 @@ class ModelAccess:
     def find(self, provider: str, model_id: str) -> Model | None:
         return self._registry.find(provider, model_id)
 
+    def providers(self) -> list[tuple[str, bool]]:
+        return self._registry.providers()
+
     def known(self, model: Model) -> ModelStream | None:
         return self._streams.get((model.provider, model.id))
 

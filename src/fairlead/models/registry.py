@@ -59,6 +59,11 @@ class Registry:
         """The models whose provider has a key, or needs none. No command is run to find out."""
         return self._usable(self._everything())
 
+    def providers(self) -> list[tuple[str, bool]]:
+        """Whose models there are, and whether there is a key for them."""
+        names = dict.fromkeys(model.provider for model in self._everything())
+        return [(name, self._has_key(name)) for name in names]
+
     def find(self, provider: str, model_id: str) -> Model | None:
         """The model of exactly this name."""
         for models in (self._own_models, self._everything):

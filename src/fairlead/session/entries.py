@@ -26,6 +26,8 @@ VERSION = 3
 
 #: The type of the custom entries for messages that wait: see `fairlead.session.waiting`.
 WAITING = "fairlead.queue"
+#: The type of the custom entries for the list of things to do: see `fairlead.session.todos`.
+TODOS = "fairlead.todos"
 
 
 class Header(Struct, tag_field="type", tag="session", rename="camel", omit_defaults=True, frozen=True):
@@ -109,6 +111,16 @@ class SessionInfoEntry(_Entry, tag="session_info"):
     name: str | UnsetType | None = UNSET
 
 
+class UsageEntry(_Entry, tag="usage"):
+    """Tokens that were spent beside the model's answers, such as those of a sub-agent. `note` says for what."""
+
+    kind: str
+    provider: str = ""
+    model: str = ""
+    usage: Any = UNSET
+    note: str | UnsetType = UNSET
+
+
 class Replacement(Struct, frozen=True):
     content: Any
 
@@ -139,6 +151,7 @@ KnownEntry: TypeAlias = (
     | CustomMessageEntry
     | LabelEntry
     | SessionInfoEntry
+    | UsageEntry
     | ContextEditEntry
 )
 Entry: TypeAlias = KnownEntry | OtherEntry

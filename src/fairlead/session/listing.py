@@ -6,6 +6,7 @@ Folders and files are named as pi names them, so that both programs find each ot
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from fairlead.core.messages import UserMessage, user_text
 from fairlead.errors import SessionError
 from fairlead.session.entries import Header, decode_message, milliseconds
+from fairlead.session.places import id_in_name, transcripts_folder
 from fairlead.session.store import lock, read_header, refuse_endless
 
 #: A file up to this size is read whole for a listing; of a longer one, this much in all.
@@ -65,7 +67,7 @@ def latest_session(folder: Path) -> Path | None:
     return next((path for _, path in _newest_first(folder) if _header_of(path) is not None), None)
 
 
-def find_session(name: str, folder: Path, root: Path | None = None) -> Path:
+def find_session(name: str, folder: Path | None, root: Path | None = None) -> Path:
     """The session that a user means: a path, or the beginning of an id, in `folder` or else in any folder of `root`.
 
     Raises SessionError if there is none, or more than one.
@@ -73,7 +75,7 @@ def find_session(name: str, folder: Path, root: Path | None = None) -> Path:
     if "/" in name or os.sep in name or name.endswith(".jsonl"):
         # Not Path.expanduser: it raises where nobody has that name.
         return Path(os.path.expanduser(name)).absolute()  # noqa: PTH111
-    found = _with_id(name, folder)
+    found = _with_id(name, folder) if folder is not None else []
     if not found and root is not None:
         found = [path for other in _folders(root) if other != folder for path in _with_id(name, other)]
     if not found:
@@ -96,7 +98,7 @@ def session_with_id(id: str, folder: Path) -> Path | None:
 
 
 def delete_session(path: Path) -> None:
-    """Delete a session file. Raises SessionError if it is none, or is in use."""
+    """Delete a session file, and the conversations of its sub-agents. Raises SessionError if it is none, or is in use."""
     try:
         refuse_endless(path)
         handle = os.open(path, os.O_RDWR)
@@ -105,6 +107,7 @@ def delete_session(path: Path) -> None:
                 raise SessionError(f"{path} is not a session file: it does not begin with a session header. It was not deleted.")
             lock(handle, path)
             path.unlink()
+            _delete_transcripts(transcripts_folder(path))
         finally:
             os.close(handle)
     except FileNotFoundError:
@@ -114,6 +117,17 @@ def delete_session(path: Path) -> None:
 
 
 # Inside
+
+
+def _delete_transcripts(folder: Path) -> None:
+    """Delete the session files in a folder, and in those below it, and folders that are empty then. What cannot go stays."""
+    with suppress(OSError):
+        for path in list(folder.iterdir()):
+            if path.is_dir() and not path.is_symlink():
+                _delete_transcripts(path)
+            elif path.suffix == ".jsonl":
+                path.unlink()
+        folder.rmdir()
 
 
 def _newest_first(folder: Path) -> list[tuple[int, Path]]:
@@ -135,9 +149,11 @@ def _newest_first(folder: Path) -> list[tuple[int, Path]]:
 
 
 def _folders(root: Path) -> list[Path]:
+    """The folders of sessions below `root`, and itself; not those of the sub-agents of its own sessions."""
     try:
         with os.scandir(root) as items:
-            return [root, *sorted(Path(item.path) for item in items if item.is_dir())]
+            found = [Path(item.path) for item in items if item.is_dir()]
+            return [root, *sorted(folder for folder in found if not folder.with_name(f"{folder.name}.jsonl").exists())]
     except OSError:
         return []
 
@@ -146,8 +162,8 @@ def _with_id(prefix: str, folder: Path) -> list[Path]:
     """The sessions of a folder whose id begins so. A file's name usually tells; only others are opened."""
     found: list[Path] = []
     for _, path in _newest_first(folder):
-        _, separator, id = path.stem.partition("_")
-        if not separator:
+        id = id_in_name(path)
+        if id is None:
             header = _header_of(path)
             id = header.id if header is not None else ""
         if id.startswith(prefix):

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from fairlead.core.messages import AssistantMessage, Message, Usage, UserBlock, UserMessage, user_text
+from fairlead.core.messages import AssistantMessage, CustomMessage, Message, Usage, UserBlock, UserMessage, user_text
 from fairlead.errors import EntryNotFound, FairleadError
 from fairlead.session.entries import (
     BranchSummaryEntry,
@@ -30,6 +30,7 @@ from fairlead.session.entries import (
     Replacement,
     SessionInfoEntry,
     ThinkingLevelChangeEntry,
+    UsageEntry,
     decode_line,
     decode_message,
     encode_line,
@@ -108,13 +109,17 @@ class Log:
 
     # Adding
 
-    def message(self, message: Message, *, keep: bool = False) -> MessageEntry:
+    def message(self, message: Message, *, keep: bool = False) -> MessageEntry | CustomMessageEntry:
         """Add a message. If it cannot be made to last, that is raised and nothing has changed.
 
         With `keep` the error is raised too, but the message is part of the log and will be written before the next
         entry: right for what has already happened, such as a model's answer.
         """
-        entry = MessageEntry(*self._next(), encode_message(message))
+        if isinstance(message, CustomMessage):  # pi has entries of their own for these
+            details = UNSET if message.details is None else message.details
+            entry = CustomMessageEntry(*self._next(), message.custom_type, message.content, message.display, details)
+        else:
+            entry = MessageEntry(*self._next(), encode_message(message))
         self._decoded[entry.id, ""] = [message]
         try:
             self._append(entry, keep)
@@ -169,6 +174,10 @@ class Log:
 
     def session_info(self, name: str) -> SessionInfoEntry:
         return self._append(SessionInfoEntry(*self._next(), name))
+
+    def usage(self, kind: str, provider: str, model: str, usage: Usage, note: str, *, keep: bool = False) -> UsageEntry:
+        """Count what was spent beside the model's answers. `keep` is that of `message`."""
+        return self._append(UsageEntry(*self._next(), kind, provider, model, usage, note), keep)
 
     def context_edit(self, target_id: str, replacement: Replacement | None, *, keep: bool = False) -> ContextEditEntry:
         """Show the model something else for an entry's content from here on, or nothing. `keep` is that of `message`."""

@@ -18,6 +18,10 @@ class Models(Protocol):
 
     def find(self, provider: str, model_id: str) -> Model | None: ...
 
+    def providers(self) -> list[tuple[str, bool]]:
+        """Whose models there are, and whether there are credentials."""
+        ...
+
     def known(self, model: Model) -> ModelStream | None:
         """How to ask the model, if that has been found out."""
         ...
@@ -39,6 +43,9 @@ class OneModel:
 
     def find(self, provider: str, model_id: str) -> Model | None:
         return self._model if (provider, model_id) == (self._model.provider, self._model.id) else None
+
+    def providers(self) -> list[tuple[str, bool]]:
+        return [(self._model.provider, True)]
 
     def known(self, model: Model) -> ModelStream | None:
         return self._stream

@@ -13,13 +13,17 @@ from msgspec import Struct
 
 from fairlead.core.messages import UserMessage, user_text
 from fairlead.errors import BadCommand, EntryNotFound, SessionError
-from fairlead.session.entries import Entry, role_of
+from fairlead.session.entries import Entry, role_of, selected
 from fairlead.session.tokens import estimate_all
 
 if TYPE_CHECKING:
     from fairlead.session.conversation import Conversation
     from fairlead.session.log import Log
     from fairlead.session.session import Session
+
+
+#: How a session begins that another one was handed off to.
+HANDED_OFF = "This conversation continues another one. Here is what its agent wrote down for you:\n\n{}"
 
 
 async def new_session(session: Session, parent: str | None = None) -> None:
@@ -49,6 +53,37 @@ async def switch_session(session: Session, name: str) -> bool:
     if known is not present:
         session.adopt(known)
     return False
+
+
+async def open_folder(session: Session, name: str) -> bool:
+    """Keep sessions in another folder from here on; True if it had one to go on with. Raises SessionError, changing nothing."""
+    from fairlead.session.listing import latest_session
+
+    if not name.strip():
+        raise BadCommand("sessionDir: expected the path of a folder, got an empty string")
+    folder = session.workspace.resolve(name)
+    latest = latest_session(folder)
+    if latest is not None and latest == session.conversation.path:
+        session.sessions.folder = folder
+        return True
+    conversation = session.sessions.open(latest) if latest is not None else None
+    await session.stop()
+    session.sessions.folder = folder
+    session.adopt(conversation or session.sessions.new())
+    return conversation is not None
+
+
+async def hand_off(session: Session, instructions: str | None = None) -> None:
+    """Begin a new session with what the model writes down of this one. Raises what a compaction raises, changing nothing."""
+    left = session.conversation
+    told = [entry for entry, _ in selected(left.log.path())]
+    with session.compactor.stoppable() as stop:
+        summary = await session.compactor.summarise_branch(told, instructions, stop)
+    await session.stop()
+    session.adopt(session.sessions.new(parent=str(left.path) if left.is_saved else None))
+    log = session.conversation.log
+    log.custom_message("handoff", HANDED_OFF.format(summary.text), display=True)
+    session.conversation.changed()
 
 
 async def fork(session: Session, entry_id: str) -> str:

@@ -24,6 +24,19 @@ def session_path(folder: Path, session_id: str, timestamp: str) -> Path:
     return folder / f"{timestamp.replace(':', '-').replace('.', '-')}_{session_id}.jsonl"
 
 
+def id_in_name(path: Path) -> str | None:
+    """The id of a session whose file was named so; None if the file has a name of another kind."""
+    time, separator, session_id = path.stem.partition("_")
+    return session_id if separator and len(time) == len("2026-01-31T23-59-59-999Z") and time.endswith("Z") else None
+
+
+def transcripts_folder(session_file: Path) -> Path:
+    """Where the conversations of a session's sub-agents are: a folder beside its file, named like it."""
+    if session_file.suffix == ".jsonl":
+        return session_file.with_suffix("")
+    return session_file.with_name(f"{session_file.name}.agents")
+
+
 def iso(ms: int) -> str:
     """Milliseconds since the epoch as pi writes them in entries."""
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(ms // 1000))}.{ms % 1000:03d}Z"

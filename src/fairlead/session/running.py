@@ -7,27 +7,30 @@ an overflow of the context, for messages that were queued while the end of the r
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fairlead.core.events import AgentEnd, AgentStart, EntryAppended
 from fairlead.core.loop import Run, run_agent
-from fairlead.core.messages import Message, UserMessage
+from fairlead.core.messages import Message
 from fairlead.core.model import PartialMessage, StreamEnd
 from fairlead.core.runtime import Cancel
+from fairlead.session.tokens import is_good_answer
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session
 
 
 class Running:
-    def __init__(self, session: Session, prompt: UserMessage, cancel: Cancel) -> None:
+    def __init__(self, session: Session, prompts: Sequence[Message], cancel: Cancel) -> None:
         self._session = session
         self._cancel = cancel
         #: What the next pass begins with, and what it has added so far.
-        self._prompts = [prompt]
+        self._prompts: list[Message] = list(prompts)
         self._added: list[Message] = []
         #: Whether the end of the last pass has been told.
         self._ended = False
+        #: Whether the context was made smaller because it had overflowed, and no good answer has come since.
         self._recovered = False
         #: Whether a compaction may still help.
         self._compactable = True
@@ -37,7 +40,7 @@ class Running:
         session.attempts.begin()
         try:
             run = self._run()
-            await self._make_room()
+            await self._between()
             while True:
                 self._ended = False
                 await session.emit(AgentStart())
@@ -59,7 +62,8 @@ class Running:
         session = self._session
         return Run(
             next_turn=session.next_turn,
-            between=self._make_room,
+            between=self._between,
+            watch=session.rules.saw if session.rules is not None else None,
             add=session.conversation.add,
             emit=session.emit,
             notify=session.tell,
@@ -72,6 +76,10 @@ class Running:
     async def _goes_on(self, end: StreamEnd) -> bool:
         """What has to happen after a pass; whether another one follows."""
         session, compactor = self._session, self._session.compactor
+        if any(is_good_answer(message) for message in self._added):
+            self._recovered = False  # what overflows after it is another context than the one that was made smaller
+        if self._was_cut_off():
+            return not self._cancel.fired
         delay_ms = session.attempts.next_delay(end)
         if delay_ms is not None:
             self._end(will_retry=True)
@@ -86,11 +94,31 @@ class Running:
             self._end(will_retry=True)
             self._forget_failure()
             return await compactor.recover(self._cancel) and not self._cancel.fired
-        if end.message.stop_reason in ("error", "aborted") or not self._is_due():
+        if end.message.stop_reason in ("error", "aborted") or self._cancel.fired:
+            return False
+        reminder = session.todo_reminder()
+        if reminder is not None:
+            self._end(will_retry=True)
+            session.conversation.add(reminder)  # without an event: hosts have had one of its own
+            await self._make_room()
+            return not self._cancel.fired
+        if not self._is_due():
             return False
         self._end()
-        await compactor.make_room(self._cancel)
+        await self._make_room()
         return self._hears_more()
+
+    def _was_cut_off(self) -> bool:
+        """Whether a stream rule ended the last answer; the model is then told of the rule."""
+        session, rules = self._session, self._session.rules
+        told = rules.injection() if rules is not None else None
+        if rules is None or told is None:
+            return False
+        self._end(will_retry=True)
+        if rules.discards:
+            self._forget_failure()
+        session.conversation.add(told)
+        return True
 
     def _end(self, *, will_retry: bool = False) -> None:
         self._session.tell(AgentEnd(self._added, will_retry))
@@ -108,11 +136,19 @@ class Running:
         session = self._session
         if self._cancel.fired:
             return False
-        self._prompts = session.queues.steering.take() or session.queues.follow_up.take()
+        self._prompts = list(session.queues.steering.take() or session.queues.follow_up.take())
         for message in self._prompts:
             session.conversation.add(message)
             session.tell(session.queues.update())
         return bool(self._prompts)
+
+    async def _between(self) -> None:
+        """Before a turn: tell the model of rules that it broke and that let it finish, and see to it that there is room."""
+        rules = self._session.rules
+        told = rules.reminder() if rules is not None else None
+        if told is not None:
+            self._session.conversation.add(told)
+        await self._make_room()
 
     async def _make_room(self) -> None:
         if self._is_due():

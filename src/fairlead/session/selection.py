@@ -62,6 +62,10 @@ class Selection:
     def available(self) -> list[Model]:
         return self._models.available()
 
+    def providers(self) -> list[tuple[str, bool]]:
+        """Whose models there are, and whether there are credentials."""
+        return self._models.providers()
+
     def find(self, provider: str, model_id: str) -> Model | None:
         return self._models.find(provider, model_id)
 

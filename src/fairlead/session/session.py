@@ -8,31 +8,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from fairlead.config.settings import CompactionSettings, RetrySettings
 from fairlead.core.events import AgentSettled, Event, ExtensionError, MessageEnd, SessionInfoChanged, SessionReplaced
 from fairlead.core.loop import Turn
-from fairlead.core.messages import AssistantMessage, ImageContent, Message, UserMessage, user_message
+from fairlead.core.messages import Attachment, Attribution, CustomMessage, ImageContent, Message, UserMessage, user_message
 from fairlead.core.model import Model, ModelStream, Request, StreamEnd, ThinkingLevel
 from fairlead.core.queues import Queue, Queues
 from fairlead.core.runtime import Cancel
-from fairlead.core.tool import Schedule, Tool
+from fairlead.core.tool import Tool
 from fairlead.errors import BadCommand, BusyError, CompactingError, ConfigError, FairleadError, SessionError
 from fairlead.session.attempts import Attempts
 from fairlead.session.compactor import Compactor
 from fairlead.session.conversation import Conversation
-from fairlead.session.models import Models, failing, stopped
+from fairlead.session.models import failing, stopped
+from fairlead.session.options import Gate, SessionOptions
 from fairlead.session.running import Running, report
-from fairlead.session.runtime import AsyncioRuntime
-from fairlead.session.selection import Scoped, Selection
+from fairlead.session.selection import Selection
 from fairlead.session.sessions import Sessions
+from fairlead.session.tokens import is_good_answer
+from fairlead.session.toolbox import Toolbox
 from fairlead.session.user_bash import BashDone, UserCommands
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from fairlead.session.log import Log
+    from fairlead.session.todo_keeper import TodoKeeper
+    from fairlead.session.todos import TodoPhase
     from fairlead.session.waiting import Line
 
 NO_MODEL = (
@@ -42,51 +44,13 @@ NO_MODEL = (
 COMPACTING = "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."
 
 
-class Gate(Protocol):
-    """Whoever passes a session's events on, when it may fall behind."""
-
-    @property
-    def paused(self) -> bool: ...
-
-    async def wait(self, cancel: Cancel) -> None:
-        """Return when there is room again, or when `cancel` fires."""
-        ...
-
-
-class SessionOptions(Struct, kw_only=True):
-    """What a session is made of."""
-
-    models: Models
-    tools: Mapping[str, Tool]
-    active_tools: Sequence[str]
-    workspace: Workspace
-    runtime: AsyncioRuntime
-    #: The system prompt for the tools that are active.
-    system_prompt: Callable[[Sequence[Tool]], str]
-    model: Model | None = None
-    thinking: ThinkingLevel = "medium"
-    #: Models to cycle through; all available ones if empty.
-    scoped: Scoped = ()
-    #: Where conversations are kept; None: in memory.
-    sessions: Sessions | None = None
-    #: The conversation to begin with; a new one if None.
-    conversation: Conversation | None = None
-    #: Whether `model`, and `thinking`, go before what that conversation has chosen.
-    model_goes_first: bool = False
-    thinking_goes_first: bool = False
-    #: How the tools of one turn run while the interrupt mode is `wait`, and while it is `immediate`.
-    schedule: Schedule = "together"
-    schedule_immediate: Schedule = "exclusive"
-    concurrent_tools: int = 8
-    retry: RetrySettings = RetrySettings()
-    compaction: CompactionSettings = CompactionSettings()
-
-
 class Session:
     def __init__(self, options: SessionOptions) -> None:
         self.queues = Queues()
         self.runtime = options.runtime
         self.gate: Gate | None = None
+        #: The language tag of the user, if the host named one.
+        self.locale: str | None = None
         #: How the last model call of the last run ended.
         self.last_end: StreamEnd | None = None
         self.sessions = options.sessions or Sessions(workspace=options.workspace, now_ms=options.runtime.now_ms)
@@ -94,10 +58,14 @@ class Session:
         self.attempts = Attempts(options.retry, options.runtime, self.tell)
         self.compactor = Compactor(self, options.compaction)
         self.commands = UserCommands(options.workspace, options.runtime.now_ms, self._ran)
+        self.subagents = options.subagents
+        if self.subagents is not None:
+            self.subagents.attach(self)
         self._options = options
         self._listeners: list[Callable[[Event], None]] = []
-        self._active = [name for name in options.active_tools if name in options.tools]
-        self._tools = dict(options.tools)
+        self.toolbox = Toolbox(options.tools, options.active_tools)
+        self._todos: TodoKeeper | None = None
+        self.rules = options.rules(self) if options.rules is not None else None
         self._run: asyncio.Task[None] | None = None
         self._cancel = Cancel()
         self._deferred: list[Message] = []
@@ -124,7 +92,7 @@ class Session:
     async def emit(self, event: Event) -> None:
         """Tell of an event, and wait while whoever listens cannot keep up."""
         self.tell(event)
-        if isinstance(event, MessageEnd) and _is_good(event.message):
+        if isinstance(event, MessageEnd) and is_good_answer(event.message):
             self.attempts.answered()
         gate = self.gate
         if gate is not None and gate.paused:
@@ -150,7 +118,13 @@ class Session:
         """True from the acceptance of a prompt until the run is settled."""
         return self._run is not None
 
-    async def prompt(self, text: str, images: list[ImageContent] | None = None) -> UserMessage:
+    async def prompt(
+        self,
+        text: str,
+        images: list[ImageContent] | None = None,
+        attribution: Attribution = "user",
+        attachments: list[Attachment] | None = None,
+    ) -> UserMessage:
         """Start a run. Raises if it cannot start; then nothing has changed."""
         if self.model is None:
             raise ConfigError(NO_MODEL)
@@ -163,10 +137,18 @@ class Session:
             raise BusyError("Agent is already processing.")
         if self.compactor.is_running:
             raise CompactingError(COMPACTING)
-        message = user_message(text, images, self.runtime.now_ms())
-        self.conversation.ask(message)
+        message = user_message(text, images, self.runtime.now_ms(), attribution)
+        message.attachments = attachments or None
+        prompts: list[Message] = [message]
+        if self._todos is not None:
+            self._todos.begin()
+            prelude = self._todos.prelude(text)
+            if prelude is not None:
+                prompts.insert(0, prelude)
+        for each in prompts:
+            self.conversation.ask(each)
         self._cancel = cancel
-        self._run = asyncio.create_task(Running(self, message, cancel).go(), name="fairlead-run")
+        self._run = asyncio.create_task(Running(self, prompts, cancel).go(), name="fairlead-run")
         return message
 
     def steer(self, text: str, images: list[ImageContent] | None = None) -> UserMessage:
@@ -179,11 +161,13 @@ class Session:
 
     def clear_queue(self) -> tuple[list[str], list[str]]:
         """Forget all queued messages; returns their texts, steering and follow-ups."""
-        if len(self.queues):
+        queued = [*self.queues.steering.messages, *self.queues.follow_up.messages]
+        if queued:
             from fairlead.session.entries import WAITING
-            from fairlead.session.waiting import CLEARED
+            from fairlead.session.waiting import cleared
 
-            self.conversation.keep(lambda: self.conversation.log.custom(WAITING, CLEARED, keep=True))
+            log = self.conversation.log
+            self.conversation.keep(lambda: log.custom(WAITING, cleared(log, queued), keep=True))
         texts = self.queues.steering.clear(), self.queues.follow_up.clear()
         self.tell(self.queues.update())
         return texts
@@ -197,6 +181,8 @@ class Session:
         """Stop the run, or a compaction, and wait until it has settled. Queued messages stay queued."""
         self.cancel()
         await self.run_ended()
+        if self.subagents is not None:
+            await self.subagents.ended()
         await self.compactor.idle()
 
     async def run_ended(self) -> None:
@@ -219,6 +205,8 @@ class Session:
     async def close(self) -> None:
         """Stop everything, and let other processes have the session's file."""
         await self.stop()
+        if self._todos is not None:
+            self._todos.stop()
         for conversation in (*self.unsaved, self.conversation):
             conversation.close()
 
@@ -232,6 +220,8 @@ class Session:
         self.queues.steering.messages.clear()
         self.queues.follow_up.messages.clear()
         self.last_end = None
+        if self.subagents is not None:
+            self.subagents.forget()
         problems = self._take_up()
         self.tell(SessionReplaced())
         if queued or len(self.queues):
@@ -246,6 +236,27 @@ class Session:
         self.conversation.log.session_info(name)
         self.tell(SessionInfoChanged(name))
 
+    # Todos
+
+    @property
+    def todos(self) -> TodoKeeper:
+        if self._todos is None:
+            from fairlead.session.todo_keeper import TodoKeeper
+
+            options = self._options
+            eager = options.eager_todos if options.todo.eager is None else options.todo.eager
+            self._todos = TodoKeeper(self, options.todo, options.todo_clear_delay, eager=eager)
+            if self.conversation.has_begun:
+                self._todos.take_up(self.conversation.log)
+        return self._todos
+
+    def todo_reminder(self) -> CustomMessage | None:
+        """What the model is told if it stops although there is something left to do."""
+        return self._todos.reminder() if self._todos is not None else None
+
+    def todo_phases(self) -> list[TodoPhase]:
+        return self._todos.phases if self._todos is not None else []
+
     # Tools
 
     @property
@@ -254,21 +265,18 @@ class Session:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        return self._tools
+        return self.toolbox.tools
 
     @property
     def active_tools(self) -> list[str]:
-        return list(self._active)
+        return self.toolbox.active
 
     def set_active_tools(self, names: Sequence[str]) -> None:
-        unknown = [name for name in names if name not in self._tools]
-        if unknown:
-            known = ", ".join(self._tools)
-            raise BadCommand(f"Unknown tool: {', '.join(unknown)}. The tools are: {known}")
-        self._active = list(dict.fromkeys(names))
+        self.toolbox.activate(names)
 
     def system_prompt(self) -> str:
-        return self._options.system_prompt([self._tools[name] for name in self._active])
+        text = self._options.system_prompt(list(self.toolbox.active_tools().values()))
+        return f"{text}\nAnswer in the language of the user's locale: {self.locale}" if self.locale else text
 
     # For a run
 
@@ -291,7 +299,9 @@ class Session:
     async def next_turn(self) -> Turn:
         options, model = self._options, self.model
         assert model is not None, "a run needs a model, and a model is never unset"
-        tools = {name: self._tools[name] for name in self._active}
+        if self.rules is not None:
+            self.rules.begin()
+        tools = self.toolbox.active_tools()
         request = Request(
             system_prompt=self.system_prompt(),
             messages=self.conversation.for_model(),
@@ -349,12 +359,18 @@ class Session:
         conversation.on_begin = selection.write_down
         selection.on_model, selection.on_level = conversation.choose_model, conversation.choose_level
         problems = list(conversation.problems)
+        if self.rules is not None:
+            self.rules.take_up()
+        if self._todos is not None:
+            self._todos.take_up(conversation.log if conversation.has_begun else None)
         if not conversation.has_begun:
             return problems
         from fairlead.session.waiting import still_waiting
 
         problems += selection.take_over(conversation.log, model=not model_goes_first, level=not thinking_goes_first)
         problems += self._follow(conversation.log.header.cwd)
+        if self._todos is None and _has_todos(conversation.log):
+            self._todos = self.todos
         for waiting in still_waiting(conversation.log):
             match waiting.message:
                 case UserMessage() as message:
@@ -380,6 +396,7 @@ class Session:
         self.tell(ExtensionError("session", "write", f"{error} What could not be written is kept and will be written later."))
 
 
-def _is_good(message: Message) -> bool:
-    """Whether it is an answer of the model that did not fail."""
-    return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
+def _has_todos(log: Log) -> bool:
+    from fairlead.session.entries import TODOS, CustomEntry
+
+    return any(isinstance(entry, CustomEntry) and entry.custom_type == TODOS for entry in log.entries())

@@ -7,7 +7,7 @@ from contextlib import suppress
 from msgspec import UNSET, Struct, ValidationError, convert, field
 
 from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, Usage, UserMessage
-from fairlead.session.entries import BranchSummaryEntry, CompactionEntry, MessageEntry
+from fairlead.session.entries import BranchSummaryEntry, CompactionEntry, MessageEntry, UsageEntry
 from fairlead.session.log import Log
 
 
@@ -20,7 +20,7 @@ class TokenTotals(Struct, rename="camel"):
 
 
 class Totals(Struct):
-    """Sums over all branches of a session. Failed answers and summaries count too: they were paid for."""
+    """Sums over all branches of a session. Failed answers, summaries and sub-agents count too: they were paid for."""
 
     user_messages: int = 0
     assistant_messages: int = 0
@@ -47,7 +47,7 @@ def totals(log: Log) -> Totals:
             sums.total_messages += 1
             for message in log.read(entry):
                 _count(sums, message)
-        elif isinstance(entry, CompactionEntry | BranchSummaryEntry) and entry.usage is not UNSET:
+        elif isinstance(entry, CompactionEntry | BranchSummaryEntry | UsageEntry) and entry.usage is not UNSET:
             with suppress(ValidationError):
                 sums.add(convert(entry.usage, Usage))
     return sums

@@ -21,7 +21,17 @@ from msgspec import UNSET, Struct
 
 from fairlead.core import lenient
 from fairlead.errors import SessionError
-from fairlead.session.entries import VERSION, WAITING, CustomEntry, Entry, Header, NotAnEntry, decode_line, role_of
+from fairlead.session.entries import (
+    VERSION,
+    WAITING,
+    CustomEntry,
+    CustomMessageEntry,
+    Entry,
+    Header,
+    NotAnEntry,
+    decode_line,
+    role_of,
+)
 from fairlead.session.log import Log
 from fairlead.session.places import Durability
 
@@ -309,7 +319,7 @@ def _begins(entry: Entry) -> bool:
     """Whether a session is worth a file from this entry on: somebody said something, or queued it, or ran a command."""
     if isinstance(entry, CustomEntry):
         return entry.custom_type == WAITING
-    return role_of(entry) in ("user", "assistant", "bashExecution")
+    return isinstance(entry, CustomMessageEntry) or role_of(entry) in ("user", "assistant", "bashExecution")
 
 
 def _cannot(what: str, path: Path, error: OSError) -> SessionError:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fairlead.core.messages import (
     AssistantMessage,
+    Attachment,
     BashExecutionMessage,
     BranchSummaryMessage,
     CompactionSummaryMessage,
     CustomMessage,
+    ImageContent,
     Message,
     ModelMessage,
     TextContent,
     ToolResultMessage,
+    UserBlock,
     UserMessage,
 )
 
@@ -19,6 +24,8 @@ from fairlead.core.messages import (
 def for_model(message: Message) -> ModelMessage | None:
     """`message` as a model is told of it; None if it is not told."""
     match message:
+        case UserMessage() if message.attachments:
+            return UserMessage(with_attachments(message.content, message.attachments), message.timestamp)
         case UserMessage() | AssistantMessage() | ToolResultMessage():
             return message
         case BashExecutionMessage():
@@ -31,6 +38,16 @@ def for_model(message: Message) -> ModelMessage | None:
         case CompactionSummaryMessage():
             intro = "The conversation history before this point was compacted into the following summary:"
             return _summary(intro, message.summary, message.timestamp)
+
+
+def with_attachments(content: str | list[UserBlock], attachments: Sequence[Attachment]) -> list[UserBlock]:
+    """What the user said, then each document's text under its file name, then the images."""
+    blocks: list[UserBlock] = [TextContent(content)] if isinstance(content, str) else list(content)
+    for attached in attachments:
+        if attached.type == "document" and attached.extracted_text is not None:
+            blocks.append(TextContent(f"\n\n[Document: {attached.file_name}]\n{attached.extracted_text}"))
+    blocks += (ImageContent(attached.content, attached.mime_type) for attached in attachments if attached.type == "image")
+    return blocks
 
 
 def bash_text(message: BashExecutionMessage) -> str:

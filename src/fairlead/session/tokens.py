@@ -58,7 +58,7 @@ def context_tokens(log: Log) -> int | None:
         if isinstance(entry, ContextEditEntry):
             edits.setdefault(entry.target_id, entry)
         for message in reversed(log.read(entry, edits.get(entry.id))):
-            if _is_good_answer(message):
+            if is_good_answer(message):
                 used = _total(message.usage)
                 return used + following if used else estimate_all(log.messages())
             following += estimate(message)
@@ -69,7 +69,7 @@ def tokens_since(messages: Sequence[Message], first: int) -> int | None:
     """The size of a context of these messages, going by the answers from index `first` on; None if none of them is good."""
     for index in range(len(messages) - 1, first - 1, -1):
         message = messages[index]
-        if _is_good_answer(message):
+        if is_good_answer(message):
             used = _total(message.usage)
             return used + estimate_all(messages[index + 1 :]) if used else estimate_all(messages)
     return None
@@ -108,7 +108,8 @@ def add_usage(one: Usage, other: Usage) -> Usage:
     )
 
 
-def _is_good_answer(message: Message) -> TypeGuard[AssistantMessage]:
+def is_good_answer(message: Message) -> TypeGuard[AssistantMessage]:
+    """Whether it is an answer of the model that did not fail."""
     return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
 
 

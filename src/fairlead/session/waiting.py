@@ -3,7 +3,7 @@
 Each is a custom entry `fairlead.queue` of the session, written before it is acknowledged:
 
     {"op": "add", "queue": "steering" | "followUp" | "bash", "message": {...}}
-    {"op": "clear"}                                                 steering and follow-ups were taken back
+    {"op": "clear", "except"?: [{...}]}                             steering and follow-ups were taken back, all but these
     {"op": "fork"}                                                  it all waits in the session that this is a fork of
 
 It has been heard once the conversation has the same message as an entry of its own. `bash` is a command that the host
@@ -12,6 +12,7 @@ ran during a run: its place in the conversation is after that run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import Struct
@@ -38,6 +39,12 @@ def waits(line: Line, message: UserMessage | BashExecutionMessage) -> dict[str, 
     return {"op": "add", "queue": line, "message": message}
 
 
+def cleared(log: Log, queued: Sequence[UserMessage]) -> dict[str, Any]:
+    """What is written down when all that is queued is taken back. What a turn has taken up, but not heard yet, is not."""
+    taken_up = [each.message for each in still_waiting(log) if each.line != "bash" and each.message not in queued]
+    return {**CLEARED, "except": taken_up} if taken_up else CLEARED
+
+
 def still_waiting(log: Log) -> list[Waiting]:
     """The messages that were queued and neither heard nor taken back, oldest first."""
     found: list[Waiting] = []
@@ -56,7 +63,10 @@ def still_waiting(log: Log) -> list[Waiting]:
 def _apply(data: Any, found: list[Waiting]) -> None:
     fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     if fields.get("op") == "clear":
-        found[:] = [waiting for waiting in found if waiting.line == "bash"]
+        listed = fields.get("except")
+        messages = cast("list[Any]", listed) if isinstance(listed, list) else []
+        spared = [decode_message(encode_message(message)) for message in messages]
+        found[:] = [waiting for waiting in found if waiting.line == "bash" or waiting.message in spared]
     elif fields.get("op") == "fork":
         found.clear()
     elif fields.get("op") == "add" and fields.get("queue") in ("steering", "followUp", "bash") and "message" in fields:

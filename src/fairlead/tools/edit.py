@@ -40,6 +40,8 @@ def prepare_edit(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 async def run_edit(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    if workspace.uris is not None and workspace.uris.has(arguments["path"]):
+        raise ToolError(f"edit works on files only. Read {arguments['path']}, then replace all of it with write.")
     path = workspace.resolve(arguments["path"])
     edits = [(scrub_text(edit["oldText"]), scrub_text(edit["newText"])) for edit in arguments["edits"]]
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
+from fairlead.tools.uris import Document, as_content
 from fairlead.tools.workspace import Workspace, describe_failure
 
 _BLOCK = 1024 * 1024
@@ -20,6 +24,11 @@ _SAMPLE = 8192
 
 
 async def run_read(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    offset = max(int(arguments.get("offset") or 1), 1)
+    limit = int(arguments["limit"]) if arguments.get("limit") else None
+    if workspace.uris is not None and workspace.uris.has(arguments["path"]):
+        document = await workspace.uris.read(arguments["path"], context.cancel)
+        return await in_thread(context.cancel, lambda stop: _document_result(document, offset, limit, stop))
     path = workspace.resolve(arguments["path"])
 
     def read(stop: Stop) -> ToolResult:
@@ -39,9 +48,8 @@ async def run_read(workspace: Workspace, arguments: dict[str, Any], context: Too
         if b"\0" in sample:
             size = format_size(os.fstat(file).st_size)
             raise ToolError(f"{path} is a binary file ({size}), not text. Look at it with bash, for example with file or xxd.")
-        offset = max(int(arguments.get("offset") or 1), 1)
-        limit = int(arguments["limit"]) if arguments.get("limit") else None
-        return _text_result(arguments["path"], offset, limit, read_window(file, offset, limit, stop))
+        window = read_window(lambda: os.read(file, _BLOCK), offset, limit, stop)
+        return _text_result(arguments["path"], offset, limit, window)
 
     return await in_thread(context.cancel, read)
 
@@ -102,12 +110,12 @@ class Window:
 
 
 class _Reader:
-    """Reads a file in blocks, line by line where lines are wanted and only counting where not."""
+    """Reads in blocks, until an empty one; line by line where lines are wanted and only counting where not."""
 
-    def __init__(self, file: int, stop: Stop) -> None:
+    def __init__(self, next_block: Callable[[], bytes], stop: Stop) -> None:
         self.total_bytes = 0
         self._newlines = 0
-        self._file = file
+        self._next_block = next_block
         self._stop = stop
         self._block = b""
         self._at = 0
@@ -152,7 +160,7 @@ class _Reader:
         """Whether there is something at `_at`; reads the next block if need be."""
         if self._at == len(self._block):
             self._stop.check()
-            block = os.read(self._file, _BLOCK)
+            block = self._next_block()
             if not block:
                 return False
             self._block = block
@@ -162,9 +170,9 @@ class _Reader:
         return True
 
 
-def read_window(file: int, offset: int, limit: int | None, stop: Stop) -> Window:
+def read_window(next_block: Callable[[], bytes], offset: int, limit: int | None, stop: Stop) -> Window:
     """The lines from `offset` (from 1) on: at most `limit`, and never more than a result may hold. Memory stays flat."""
-    reader = _Reader(file, stop)
+    reader = _Reader(next_block, stop)
     reader.skip_lines(offset - 1)
     kept: list[bytes] = []
     size = first_line_bytes = 0
@@ -186,7 +194,17 @@ def read_window(file: int, offset: int, limit: int | None, stop: Stop) -> Window
     return Window(b"".join(kept), len(kept), first_line_bytes, stopped_by, total_lines, reader.total_bytes)
 
 
-def _text_result(shown_path: str, offset: int, limit: int | None, window: Window) -> ToolResult:
+def _document_result(document: Document, offset: int, limit: int | None, stop: Stop) -> ToolResult:
+    """A window of a document that is no file, with what else is known of it."""
+    data = io.BytesIO(scrub_text(document.text).encode())
+    result = _text_result(None, offset, limit, read_window(lambda: data.read(_BLOCK), offset, limit, stop))
+    result.content += as_content(document.notes)
+    result.details = document.details | (result.details or {})
+    return result
+
+
+def _text_result(file: str | None, offset: int, limit: int | None, window: Window) -> ToolResult:
+    """What the model sees of a window. `file` is the path by which a command finds the text, if one does."""
     total = window.total_lines
     if offset > max(total, 1):
         raise ToolError(f"Offset {offset} is beyond end of file ({total} lines total)")
@@ -213,12 +231,18 @@ def _text_result(shown_path: str, offset: int, limit: int | None, window: Window
     )
     maximum = format_size(MAX_BYTES)
     if too_long:
-        from shlex import quote
-
         size = format_size(window.first_line_bytes)
-        hint = f"sed -n '{offset}p' {quote(shown_path)} | head -c {MAX_BYTES}"
-        notice = f"[Line {offset} is {size}, exceeds {maximum} limit. Use bash: {hint}]"
+        notice = f"[Line {offset} is {size}, exceeds {maximum} limit.{_way_around(file, offset)}]"
         return ToolResult.text(notice, {"truncation": truncation.as_details()})
     why = f" ({maximum} limit)" if window.stopped_by == "bytes" else ""
     notice = f"[Showing lines {offset}-{after - 1} of {total}{why}. Use offset={after} to continue.]"
     return ToolResult.text(f"{text}\n\n{notice}", {"truncation": truncation.as_details()})
+
+
+def _way_around(file: str | None, line: int) -> str:
+    """How to see the start of a line that is too long to show, if there is a way."""
+    if file is None:
+        return ""
+    from shlex import quote
+
+    return f" Use bash: sed -n '{line}p' {quote(file)} | head -c {MAX_BYTES}"

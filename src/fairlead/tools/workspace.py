@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ToolError
+from fairlead.tools.uris import Uris, scheme_of
 
 
 class Workspace(Struct):
@@ -28,6 +29,8 @@ class Workspace(Struct):
     resize_images: bool = True
     #: Seconds until a tool other than bash is cut off.
     default_timeout: float = 120
+    #: Who answers for paths that are URIs and no files; None: nobody.
+    uris: Uris | None = None
 
     def resolve(self, path: str) -> Path:
         """The absolute path that a model or a host means by `path`.
@@ -40,6 +43,8 @@ class Workspace(Struct):
             from urllib.parse import unquote, urlsplit
 
             path = unquote(urlsplit(path).path)
+        elif scheme_of(path) and not self._exists(path):
+            raise ToolError(f"{path} is not a file, and there is nothing here that reads or writes {scheme_of(path)}:// URIs.")
         elif path.startswith("@") and not self._exists(path):
             path = path[1:]
         if path == "~" or path.startswith("~/"):

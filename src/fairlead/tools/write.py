@@ -15,6 +15,7 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order
 from fairlead.tools.read import kind_of
+from fairlead.tools.uris import as_content
 from fairlead.tools.workspace import Workspace, describe_failure
 
 #: A folder that takes no new files although the file itself may be written.
@@ -26,15 +27,20 @@ _BLOCK = 4 * 1024 * 1024
 
 
 async def run_write(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    content = scrub_text(arguments["content"])
+    data = content.encode()
+    done = ToolResult.text(f"Successfully wrote {len(data)} bytes to {arguments['path']}")
+    if workspace.uris is not None and workspace.uris.has(arguments["path"]):
+        notes = await workspace.uris.write(arguments["path"], content, context.cancel)
+        return ToolResult([*done.content, *as_content(notes)])
     path = workspace.resolve(arguments["path"])
-    data = scrub_text(arguments["content"]).encode()
 
     def write(stop: Stop) -> None:
         make_parents(path, workspace.cwd)
         replace_file(path, data, stop)
 
     await change_in_order(path, context.cancel, write)
-    return ToolResult.text(f"Successfully wrote {len(data)} bytes to {arguments['path']}")
+    return done
 
 
 def make_parents(path: Path, cwd: Path) -> None:

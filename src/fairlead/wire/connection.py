@@ -17,8 +17,8 @@ HOLD, GO_ON = 1 << 20, 1 << 18
 class Connection:
     """Lines in, frames out. `next_line` gives the lines in order, then raises EOFError.
 
-    `on_arrival` is called with each line as it comes, before it is its turn: some commands must act even
-    while others wait.
+    `on_arrival` is called with each line as it comes, before it is its turn: some lines must act even while others wait. If it
+    returns True, the line has been dealt with, and has no turn any more.
     """
 
     def __init__(self, stdin: int, stdout: int, *, queue_bytes: int, line_bytes: int, max_frame: int | None) -> None:
@@ -26,7 +26,7 @@ class Connection:
         self._reader = Reader(stdin, line_bytes, self._lines_read, self._input_ended)
         self._writer = Writer(stdout, self._bytes_written, self._output_broke)
         self.output = Output(self._writer.put, limit=queue_bytes, max_frame=max_frame)
-        self.on_arrival: Callable[[bytes], None] = lambda line: None
+        self.on_arrival: Callable[[bytes], bool] = lambda line: False
         self.on_end: Callable[[], None] = lambda: None
         self.on_broken: Callable[[], None] = lambda: None
         self._lines: deque[bytes | None] = deque()
@@ -47,15 +47,19 @@ class Connection:
             self._arrived.clear()
             await self._arrived.wait()
         line = self._lines.popleft()
-        with self._lock:
-            self._held_bytes -= _size(line)
-            if self._held_bytes <= GO_ON:
-                self._reader.go_on()
+        self._let_go(line)
         return line
 
     def waiting(self) -> list[bytes]:
         """The lines whose turn has not come."""
         return [line for line in self._lines if line is not None]
+
+    def _let_go(self, line: bytes | None) -> None:
+        """A line is held no longer."""
+        with self._lock:
+            self._held_bytes -= _size(line)
+            if self._held_bytes <= GO_ON:
+                self._reader.go_on()
 
     # On the reader's and the writer's threads
 
@@ -84,11 +88,11 @@ class Connection:
     # On the loop
 
     def _arrive(self, lines: Sequence[bytes | None]) -> None:
-        self._lines.extend(lines)
-        self._arrived.set()
         for line in lines:
-            if line is not None:
-                self.on_arrival(line)
+            self._lines.append(line)
+            if line is not None and self.on_arrival(line):
+                self._let_go(self._lines.pop())
+        self._arrived.set()
 
     def _end(self) -> None:
         self._ended = True

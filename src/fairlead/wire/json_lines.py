@@ -8,7 +8,7 @@ from fairlead.agent import Agent
 from fairlead.core.events import Event
 from fairlead.session.entries import encode_line
 from fairlead.wire.output import Output
-from fairlead.wire.pi.encode import EventFrames
+from fairlead.wire.pi.encode import event_frames
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.updates import Form, Pacing, Updates
 
@@ -20,7 +20,7 @@ class JsonLines:
         self._stream = stream
         self._agent = agent
         self._output = Output(self._write, limit=agent.settings.output.queue_bytes)
-        self._frames = EventFrames(self._output, profile, Updates(self._output, Pacing.of(agent.settings.output), form))
+        self._frames = event_frames(self._output, profile, Updates(self._output, Pacing.of(agent.settings.output), form))
         agent.session.subscribe(self._tell)
 
     def header(self) -> None:

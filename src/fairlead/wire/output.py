@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
@@ -14,6 +15,30 @@ from fairlead.protocol.pi.frames import RpcChunk
 #: With more than this unwritten, the host is behind: streaming updates are merged instead of sent.
 BEHIND = 1 << 16
 CHUNK_OVERHEAD = 160
+#: omp's client takes no longer pieces of a frame than this.
+LONGEST_PIECE = 1 << 18
+
+
+class Outlet(Protocol):
+    """Where frames go, as those who make them see it."""
+
+    @property
+    def max_frame(self) -> int | None:
+        """The most bytes that a frame should have."""
+        ...
+
+    @property
+    def behind(self) -> bool:
+        """Whether the host does not keep up, so that what can be merged should be."""
+        ...
+
+    def when_caught_up(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once when the host is no longer behind."""
+        ...
+
+    def send(self, frame: bytes) -> None:
+        """Send one frame, which ends with its LF."""
+        ...
 
 
 class Output:
@@ -98,7 +123,7 @@ class Output:
         """A frame that is too long, as omp's `rpc_chunk` frames: base64 pieces to join and decode."""
         self._chunks += 1
         body = frame[:-1]
-        size = max(3, (limit - CHUNK_OVERHEAD) // 4 * 3)
+        size = min(max(3, (limit - CHUNK_OVERHEAD) // 4 * 3), LONGEST_PIECE)
         pieces = [body[i : i + size] for i in range(0, len(body), size)]
         chunks = [
             RpcChunk(

@@ -96,6 +96,7 @@ class _Process:
 
     def _input_ended(self) -> None:
         """The host left. What it sent before still gets its turn, as long as the host reads on or nothing blocks."""
+        self._server.questions.host_left()
         if self._options.on_eof == "abort":
             self._agent.session.cancel()
             self._leave_unless_moving(self._connection.output.total)

@@ -40,6 +40,32 @@ def no_session(host: Stage) -> None:
     host.request("export_html", id="e")
 
 
+@scenario(says("reply one"), says("reply two"), says("three"), name="new_183")
+def entries_filters_and_folders(host: Stage) -> None:
+    """Commands that omp has since 18.3."""
+    host.request("get_available_thinking_levels", id="tl")
+    host.request("set_model", id="sm", provider="fake", modelId="fake-2")
+    host.request("get_available_thinking_levels", id="tl2")
+    host.prompt("q1", id="p1")
+    first = host.request("get_entries", id="ge")["data"]["entries"][0]
+    host.request("get_entries", id="ge2", since=first["id"])
+    host.request("get_entries", id="ge3", since="nope")
+    host.request("get_tree", id="gt")
+    host.request("set_event_filter", id="ef", events=["agent_end", "turn_end"])
+    host.send({"id": "p2", "type": "prompt", "message": "q2"})
+    host.until("session_settled", nth=2)
+    for number, events in enumerate(("x", None, [], None)):
+        host.request("set_event_filter", id=f"ef{number + 2}", events=events)
+    folder = str(host.around.root / "sessdir")
+    host.request("open_session", id="os", sessionDir=folder)
+    host.request("get_state", id="gs")
+    host.prompt("q3", id="p3")
+    host.request("open_session", id="os2", sessionDir=folder)
+    host.request("open_session", id="os3")
+    host.send({"id": "u", "type": "no_such"})
+    host.until("response", command="no_such")
+
+
 # Compactions
 
 

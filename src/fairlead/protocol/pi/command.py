@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -11,6 +12,8 @@ class Command(Struct, tag_field="type", rename="camel", omit_defaults=True):
     id: Raw | UnsetType = UNSET
     #: The type of the response's `data`; None if it has none.
     result: ClassVar[Any] = None
+    #: From a command as JSON to what is wrong with it, where hosts know certain words for that.
+    fault: ClassVar[Callable[[dict[str, Any]], str | None] | None] = None
 
 
 class Persisted(Command, kw_only=True):

@@ -13,7 +13,6 @@ from msgspec import UNSET, Struct, UnsetType
 from fairlead.core.messages import ImageContent, Message
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.queues import InterruptMode, QueueMode
-from fairlead.protocol.pi import session_commands as sessions
 from fairlead.protocol.pi.command import Command, Persisted
 from fairlead.protocol.pi.state import SessionStats, State
 
@@ -30,6 +29,8 @@ class Prompt(Command, tag="prompt", kw_only=True):
     message: str
     images: list[ImageContent] | None = None
     streaming_behavior: str | None = None
+    #: xcsh: as in `set_locale`.
+    locale: str | None = None
 
 
 class Steer(Command, tag="steer", kw_only=True):
@@ -295,7 +296,8 @@ class Shutdown(Command, tag="shutdown"):
     """Stop the run, answer, and exit with code 0."""
 
 
-COMMANDS: dict[str, type[Command]] = {
+#: The commands that nearly every host needs. `all_commands` has them all; it is loaded when another one is asked for.
+BASIC_COMMANDS: dict[str, type[Command]] = {
     str(command.__struct_config__.tag): command
     for command in (
         Prompt,
@@ -327,18 +329,8 @@ COMMANDS: dict[str, type[Command]] = {
         GetAvailableCommands,
         SetUpdates,
         Shutdown,
-        *sessions.SESSION_COMMANDS,
     )
 }
 
-#: Documented commands of the family that are not there yet. They get a clear answer, so that no host waits for ever.
-LATER: frozenset[str] = frozenset(
-    """
-    open_session handoff set_todos set_host_tools set_host_uri_schemes
-    set_subagent_subscription get_subagents get_subagent_messages negotiate_protocol set_event_filter
-    set_fast_mode get_login_providers login set_locale get_integrations
-    """.split()
-)
-
 #: A host's answers to questions of ours. One that answers no open question is dropped without a word.
-ANSWERS: frozenset[str] = frozenset({"extension_ui_response", "host_tool_result", "host_tool_update", "host_uri_result"})
+ANSWERS: frozenset[str] = frozenset({"extension_ui_response", "host_tool_update", "host_tool_result", "host_uri_result"})

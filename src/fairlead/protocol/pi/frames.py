@@ -9,7 +9,12 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from fairlead.core.events import CompactionReason, CompactionResult
 from fairlead.core.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, Usage
 from fairlead.core.model import ThinkingLevel
+from fairlead.core.subagents import LifecyclePayload, ProgressPayload
 from fairlead.core.tool import ToolResult
+
+#: The version of omp's protocol in which frames are bounded, and the bound: of a frame, and of one put together from chunks.
+#: omp's client chooses that version only where these are the bounds.
+BOUNDED_VERSION, BOUND, REASSEMBLED_BOUND = 2, 1 << 20, 64 << 20
 
 
 class Frame(Struct, tag_field="type", rename="camel"):
@@ -29,9 +34,16 @@ class Response(Frame, tag="response", kw_only=True):
 
 
 class Ready(Frame, tag="ready"):
-    """The first frame of omp and xcsh: the agent reads commands."""
+    """The first frame of omp and xcsh: the agent reads commands. Which fields it has beside depends on the dialect."""
 
     version: str | UnsetType = UNSET
+    protocol_version: int | UnsetType = UNSET
+    #: What `negotiate_protocol` accepts, and the version that needs none.
+    supported_protocol_versions: list[int] | UnsetType = UNSET
+    #: The longest frame in version 2.
+    max_frame_bytes: int | UnsetType = UNSET
+    #: The longest one that is put together from `rpc_chunk` frames.
+    max_reassembled_frame_bytes: int | UnsetType = UNSET
 
 
 class RpcChunk(Frame, tag="rpc_chunk", kw_only=True):
@@ -183,11 +195,11 @@ class ToolExecutionUpdate(Frame, tag="tool_execution_update"):
 
 
 class ToolExecutionEnd(Frame, tag="tool_execution_end"):
-    """A tool call has its result."""
+    """A tool call has its result; pi in 2025 has the text alone, if it failed."""
 
     tool_call_id: str
     tool_name: str
-    result: ToolResult
+    result: ToolResult | str
     is_error: bool
 
 
@@ -248,6 +260,57 @@ class BashExecutionUpdate(Frame, tag="bash_execution_update", kw_only=True):
     delta: str
 
 
+class HostToolCall(Frame, tag="host_tool_call"):
+    """The model calls a tool of the host's. The arguments satisfy the tool's schema. Answer with `host_tool_result`."""
+
+    id: str
+    tool_call_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+
+
+class HostToolCancel(Frame, tag="host_tool_cancel"):
+    """The `host_tool_call` with the id `targetId` has been given up: the run was aborted, or the tool's time is over. An answer
+    comes too late from here on, and is ignored."""
+
+    id: str
+    target_id: str
+
+
+class HostUriRequest(Frame, tag="host_uri_request"):
+    """The model reads, or writes `content` to, a URI of the host's. Answer with `host_uri_result`."""
+
+    id: str
+    operation: Literal["read", "write"]
+    url: str
+    content: str | UnsetType = UNSET
+
+
+class HostUriCancel(Frame, tag="host_uri_cancel"):
+    """The `host_uri_request` with the id `targetId` has been given up."""
+
+    id: str
+    target_id: str
+
+
+class TtsrTriggered(Frame, tag="ttsr_triggered"):
+    """What the model wrote broke these stream rules. The answer ends here; the model is told and asked again."""
+
+    rules: list[dict[str, Any]]
+
+
+class TodoReminder(Frame, tag="todo_reminder"):
+    """The model stopped although there is something left to do. It is told so, and the run goes on."""
+
+    todos: list[dict[str, Any]]
+    attempt: int
+    max_attempts: int
+
+
+class TodoAutoClear(Frame, tag="todo_auto_clear"):
+    """Todos that had been done for a while went from the list."""
+
+
 class EntryAppended(Frame, tag="entry_appended"):
     """The session has an entry that no other event tells of, such as one that hides a failed answer from the model."""
 
@@ -269,6 +332,30 @@ class QueueUpdate(Frame, tag="queue_update"):
 
 class ThinkingLevelChanged(Frame, tag="thinking_level_changed"):
     level: ThinkingLevel
+
+
+class SubagentLifecycle(Frame, tag="subagent_lifecycle"):
+    """A sub-agent started or ended. Sent to hosts that asked for it with `set_subagent_subscription`."""
+
+    payload: LifecyclePayload
+
+
+class SubagentProgress(Frame, tag="subagent_progress"):
+    """What a sub-agent has done so far: five times a second at most, and once more at its end. Sent on request only."""
+
+    payload: ProgressPayload
+
+
+class SubagentEventPayload(Struct):
+    id: str
+    #: The frame, as it would be if the sub-agent's run were that of the session itself.
+    event: dict[str, Any]
+
+
+class SubagentEvent(Frame, tag="subagent_event"):
+    """Something happened in the run of a sub-agent. Sent on request only."""
+
+    payload: SubagentEventPayload
 
 
 class ExtensionError(Frame, tag="extension_error"):
@@ -305,9 +392,19 @@ FRAMES: tuple[type[Frame], ...] = (
     AutoCompactionStart,
     AutoCompactionEnd,
     BashExecutionUpdate,
+    HostToolCall,
+    HostToolCancel,
+    HostUriRequest,
+    HostUriCancel,
+    TtsrTriggered,
+    TodoReminder,
+    TodoAutoClear,
     EntryAppended,
     SessionInfoChanged,
     QueueUpdate,
     ThinkingLevelChanged,
+    SubagentLifecycle,
+    SubagentProgress,
+    SubagentEvent,
     ExtensionError,
 )

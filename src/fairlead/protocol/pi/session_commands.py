@@ -5,9 +5,9 @@ A run in progress is ended, with all its events, before the session changes unde
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core.events import CompactionResult
 from fairlead.core.messages import Message
@@ -92,7 +92,7 @@ class ListSessions(Command, tag="list_sessions", kw_only=True):
 
 
 class DeleteSession(Command, tag="delete_session", kw_only=True):
-    """Delete a session's file. One that is in use is not deleted."""
+    """Delete a session's file, and the conversations of its sub-agents. One that is in use is not deleted."""
 
     session_path: str
 
@@ -232,7 +232,7 @@ class Exported(Struct):
 class ExportHtml(Command, tag="export_html", kw_only=True):
     """Write the session as a page to read: to `outputPath`, or to a file in the working directory. The answer says where."""
 
-    output_path: Annotated[str, Meta(min_length=1)] | None = None
+    output_path: str | None = None
     result: ClassVar[Any] = Exported
 
 

@@ -44,6 +44,8 @@ class SessionStats(Struct, rename="camel", kw_only=True):
 class State(Struct, rename="camel", kw_only=True):
     model: Model | None
     is_streaming: bool
+    #: Whether nothing more will happen by itself: the last event about that was `session_settled`, or there was none yet.
+    is_settled: bool
     is_compacting: bool
     steering_mode: QueueMode
     follow_up_mode: QueueMode

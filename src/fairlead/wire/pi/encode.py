@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, Struct
 from fairlead.core import events, lenient
 from fairlead.core.messages import Message
 from fairlead.protocol.pi import frames
-from fairlead.wire.output import Output
+from fairlead.wire.output import Outlet
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.updates import Updates
 
@@ -32,12 +32,18 @@ _FRAMES: dict[type, _Encode] = {
     events.QueueUpdate: lambda e: frames.QueueUpdate(e.steering, e.follow_up),
     events.CompactionStart: lambda e: frames.CompactionStart(e.reason),
     events.CompactionEnd: lambda e: _compaction_end(e, frames.CompactionEnd, reason=e.reason),
+    events.TtsrTriggered: lambda e: frames.TtsrTriggered(e.rules),
+    events.TodoReminder: lambda e: frames.TodoReminder(e.todos, e.attempt, e.max_attempts),
+    events.TodoAutoClear: lambda e: frames.TodoAutoClear(),
     events.SessionInfoChanged: lambda e: frames.SessionInfoChanged(UNSET if e.name is None else e.name),
     events.EntryAppended: lambda e: frames.EntryAppended(e.entry),
     events.ThinkingLevelChanged: lambda e: frames.ThinkingLevelChanged(e.level),
     events.ExtensionError: lambda e: frames.ExtensionError(e.extension_path, e.event, e.error),
 }
 
+
+#: What is no frame, and what only those hosts are told who ask for it.
+_APART = (events.SessionReplaced, events.SubagentLifecycle, events.SubagentProgress, events.SubagentEvent)
 
 #: The form of omp and xcsh, which are not told of compactions that they asked for.
 _AUTO_COMPACTION: dict[type, _Encode] = {
@@ -56,6 +62,13 @@ def _compaction_end(event: events.CompactionEnd, frame: Callable[..., frames.Fra
     )
 
 
+#: What a host that wants only some events gets all the same: what it asked for, and what it is asked.
+NEVER_FILTERED = frozenset(
+    """response ready error prompt_result session_settled rpc_chunk extension_ui_request
+    host_tool_call host_tool_cancel host_uri_request host_uri_cancel""".split()
+)
+
+
 class Spliced(Struct):
     """The data of a response that is JSON already, in pieces: a long history is copied once on its way out, and not encoded."""
 
@@ -65,21 +78,42 @@ class Spliced(Struct):
 class EventFrames:
     """Sends a session's events to the host, in the form of one profile."""
 
-    def __init__(self, output: Output, profile: Profile, updates: Updates) -> None:
+    def __init__(self, output: Outlet, profile: Profile, updates: Updates) -> None:
         self._output = output
         self._profile = profile
         self._updates = updates
         self._encoder = msgspec.json.Encoder()
+        self._wanted: frozenset[str] | None = None
         #: The messages of attempts whose end omp and xcsh are not told of by itself.
         self._held: list[Message] = []
 
     def send(self, frame: frames.Frame) -> None:
-        if frame.__struct_config__.tag not in self._profile.hidden_events:
+        if self.wants(str(frame.__struct_config__.tag)):
             self._output.send(self._encode(frame))
 
+    def want(self, names: Collection[str] | None) -> None:
+        """Send only events of these types from here on; None: all."""
+        self._wanted = None if names is None else frozenset(names)
+        self._updates.muted = not self.wants("message_update")
+
+    def wants(self, name: str) -> bool:
+        """Whether the host hears of events of this type."""
+        if name in self._profile.hidden_events:
+            return False
+        return self._wanted is None or name in self._wanted or name in NEVER_FILTERED
+
+    def respond(self, response: frames.Response) -> None:
+        """Answer a command."""
+        self.send(response)
+
     def answer(self, response: frames.Response, data: Spliced) -> None:
-        """Send a response with this data."""
-        self._output.send(b"".join((self._encode(response)[:-2], b',"data":', *data.pieces, b"}\n")))
+        """Send a response with this data, or say that it is too long for a host that has to put it together from chunks."""
+        frame = b"".join((self._encode(response)[:-2], b',"data":', *data.pieces, b"}\n"))
+        if self._output.max_frame is not None and len(frame) > frames.REASSEMBLED_BOUND:
+            error = "RPC response exceeded the transport limit. get_messages_page gives the messages of a session in parts."
+            self.respond(frames.Response(id=response.id, command=response.command, success=False, error=error))
+        else:
+            self._output.send(frame)
 
     def _encode(self, frame: frames.Frame) -> bytes:
         try:
@@ -97,7 +131,11 @@ class EventFrames:
             return
         if isinstance(event, events.MessageStart):
             self._updates.begin()
+            event = events.MessageStart(self._shown(event.message))
         elif isinstance(event, events.MessageEnd):
+            self._updates.flush()
+            event = events.MessageEnd(self._shown(event.message))
+        elif isinstance(event, events.TtsrTriggered):
             self._updates.flush()
         if isinstance(event, events.ToolUpdate) and self._output.behind:
             return  # the next one has all of its output too, and so has the tool's end
@@ -106,8 +144,12 @@ class EventFrames:
         elif isinstance(event, events.CompactionStart | events.CompactionEnd) and not self._profile.tells_all_compactions:
             if event.reason != "manual":
                 self.send(_AUTO_COMPACTION[type(event)](event))
-        elif not isinstance(event, events.SessionReplaced):
+        elif not isinstance(event, _APART):
             self.send(_FRAMES[type(event)](event))
+
+    def _shown(self, message: Message) -> Message:
+        """A message in the form that this dialect has for it."""
+        return message
 
     def settle(self) -> None:
         """A session settles: an end that was held back for an attempt that never came is told now."""
@@ -116,9 +158,11 @@ class EventFrames:
 
     def _agent_end(self, event: events.AgentEnd) -> None:
         if event.will_retry and not self._profile.says_will_retry:
-            self._held += event.messages
+            self._held += map(self._shown, event.messages)
             return
-        messages, self._held = self._held + event.messages, []
+        messages, self._held = [*self._held, *map(self._shown, event.messages)], []
+        if not self.wants("agent_end"):
+            return
         will_retry = event.will_retry if self._profile.says_will_retry else UNSET
         encoded = self._encode(frames.AgentEnd(messages=messages, will_retry=will_retry))
         limit = self._output.max_frame
@@ -128,3 +172,12 @@ class EventFrames:
             short = frames.AgentEnd(messages=none, will_retry=will_retry, message_count=len(messages))
             encoded = self._encode(short)
         self._output.send(encoded)
+
+
+def event_frames(output: Outlet, profile: Profile, updates: Updates) -> EventFrames:
+    """What sends a session's events in the form of a profile."""
+    if profile.form == "2025":
+        from fairlead.wire.pi.encode_2025 import EventFrames2025
+
+        return EventFrames2025(output, profile, updates)
+    return EventFrames(output, profile, updates)

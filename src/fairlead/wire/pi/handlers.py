@@ -6,14 +6,14 @@ import math
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 
 from fairlead.core.model import Model
 from fairlead.protocol.pi import commands as c
+from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.state import ContextUsage, SessionStats, State, Tokens
 from fairlead.session.session import Session
 from fairlead.session.user_bash import BashDone
-from fairlead.wire.pi import session_handlers
 from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 async def _prompt(server: Server, command: c.Prompt) -> None:
     session = server.session
+    if command.locale is not None:
+        from fairlead.wire.pi.omp_handlers import set_locale
+
+        set_locale(server, command.locale)
     queued = session.is_streaming and command.streaming_behavior is not None
     if not queued:
         message = await session.prompt(command.message, command.images)
@@ -62,6 +66,7 @@ def _get_state(server: Server, command: c.GetState) -> State:
     state = State(
         model=session.model,
         is_streaming=session.is_streaming,
+        is_settled=not session.is_streaming,
         is_compacting=session.compactor.is_running,
         steering_mode=session.queues.steering.mode,
         follow_up_mode=session.queues.follow_up.mode,
@@ -71,7 +76,7 @@ def _get_state(server: Server, command: c.GetState) -> State:
         message_count=session.conversation.count,
         pending_message_count=len(session.queues),
         queued_message_count=len(session.queues),
-        todo_phases=[],
+        todo_phases=to_builtins(session.todo_phases()),
         thinking_level=_shown_level(server),
     )
     if session.conversation.path is not None:
@@ -249,7 +254,8 @@ async def _shutdown(server: Server, command: c.Shutdown) -> None:
     server.stopping = True
 
 
-HANDLERS: dict[type[c.Command], Callable[..., Any]] = {
+#: Those of the basic commands. `all_handlers` has them all; it is loaded when another command is asked for.
+BASIC_HANDLERS: dict[type[Command], Callable[..., Any]] = {
     c.Prompt: _prompt,
     c.Steer: _steer,
     c.FollowUp: _follow_up,
@@ -279,8 +285,7 @@ HANDLERS: dict[type[c.Command], Callable[..., Any]] = {
     c.GetAvailableCommands: _get_commands,
     c.SetUpdates: _set_updates,
     c.Shutdown: _shutdown,
-    **session_handlers.HANDLERS,
 }
 
 #: Commands that may be answered after ones that came later.
-LATE: frozenset[type[c.Command]] = frozenset({c.Bash}) | session_handlers.LATE
+BASIC_LATE: frozenset[type[Command]] = frozenset({c.Bash})

@@ -14,8 +14,10 @@ from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS
 
 class Profile(Struct, frozen=True, kw_only=True):
     name: str
-    #: The first frame: none, `ready`, or `ready` with our version.
-    ready: Literal["none", "plain", "version"]
+    #: The protocol: the family's, or that of pi in 2025, with three commands, no responses and fewer events.
+    form: Literal["family", "2025"] = "family"
+    #: The first frame: none, `ready` with our version, or `ready` with the versions of the protocol.
+    ready: Literal["none", "version", "protocols"]
     #: Whether the answer to an unknown command has its id.
     unknown_command_echoes_id: bool
     #: A prompt that cannot start is acknowledged first, and fails in a second response.
@@ -40,6 +42,10 @@ class Profile(Struct, frozen=True, kw_only=True):
     tells_all_compactions: bool
     #: Tokens of the context window that compaction leaves free, unless the user's settings say otherwise.
     compaction_reserve: int
+    #: Groups of the settings in which the built-in defaults hold, whatever the user's files say.
+    reset_settings: tuple[str, ...] = ()
+    #: Whether the model plans before the first prompt of a session, where the settings do not say.
+    eager_todos: bool = False
     #: Whether each prompt gets a `prompt_result`, and the session a `session_settled`.
     prompt_results: bool
 
@@ -64,16 +70,37 @@ PI = Profile(
     prompt_results=False,
 )
 
+PI_2025 = Profile(
+    name="pi-2025",
+    form="2025",
+    ready="none",
+    unknown_command_echoes_id=False,
+    late_prompt_errors=False,
+    busy="Agent is already processing. Abort it first, or wait for agent_end.",
+    hidden_events=frozenset(),
+    schedule="sequential",
+    interrupt="wait",
+    default_tools=PI.default_tools,
+    shows_level_off=True,
+    verbose_state=False,
+    counts_bash_output=False,
+    cancelled_bash_prefix="",
+    says_will_retry=False,
+    tells_all_compactions=True,
+    compaction_reserve=20_000,
+    prompt_results=False,
+)
+
 OMP = Profile(
     name="omp",
-    ready="plain",
+    ready="protocols",
     unknown_command_echoes_id=False,
     late_prompt_errors=True,
     busy="Agent is already processing. Use steer() or followUp() to queue messages, or wait for completion.",
     hidden_events=frozenset({"queue_update", "thinking_level_changed", "session_info_changed"}),
     schedule="exclusive",
     interrupt="immediate",
-    default_tools=("read", "bash", "edit", "write", "grep", "find", "ls"),
+    default_tools=("read", "bash", "edit", "write", "grep", "find", "ls", "todo_write", "task"),
     shows_level_off=False,
     verbose_state=False,
     counts_bash_output=True,
@@ -81,6 +108,7 @@ OMP = Profile(
     says_will_retry=False,
     tells_all_compactions=False,
     compaction_reserve=DEFAULT_RESERVE_TOKENS,
+    reset_settings=("todo", "task"),
     prompt_results=True,
 )
 
@@ -101,10 +129,12 @@ XCSH = Profile(
     says_will_retry=OMP.says_will_retry,
     tells_all_compactions=OMP.tells_all_compactions,
     compaction_reserve=OMP.compaction_reserve,
+    reset_settings=OMP.reset_settings,
+    eager_todos=True,
     prompt_results=False,
 )
 
-PROFILES = {profile.name: profile for profile in (PI, OMP, XCSH)}
+PROFILES = {profile.name: profile for profile in (PI, PI_2025, OMP, XCSH)}
 
 
 def profile_named(name: str) -> Profile:

@@ -1,8 +1,8 @@
 """The dispatcher: lines to commands, commands to handlers, results to responses, events to frames.
 
 Commands take effect in the order received; a getter sees all that came before it. Only those in
-`handlers.LATE` may be answered later. While the host does not read, commands wait, but `abort` and
-`shutdown` act the moment they arrive.
+`all_handlers.LATE` may be answered later. While the host does not read, commands wait, but `abort` and
+`shutdown` act the moment they arrive, and so do the host's answers to what it was asked.
 """
 
 from __future__ import annotations
@@ -12,26 +12,41 @@ import sys
 import traceback
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import takewhile
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead import __version__
-from fairlead.core.events import AgentSettled, Event, MessageEnd, SessionReplaced
+from fairlead.core.events import (
+    AgentSettled,
+    Event,
+    MessageEnd,
+    SessionReplaced,
+    SubagentEvent,
+    SubagentLifecycle,
+    SubagentProgress,
+)
 from fairlead.core.messages import UserMessage
 from fairlead.core.runtime import Cancel
 from fairlead.errors import BadCommand, BusyError, FairleadError
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.command import Command
-from fairlead.protocol.pi.commands import ANSWERS, COMMANDS, LATER, AbortAndPrompt, Prompt
+from fairlead.protocol.pi.commands import ANSWERS, AbortAndPrompt, Prompt
 from fairlead.session.session import Session
 from fairlead.wire.connection import Connection
 from fairlead.wire.pi import decode
-from fairlead.wire.pi.encode import EventFrames, Spliced
-from fairlead.wire.pi.handlers import HANDLERS, LATE
+from fairlead.wire.pi.dispatch import declaration, handler, is_late
+from fairlead.wire.pi.encode import Spliced, event_frames
 from fairlead.wire.pi.profile import Profile
+from fairlead.wire.pi.questions import Questions
 from fairlead.wire.pi.updates import Form, Pacing, Updates
+
+if TYPE_CHECKING:
+    from fairlead.wire.pi.host_tools import HostTools
+    from fairlead.wire.pi.host_uris import HostUris
+    from fairlead.wire.pi.subagent_frames import SubagentFrames
 
 Id = Raw | UnsetType
 
@@ -59,7 +74,8 @@ class Server:
         self.after_first_command: Callable[[], None] | None = None
         #: Set by `shutdown`: the session is to end after the answer.
         self.stopping = False
-        self._frames = EventFrames(connection.output, profile, self.updates)
+        self._frames = event_frames(connection.output, profile, self.updates)
+        self.questions = Questions(self._frames.send)
         self._prompts: list[_Accepted] = []
         self._late: set[asyncio.Task[None]] = set()
         self._stalled = False
@@ -74,8 +90,7 @@ class Server:
 
     async def serve(self) -> None:
         """Answer the host until its input ends or it asks to shut down."""
-        if self.profile.ready != "none":
-            self._frames.send(frames.Ready(__version__ if self.profile.ready == "version" else UNSET))
+        self._greet()
         while not self.stopping:
             try:
                 line = await self.connection.next_line()
@@ -92,6 +107,19 @@ class Server:
             if self.connection.output.paused:
                 await self._without_stalling(self.connection.output.wait(self._leaving))
 
+    def _greet(self) -> None:
+        if self.profile.ready == "version":
+            self._frames.send(frames.Ready(__version__))
+        elif self.profile.ready == "protocols":
+            self._frames.send(
+                frames.Ready(
+                    protocol_version=1,
+                    supported_protocol_versions=[1, frames.BOUNDED_VERSION],
+                    max_frame_bytes=frames.BOUND,
+                    max_reassembled_frame_bytes=frames.REASSEMBLED_BOUND,
+                )
+            )
+
     def accepted(self, message: UserMessage, ident: Id, *, queued: bool) -> None:
         """Remember a prompt whose outcome the host is to be told. As in omp, the queued ones are told of first."""
         if self.profile.prompt_results:
@@ -102,10 +130,34 @@ class Server:
         if not self.connection.output.behind:
             self._frames.send(frames.BashExecutionUpdate(id=ident, delta=text))
 
+    def filter_events(self, names: list[str] | None) -> None:
+        """Send only events of these types from here on; None: all."""
+        self.updates.flush()
+        self._frames.want(names)
+
     def abort_bash(self) -> None:
         """Stop the latest of the host's commands, unless that was done when the command for it arrived."""
         if not self._has_acted:
             self.session.commands.abort()
+
+    @cached_property
+    def subagents(self) -> SubagentFrames:
+        from fairlead.wire.pi.subagent_frames import SubagentFrames
+
+        return SubagentFrames(self.connection.output, self.profile, self._frames, self.updates)
+
+    @cached_property
+    def host_tools(self) -> HostTools:
+        from fairlead.wire.pi.host_tools import HostTools
+
+        return HostTools(self.session.toolbox, self.questions)
+
+    @cached_property
+    def host_uris(self) -> HostUris:
+        from fairlead.wire.pi.host_uris import HostUris
+
+        uris = self.session.workspace.uris = HostUris(self.questions)
+        return uris
 
     async def late_answers(self) -> None:
         """Wait for the commands that are still being worked on."""
@@ -127,10 +179,27 @@ class Server:
         finally:
             self._stalled = False
 
-    def _arrived(self, line: bytes) -> None:
-        """Act on a line before its turn, if it must not wait."""
-        if not self._stalled or (b'"abort' not in line and b'"shutdown"' not in line):
-            return
+    def _arrived(self, line: bytes) -> bool:
+        """Act on a line before its turn, if it must not wait. True if there is nothing left to do with it."""
+        if b'"host_' in line and self._is_heard(line):
+            return True
+        if self._stalled and (b'"abort' in line or b'"shutdown"' in line):
+            self._act_early(line)
+        return False
+
+    def _is_heard(self, line: bytes) -> bool:
+        """Whether a line is the host's answer to a question, and was taken as such. A malformed one waits for its turn to be
+        told so."""
+        try:
+            outer, line = decode.envelope(line)
+            if outer.type not in ANSWERS:
+                return False
+            self.questions.hear(outer.type, outer.id, line)
+        except BadCommand:
+            return False
+        return True
+
+    def _act_early(self, line: bytes) -> None:
         name = _name(line)
         if name in ("abort", "abort_and_prompt", "shutdown"):
             self.session.cancel()
@@ -165,29 +234,36 @@ class Server:
         name = outer.type
         if name is None:
             self._fail(outer.id, "parse", "Failed to parse command: type: expected the name of a command, as a string")
-        elif name in COMMANDS:
-            return self._run(name, outer.id, line)
-        elif name in LATER:
-            self._fail(outer.id, name, f"{name} is not available yet in fairlead {__version__}")
-        elif name not in ANSWERS:
+        elif (declared := declaration(name, self.profile)) is not None:
+            return self._run(declared, name, outer.id, line)
+        elif name in ANSWERS:
+            self._hear(name, outer.id, line)
+        else:
             ident = outer.id if self.profile.unknown_command_echoes_id else UNSET
             self._fail(ident, name, f"Unknown command: {name}")
         return None
 
-    def _run(self, name: str, ident: Id, line: bytes) -> Coroutine[Any, Any, None] | None:
+    def _hear(self, name: str, ident: Id, line: bytes) -> None:
+        """Take an answer that was not understood when it arrived."""
         try:
-            command = decode.command(name, line)
+            self.questions.hear(name, ident, line)
+        except BadCommand as error:
+            self._fail(ident, name, str(error))
+
+    def _run(self, declared: type[Command], name: str, ident: Id, line: bytes) -> Coroutine[Any, Any, None] | None:
+        try:
+            command = decode.command(declared, line)
         except BadCommand as error:
             self._fail(ident, name, str(error))
             return None
         command.id = ident
         with self._answering(name, command):
-            result = HANDLERS[type(command)](self, command)
+            result = handler(declared)(self, command)
             if not isinstance(result, Coroutine):
                 self._succeed(command, name, result)
                 return None
             work = self._finish(name, command, cast("Coroutine[Any, Any, Any]", result))
-            if type(command) not in LATE:
+            if not is_late(declared):
                 return work
             task = asyncio.create_task(work)
             self._late.add(task)
@@ -214,9 +290,21 @@ class Server:
     # Output
 
     def _refuse(self, name: str, command: Command, error: str, *, code: str | None = None) -> None:
-        if self.profile.late_prompt_errors and isinstance(command, Prompt | AbortAndPrompt):
-            self._frames.send(frames.Response(id=command.id, command=name, success=True))
+        is_acknowledged = self.profile.late_prompt_errors and isinstance(command, Prompt | AbortAndPrompt)
+        if is_acknowledged:
+            self._frames.respond(frames.Response(id=command.id, command=name, success=True))
         self._fail(command.id, name, error, code=code)
+        if is_acknowledged and self.profile.prompt_results:
+            # Whoever waits for the outcome of an acknowledged prompt may have stopped looking at responses.
+            self._frames.send(
+                frames.PromptResult(
+                    id=command.id,
+                    agent_invoked=False,
+                    status="error",
+                    session_settled=not self.session.is_streaming,
+                    error=frames.PromptError(message=error, retryable=False),
+                )
+            )
 
     def _succeed(self, command: Command, name: str, result: Any) -> None:
         response = frames.Response(id=command.id, command=name, success=True)
@@ -225,12 +313,15 @@ class Server:
             return
         if command.result is not None:
             response.data = result
-        self._frames.send(response)
+        self._frames.respond(response)
 
     def _fail(self, ident: Id, name: str, error: str, *, code: str | None = None) -> None:
-        self._frames.send(frames.Response(id=ident, command=name, success=False, error=error, code=code or UNSET))
+        self._frames.respond(frames.Response(id=ident, command=name, success=False, error=error, code=code or UNSET))
 
     def _tell(self, event: Event) -> None:
+        if isinstance(event, SubagentLifecycle | SubagentProgress | SubagentEvent):
+            self.subagents.tell(event)
+            return
         if isinstance(event, MessageEnd) and isinstance(event.message, UserMessage):
             for prompt in self._prompts:
                 prompt.heard = prompt.heard or prompt.message is event.message

@@ -194,6 +194,8 @@ def _export_html(server: Server, command: c.ExportHtml) -> Coroutine[Any, Any, c
     conversation = server.session.conversation
     if conversation.path is None:
         raise FairleadError("Cannot export in-memory session to HTML")
+    if command.output_path == "":
+        raise BadCommand("outputPath: expected the path of a file, got an empty string")
     target = command.output_path or f"{server.profile.name}-session-{conversation.path.stem}.html"
     # As it is now, whatever is added while the page is being made.
     lines, leaf = conversation.log.lines(), conversation.log.leaf

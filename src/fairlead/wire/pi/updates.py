@@ -16,7 +16,7 @@ from msgspec import Struct
 from fairlead.config.settings import OutputSettings
 from fairlead.core.messages import AssistantBlock, TextContent, ThinkingContent, ToolCall
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, PartialMessage, preview_arguments
-from fairlead.wire.output import Output
+from fairlead.wire.output import Outlet
 
 Form: TypeAlias = Literal["full", "delta"]
 
@@ -36,6 +36,12 @@ class Pacing(Struct, frozen=True):
     @classmethod
     def of(cls, settings: OutputSettings) -> Self:
         return cls(settings.pace_ms / 1000, settings.bytes_per_second, settings.full_update_bytes)
+
+
+class _Spending(Struct):
+    """What full updates have used up: the next one may leave at `until`."""
+
+    until: float = 0.0
 
 
 class _Growing:
@@ -77,8 +83,10 @@ class _Growing:
 class Updates:
     """Turns the stream of one assistant message after another into paced `message_update` frames."""
 
-    def __init__(self, output: Output, pacing: Pacing, form: Form) -> None:
+    def __init__(self, output: Outlet, pacing: Pacing, form: Form) -> None:
         self.form: Form = form
+        #: The host does not want to hear of them.
+        self.muted = False
         self._output = output
         self._pacing = pacing
         self._loop = asyncio.get_running_loop()
@@ -89,9 +97,15 @@ class Updates:
         self._pending: tuple[int, list[str]] | None = None
         self._fresh: set[int] = set()
         self._sent_at = 0.0
-        self._spent_until = 0.0
+        self._spent = _Spending()
         self._timer: asyncio.TimerHandle | None = None
         self._waiting = False
+
+    def another(self, output: Outlet) -> Updates:
+        """Updates of messages that arrive at the same time. Together they are held to the pace of one."""
+        updates = Updates(output, self._pacing, self.form)
+        updates._spent = self._spent
+        return updates
 
     def begin(self) -> None:
         """A new message begins."""
@@ -117,7 +131,7 @@ class Updates:
             self._done_size += len(self._done[event.index])
             inner = b"%s_end" % growing.kind, event.index, _end_fields(event.block, self._done[event.index])
         now = self._loop.time()
-        self._send(*inner, full=self._spent_until - now < MOST_DEBT)
+        self._send(*inner, full=self._spent.until - now < MOST_DEBT)
 
     def flush(self) -> None:
         """Send what is held back. Called before anything that must come after it."""
@@ -133,7 +147,7 @@ class Updates:
         escaped = _json(delta)
         growing.add(delta, escaped[1:-1])
         now = self._loop.time()
-        self._send(b"%s_delta" % growing.kind, index, b',"delta":' + escaped, full=self._spent_until - now < MOST_DEBT)
+        self._send(b"%s_delta" % growing.kind, index, b',"delta":' + escaped, full=self._spent.until - now < MOST_DEBT)
         self._sent_at = now
 
     def _delta(self, event: BlockDelta) -> None:
@@ -146,9 +160,9 @@ class Updates:
             return
         if event.index in self._fresh:
             self._fresh.discard(event.index)
-            due = self._spent_until if self.form == "full" else 0.0
+            due = self._spent.until if self.form == "full" else 0.0
         else:
-            due = max(self._sent_at + self._pacing.interval, self._spent_until if self.form == "full" else 0.0)
+            due = max(self._sent_at + self._pacing.interval, self._spent.until if self.form == "full" else 0.0)
         self._flush_at(due)
 
     def _flush_at(self, due: float) -> None:
@@ -171,6 +185,8 @@ class Updates:
 
     def _send(self, kind: bytes, index: int, fields: bytes, *, full: bool) -> None:
         assert self._partial is not None
+        if self.muted:
+            return
         head = b'{"type":"message_update","assistantMessageEvent":{"type":"%s","contentIndex":%d%s' % (kind, index, fields)
         shell = self._partial.shell()
         usage = msgspec.json.encode(shell.usage)
@@ -182,7 +198,7 @@ class Updates:
         if self._output.max_frame is not None and len(frame) > self._output.max_frame:
             frame = b"".join((head, b'},"usage":', usage, b"}\n"))
         self._output.send(frame)
-        self._spent_until = max(self._loop.time(), self._spent_until) + len(frame) / self._pacing.rate
+        self._spent.until = max(self._loop.time(), self._spent.until) + len(frame) / self._pacing.rate
 
     def _message(self, shell: bytes) -> bytes | None:
         """The message so far, or None if it has grown too long to repeat."""

@@ -1,0 +1,94 @@
+"""What is told of a sub-agent: that it started and ended, what it is doing, how it stands. The JSON is omp's."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+#: Where an agent's definition comes from: this program, the user's home, or the project.
+AgentSource: TypeAlias = Literal["bundled", "user", "project"]
+#: A sub-agent waits for its turn, works, or has ended in one of three ways.
+SubagentStatus: TypeAlias = Literal["pending", "running", "completed", "failed", "aborted"]
+
+
+class RecentTool(Struct, rename="camel", frozen=True):
+    """A tool call that has ended. `args` is a short form of its arguments."""
+
+    tool: str
+    args: str
+    end_ms: int
+
+
+class SubagentActivity(Struct, rename="camel", kw_only=True):
+    """What a sub-agent has done so far. Long texts are cut."""
+
+    index: int
+    id: str
+    agent: str
+    agent_source: AgentSource
+    status: SubagentStatus
+    #: What it was told, and the part of that which is its own.
+    task: str
+    assignment: str
+    description: str
+    #: Its last tool calls, oldest first.
+    recent_tools: list[RecentTool] = []
+    #: The last lines that it said.
+    recent_output: list[str] = []
+    tool_count: int = 0
+    #: Model calls that were answered.
+    requests: int = 0
+    #: Tokens and US dollars, those of its own sub-agents included.
+    tokens: int = 0
+    cost: float = 0
+    duration_ms: int = 0
+    #: `provider/id` of its model; absent before it starts.
+    resolved_model: str | UnsetType = UNSET
+
+
+class LifecyclePayload(Struct, rename="camel", kw_only=True):
+    """A sub-agent started, or ended in one of three ways."""
+
+    id: str
+    index: int
+    agent: str
+    agent_source: AgentSource
+    description: str
+    status: Literal["started", "completed", "failed", "aborted"]
+    parent_tool_call_id: str
+    #: Where its conversation is kept; absent if it is in memory.
+    session_file: str | UnsetType = UNSET
+    #: Always false: the call that started it waits for it.
+    detached: bool = False
+
+
+class ProgressPayload(Struct, rename="camel", kw_only=True):
+    """What a sub-agent has done so far, and which call started it."""
+
+    index: int
+    agent: str
+    agent_source: AgentSource
+    task: str
+    assignment: str
+    parent_tool_call_id: str
+    progress: SubagentActivity
+    session_file: str | UnsetType = UNSET
+    detached: bool = False
+
+
+class SubagentSnapshot(Struct, rename="camel", kw_only=True):
+    """How a sub-agent stands. `last_update` is in milliseconds since the epoch."""
+
+    id: str
+    index: int
+    agent: str
+    agent_source: AgentSource
+    description: str
+    status: SubagentStatus
+    task: str
+    assignment: str
+    parent_tool_call_id: str
+    last_update: int
+    progress: SubagentActivity
+    session_file: str | UnsetType = UNSET

@@ -1,0 +1,148 @@
+"""Agents that a session can hand work to: a few of our own, and those that users define in Markdown.
+
+    ---
+    name: reviewer
+    description: Looks for mistakes in a change
+    tools: read, grep, bash
+    model: anthropic/claude-haiku-4-5
+    thinking: low
+    ---
+    You review changes. ...
+
+The text is the agent's system prompt. Without `tools` it has all that its parent has, without `model` or `thinking`
+its parent's. Fields that mean nothing here are left to whoever wrote them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from fairlead.config.home import Level
+from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
+from fairlead.core.subagents import AgentSource
+from fairlead.errors import ConfigError
+
+
+class AgentDefinition(Struct, frozen=True, kw_only=True):
+    """A kind of agent. `description` tells the model that hands out work what this agent is good for."""
+
+    name: str
+    description: str
+    #: Its part of the system prompt.
+    prompt: str
+    #: The tools it may use, as far as its parent has them; None: all of those.
+    tools: tuple[str, ...] | None = None
+    #: A pattern, as for `--model`; None: the parent's.
+    model: str | None = None
+    thinking: ThinkingLevel | None = None
+    source: AgentSource = "bundled"
+
+
+_REPORT = (
+    "Another agent gave you this assignment. It sees nothing of your work but your last message, and cannot answer questions: "
+    "decide by yourself what is left open. End with a message that says what you found or did, what you are not sure of, and "
+    "which files matter, by their path."
+)
+
+BUILT_IN = (
+    AgentDefinition(
+        name="task",
+        description="does any self-contained piece of work, with all tools",
+        prompt=(
+            "You are a coding agent with one assignment. Do all of it and nothing beside it, follow the conventions that you "
+            f"find, and check your work by running it where that is possible. {_REPORT}"
+        ),
+    ),
+    AgentDefinition(
+        name="explore",
+        description="searches and reads, and changes nothing; good for questions about a large code base",
+        prompt=(
+            "You find things out in a code base and change nothing. Search widely first, then read what matters, and quote "
+            f"the lines that your answer rests on with their file and line number. {_REPORT}"
+        ),
+        tools=("read", "grep", "find", "ls"),
+    ),
+)
+
+
+def load_agents(folders: Mapping[Level, Path], disabled: Sequence[str] = ()) -> tuple[dict[str, AgentDefinition], list[str]]:
+    """All agents by name, and a sentence for every definition that cannot be used. Of two with one name the later one counts."""
+    found = {agent.name: agent for agent in BUILT_IN}
+    problems: list[str] = []
+    for source, folder in folders.items():
+        for path in _definitions(folder, problems):
+            try:
+                agent = read_agent(path, source)
+            except ConfigError as error:
+                problems.append(str(error))
+            else:
+                found[agent.name] = agent
+    return {name: agent for name, agent in found.items() if name not in disabled}, problems
+
+
+def read_agent(path: Path, source: AgentSource) -> AgentDefinition:
+    """The agent that a file defines. Raises ConfigError, which says what is wrong with it."""
+    from fairlead.config.files import read_bytes
+    from fairlead.session.front_matter import split
+
+    text = (read_bytes(path) or b"").decode("utf-8", "replace")
+    try:
+        fields, prompt = split(text)
+        return AgentDefinition(
+            name=_name(_text(fields, "name") or path.stem),
+            description=_required(_text(fields, "description"), "description: expected a text that says what it is good for."),
+            prompt=_required(prompt, "expected the agent's instructions after the front matter."),
+            tools=_names(fields, "tools"),
+            model=_text(fields, "model") or None,
+            thinking=_level(_text(fields, "thinking")),
+            source=source,
+        )
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error} This agent is left out.") from None
+
+
+def _definitions(folder: Path, problems: list[str]) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".md")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        problems.append(f"{folder}: cannot be read: {error.strerror or error}.")
+        return []
+
+
+def _text(fields: Mapping[str, str | list[str]], key: str) -> str:
+    value = fields.get(key, "")
+    if isinstance(value, list):
+        raise ValueError(f"{key}: expected a text, found a list.")
+    return value
+
+
+def _required(text: str, problem: str) -> str:
+    if not text:
+        raise ValueError(problem)
+    return text
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][\w-]*", text, re.ASCII):
+        raise ValueError(f"name: expected letters, digits, '-' and '_', found {text!r}.")
+    return text
+
+
+def _names(fields: Mapping[str, str | list[str]], key: str) -> tuple[str, ...] | None:
+    value = fields.get(key, "")
+    if value == "":
+        return None
+    items = value.split(",") if isinstance(value, str) else value
+    return tuple(name for item in items if (name := item.strip()))
+
+
+def _level(text: str) -> ThinkingLevel | None:
+    if text and text not in THINKING_LEVELS:
+        raise ValueError(f"thinking: expected one of {', '.join(THINKING_LEVELS)}, found {text!r}.")
+    return next((level for level in THINKING_LEVELS if level == text), None)

@@ -1,0 +1,73 @@
+"""What a session is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from fairlead.config.settings import CompactionSettings, RetrySettings, TodoSettings
+from fairlead.core.model import Model, ThinkingLevel
+from fairlead.core.runtime import Cancel
+from fairlead.core.tool import Schedule, Tool
+from fairlead.session.conversation import Conversation
+from fairlead.session.models import Models
+from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.selection import Scoped
+from fairlead.session.sessions import Sessions
+from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fairlead.session.rule_keeper import RuleKeeper
+    from fairlead.session.session import Session
+    from fairlead.session.subagents import Subagents
+
+
+class Gate(Protocol):
+    """Whoever passes a session's events on, when it may fall behind."""
+
+    @property
+    def paused(self) -> bool: ...
+
+    async def wait(self, cancel: Cancel) -> None:
+        """Return when there is room again, or when `cancel` fires."""
+        ...
+
+
+class SessionOptions(Struct, kw_only=True):
+    """What a session is made of."""
+
+    models: Models
+    tools: Mapping[str, Tool]
+    active_tools: Sequence[str]
+    workspace: Workspace
+    runtime: AsyncioRuntime
+    #: The system prompt for the tools that are active.
+    system_prompt: Callable[[Sequence[Tool]], str]
+    model: Model | None = None
+    thinking: ThinkingLevel = "medium"
+    #: Models to cycle through; all available ones if empty.
+    scoped: Scoped = ()
+    #: Where conversations are kept; None: in memory.
+    sessions: Sessions | None = None
+    #: The conversation to begin with; a new one if None.
+    conversation: Conversation | None = None
+    #: Whether `model`, and `thinking`, go before what that conversation has chosen.
+    model_goes_first: bool = False
+    thinking_goes_first: bool = False
+    #: How the tools of one turn run while the interrupt mode is `wait`, and while it is `immediate`.
+    schedule: Schedule = "together"
+    schedule_immediate: Schedule = "exclusive"
+    concurrent_tools: int = 8
+    retry: RetrySettings = RetrySettings()
+    #: Makes the stream rules of a session; None: there are none.
+    rules: Callable[[Session], RuleKeeper] | None = None
+    todo: TodoSettings = TodoSettings()
+    #: Seconds until a todo that is done goes from the list.
+    todo_clear_delay: float = 60
+    #: Whether the model plans before the first prompt, where the settings do not say.
+    eager_todos: bool = False
+    compaction: CompactionSettings = CompactionSettings()
+    #: Whom it can give work to; None: nobody.
+    subagents: Subagents | None = None

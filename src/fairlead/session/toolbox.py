@@ -1,0 +1,54 @@
+"""The tools of a session: those it began with, and those that others bring while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from fairlead.core.tool import Tool
+from fairlead.errors import BadCommand
+
+
+class Toolbox:
+    """All tools by name, and the names of those that the model may use, in the order in which it is told of them."""
+
+    def __init__(self, tools: Mapping[str, Tool], active: Sequence[str]) -> None:
+        self._tools = dict(tools)
+        self._active = [name for name in active if name in tools]
+        #: The names that each owner has brought.
+        self._brought: dict[str, frozenset[str]] = {}
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self._tools
+
+    @property
+    def active(self) -> list[str]:
+        return list(self._active)
+
+    def active_tools(self) -> dict[str, Tool]:
+        """The tools that the model may use."""
+        return {name: self._tools[name] for name in self._active}
+
+    def activate(self, names: Sequence[str]) -> None:
+        """Choose the tools that the model may use. Raises BadCommand if there is no such tool."""
+        unknown = [name for name in names if name not in self._tools]
+        if unknown:
+            raise BadCommand(f"Unknown tool: {', '.join(unknown)}. The tools are: {', '.join(self._tools)}")
+        self._active = list(dict.fromkeys(names))
+
+    def replace(self, owner: str, tools: Sequence[Tool], *, inactive: Collection[str] = ()) -> None:
+        """Put `tools` in the place of those that `owner` brought before.
+
+        A name that the owner had before stays active or not, as it was; a new one is active, unless `inactive` has it.
+        Raises BadCommand if a name belongs to a tool that is not the owner's; then nothing has changed.
+        """
+        before = self._brought.get(owner, frozenset())
+        for tool in tools:
+            if tool.name in self._tools and tool.name not in before:
+                raise BadCommand(f'{owner} tool "{tool.name}" conflicts with an existing tool')
+        brought = {tool.name: tool for tool in tools}
+        others = {name: tool for name, tool in self._tools.items() if name not in before}
+        self._tools = others | brought
+        self._active = [name for name in self._active if name in self._tools]
+        self._active += [name for name in brought if name not in before and name not in inactive]
+        self._brought[owner] = frozenset(brought)

@@ -1,0 +1,43 @@
+"""Which command a name means, and who handles it. What not every host needs is loaded when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fairlead.protocol.pi.command import Command
+from fairlead.protocol.pi.commands import BASIC_COMMANDS
+from fairlead.wire.pi.handlers import BASIC_HANDLERS, BASIC_LATE
+from fairlead.wire.pi.profile import Profile
+
+
+def declaration(name: str, profile: Profile) -> type[Command] | None:
+    """The command of that name; None if the profile has none."""
+    if profile.form == "2025":
+        from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
+
+        return COMMANDS_2025.get(name)
+    basic = BASIC_COMMANDS.get(name)
+    if basic is not None:
+        return basic
+    from fairlead.protocol.pi.all_commands import COMMANDS
+
+    return COMMANDS.get(name)
+
+
+def handler(declared: type[Command]) -> Callable[..., Any]:
+    basic = BASIC_HANDLERS.get(declared)
+    if basic is not None:
+        return basic
+    from fairlead.wire.pi.all_handlers import HANDLERS
+
+    return HANDLERS[declared]
+
+
+def is_late(declared: type[Command]) -> bool:
+    """Whether a command may be answered after ones that came later."""
+    if declared in BASIC_HANDLERS:
+        return declared in BASIC_LATE
+    from fairlead.wire.pi.all_handlers import LATE
+
+    return declared in LATE

@@ -1,0 +1,119 @@
+"""The handlers of what omp and xcsh add."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import UNSET, to_builtins
+
+from fairlead.errors import BadCommand, FairleadError
+from fairlead.protocol.pi import omp_commands as c
+from fairlead.protocol.pi.command import Command
+from fairlead.protocol.pi.frames import BOUND, BOUNDED_VERSION
+
+if TYPE_CHECKING:
+    from fairlead.wire.pi.server import Server
+
+
+#: A language tag as far as it matters here (BCP 47): a language, then a script, a region or the like.
+_LOCALE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
+
+
+def _negotiate_protocol(server: Server, command: c.NegotiateProtocol) -> c.Negotiated:
+    if command.protocol_version != BOUNDED_VERSION:
+        raise BadCommand(f"Unsupported RPC protocol version: {command.protocol_version}")
+    output = server.connection.output
+    output.max_frame = min(output.max_frame or BOUND, BOUND)
+    return c.Negotiated(BOUNDED_VERSION)
+
+
+def _set_event_filter(server: Server, command: c.SetEventFilter) -> c.EventFilter:
+    events: Any = command.events
+    if events is not None:
+        names = cast("list[Any]", events) if isinstance(events, list) else [None]
+        if not all(isinstance(name, str) and name for name in names):
+            raise BadCommand("events must be null or an array of non-empty event type strings")
+        events = names
+    server.filter_events(events)
+    return c.EventFilter(events)
+
+
+async def _open_session(server: Server, command: c.OpenSession) -> c.OpenedSession:
+    from fairlead.session.moves import open_folder
+
+    resumed = await open_folder(server.session, command.session_dir)
+    session = server.session
+    return c.OpenedSession(cancelled=False, resumed=resumed, session_id=session.id, session_file=str(session.conversation.path))
+
+
+async def _handoff(server: Server, command: c.Handoff) -> c.HandedOff:
+    from fairlead.session.moves import hand_off
+
+    session = server.session
+    if not session.conversation.count:
+        raise FairleadError("Nothing to hand off (no messages yet)")
+    if session.is_streaming:
+        raise FairleadError("Cannot hand off while a response is in progress")
+    await hand_off(session, command.custom_instructions)
+    path = session.conversation.path
+    return c.HandedOff(UNSET if path is None else str(path))
+
+
+def _set_todos(server: Server, command: c.SetTodos) -> c.TodoPhases:
+    todos = server.session.todos
+    todos.set(command.phases)
+    return c.TodoPhases(to_builtins(todos.phases))
+
+
+def _set_fast_mode(server: Server, command: c.SetFastMode) -> c.FastMode:
+    if command.enabled:
+        raise FairleadError("Fast mode is unavailable for the current model.")
+    return c.FastMode(enabled=False, active=False)
+
+
+def _get_login_providers(server: Server, command: c.GetLoginProviders) -> c.LoginProviders:
+    known = server.session.selection.providers()
+    return c.LoginProviders([c.LoginProvider(name, name, available=False, authenticated=has_key) for name, has_key in known])
+
+
+def _login(server: Server, command: c.Login) -> None:
+    name = command.provider_id
+    if not any(name == known for known, _ in server.session.selection.providers()):
+        raise BadCommand(f"Unknown OAuth provider: {name}")
+    raise FairleadError(f"There is no login for {name}. Put its key into the environment or into auth.json; see docs/models.md.")
+
+
+def _set_locale(server: Server, command: c.SetLocale) -> c.Locale:
+    return c.Locale(set_locale(server, command.locale))
+
+
+def set_locale(server: Server, locale: str) -> str:
+    """Have the model answer in the language of `locale`. Raises BadCommand if it is no language tag."""
+    locale = locale.strip()
+    if locale and not _LOCALE.fullmatch(locale):
+        raise BadCommand(f'locale: expected a language tag such as "en" or "pt-BR", got "{locale}"')
+    server.session.locale = locale or None
+    return locale
+
+
+def _get_integrations(server: Server, command: c.GetIntegrations) -> c.Integrations:
+    return c.Integrations([])
+
+
+HANDLERS: dict[type[Command], Callable[..., Any]] = {
+    c.NegotiateProtocol: _negotiate_protocol,
+    c.SetEventFilter: _set_event_filter,
+    c.OpenSession: _open_session,
+    c.Handoff: _handoff,
+    c.SetTodos: _set_todos,
+    c.SetFastMode: _set_fast_mode,
+    c.GetLoginProviders: _get_login_providers,
+    c.Login: _login,
+    c.SetLocale: _set_locale,
+    c.GetIntegrations: _get_integrations,
+}
+
+#: Commands that may be answered after ones that came later.
+LATE: frozenset[type[Command]] = frozenset()

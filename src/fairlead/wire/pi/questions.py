@@ -1,0 +1,112 @@
+"""What the agent asks its host. Answers may come in any order, late, twice, or never."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from itertools import count
+
+import msgspec
+from msgspec import Raw, Struct, UnsetType
+
+from fairlead.core.runtime import Cancel
+from fairlead.errors import BadCommand
+from fairlead.protocol.pi.frames import Frame
+
+
+class Withdrawn(Exception):
+    """The run was aborted before the host answered; it has been told that nobody waits for the answer any more."""
+
+
+class HostLeft(Exception):
+    """The host is gone, and cannot answer."""
+
+
+class Question(Struct, frozen=True):
+    """What to ask, and what to expect. Each question and each withdrawal has an id of its own."""
+
+    #: The frame that asks, for its id.
+    ask: Callable[[str], Frame]
+    #: The frame that takes the question back, for its own id and that of the question.
+    withdraw: Callable[[str, str], Frame]
+    #: The type of the line that answers.
+    answered_by: str
+    #: The type of the lines that may come before it, and what to do with each; that raises BadCommand if one is malformed.
+    updated_by: str | None = None
+    on_update: Callable[[bytes], None] | None = None
+
+
+class _Open(Struct, frozen=True):
+    question: Question
+    outcome: asyncio.Future[bytes | Exception]
+
+
+class Questions:
+    """The questions that the host has not answered yet."""
+
+    def __init__(self, send: Callable[[Frame], None]) -> None:
+        self._send = send
+        self._open: dict[str, _Open] = {}
+        self._host_left = False
+        # They begin anywhere, so that a line meant for another process finds no question here, and never repeat.
+        self._numbers = count(int.from_bytes(os.urandom(8)) >> 1)
+
+    async def ask(self, question: Question, cancel: Cancel) -> bytes:
+        """Ask, and give the line that answers. Raises Withdrawn when `cancel` fires first, HostLeft when the host leaves.
+
+        If the waiting task is cancelled, because its time is over, the question is taken back as well.
+        """
+        if self._host_left:
+            raise HostLeft
+        if cancel.fired:
+            raise Withdrawn
+        ident = self._new_id()
+        opened = self._open[ident] = _Open(question, asyncio.get_running_loop().create_future())
+        forget = cancel.on_fire(lambda: self._withdraw(ident))
+        try:
+            self._send(question.ask(ident))
+            outcome = await opened.outcome
+        finally:
+            forget()
+            self._withdraw(ident)  # does nothing, unless the task was cancelled
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def hear(self, kind: str, raw_id: Raw | UnsetType, line: bytes) -> None:
+        """Take a line that answers something. Without a question that it fits, nothing happens.
+
+        Raises BadCommand if it cannot be told what the line answers, or if it is a malformed update.
+        """
+        ident = None if isinstance(raw_id, UnsetType) else msgspec.json.decode(raw_id)
+        if not isinstance(ident, str):
+            raise BadCommand("id: expected that of the frame which asked, as a string")
+        opened = self._open.get(ident)
+        if opened is None:
+            return
+        question = opened.question
+        if kind == question.answered_by:
+            self._close(ident, line)
+        elif kind == question.updated_by and question.on_update is not None:
+            question.on_update(line)
+
+    def host_left(self) -> None:
+        """No answer will come any more, neither to what was asked nor to what will be."""
+        self._host_left = True
+        for ident in list(self._open):
+            self._close(ident, HostLeft())
+
+    def _withdraw(self, ident: str) -> None:
+        opened = self._open.get(ident)
+        if opened is not None:
+            self._close(ident, Withdrawn())
+            self._send(opened.question.withdraw(self._new_id(), ident))
+
+    def _close(self, ident: str, outcome: bytes | Exception) -> None:
+        opened = self._open.pop(ident)
+        if not opened.outcome.done():  # it is, if the task that waits for it was cancelled
+            opened.outcome.set_result(outcome)
+
+    def _new_id(self) -> str:
+        return f"{next(self._numbers):016x}"

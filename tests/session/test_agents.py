@@ -1,0 +1,116 @@
+"""Agents that users define in Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead.config.home import Home, Level
+from fairlead.errors import ConfigError
+from fairlead.session.agents import AgentDefinition, load_agents, read_agent
+
+REVIEWER = """\
+---
+name: reviewer
+description: Looks for mistakes # and nothing else
+tools: [read, "bash"]
+model: anthropic/claude-haiku-4-5
+thinking: low
+color: green
+---
+
+You review changes.
+
+Be brief.
+"""
+
+
+def written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_definition_says_what_an_agent_is_and_may(tmp_path: Path) -> None:
+    assert read_agent(written(tmp_path / "any.md", REVIEWER), "user") == AgentDefinition(
+        name="reviewer",
+        description="Looks for mistakes",
+        prompt="You review changes.\n\nBe brief.",
+        tools=("read", "bash"),
+        model="anthropic/claude-haiku-4-5",
+        thinking="low",
+        source="user",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "tools"),
+    [
+        ("", None),
+        ("tools:\n", None),
+        ("tools: []\n", ()),
+        ("tools: read, grep ,\n", ("read", "grep")),
+        ("tools:\n  - read\n  - grep\n", ("read", "grep")),
+    ],
+)
+def test_tools_are_a_list_or_names_with_commas_and_all_if_none_are_named(
+    line: str, tools: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    agent = read_agent(written(tmp_path / "small.md", f"---\ndescription: d\n{line}---\nDo it."), "project")
+    assert agent == AgentDefinition(name="small", description="d", prompt="Do it.", tools=tools, source="project")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("No front matter.", "description: expected a text that says what it is good for."),
+        ("---\ndescription: d\n---\n", "expected the agent's instructions after the front matter."),
+        ("---\ndescription: [a, b]\n---\nx", "description: expected a text, found a list."),
+        ("---\ndescription: d\nthinking: deep\n---\nx", "thinking: expected one of off, minimal, low, medium, high, xhigh"),
+        ("---\ndescription: d\nname: a b\n---\nx", "name: expected letters, digits, '-' and '_', found 'a b'."),
+        ("---\ndescription: d\ntools: [a\n---\nx", "line 3: tools:"),
+        ("---\ndescription: d\n", "line 1:"),
+    ],
+)
+def test_a_definition_that_cannot_be_used_says_why(text: str, problem: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "agent.md", text)
+    with pytest.raises(ConfigError) as error:
+        read_agent(path, "user")
+    assert str(error.value).startswith(f"{path}: {problem}")
+    assert str(error.value).endswith("This agent is left out.")
+
+
+def test_the_project_goes_before_the_user_and_the_user_before_what_is_built_in(tmp_path: Path) -> None:
+    def define(folder: str, *names: str) -> Path:
+        for name in names:
+            written(tmp_path / folder / f"{name}.md", f"---\ndescription: {folder}\n---\nx")
+        return tmp_path / folder
+
+    folders: dict[Level, Path] = {"user": define("mine", "task", "both"), "project": define("ours", "both", "own")}
+    agents, problems = load_agents(folders)
+    assert problems == []
+    assert {name: agent.source for name, agent in agents.items()} == {
+        "task": "user",
+        "explore": "bundled",
+        "both": "project",
+        "own": "project",
+    }
+    agents, _ = load_agents(folders, ["explore", "both"])
+    assert set(agents) == {"task", "own"}
+
+
+def test_a_bad_definition_leaves_the_others_alone(tmp_path: Path) -> None:
+    written(tmp_path / "bad.md", "x")
+    written(tmp_path / "good.md", "---\ndescription: d\n---\nx")
+    written(tmp_path / "notes.txt", "x")
+    (tmp_path / "folder.md").mkdir()
+    agents, problems = load_agents({"user": tmp_path, "project": tmp_path / "not there"})
+    assert set(agents) == {"task", "explore", "good"}
+    assert [problem.split(":")[0] for problem in problems] == [str(tmp_path / "bad.md"), str(tmp_path / "folder.md")]
+
+
+def test_an_isolated_run_reads_no_definitions(tmp_path: Path) -> None:
+    home = Home(tmp_path, isolated=True)
+    assert home.agents_folders(tmp_path) == {}
+    assert set(Home(tmp_path).agents_folders(tmp_path)) == {"user", "project"}

@@ -1,0 +1,72 @@
+"""The tools of a session, and those that others bring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.errors import BadCommand
+from fairlead.session.toolbox import Toolbox
+
+
+async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    return ToolResult.text("done")
+
+
+def tool(name: str) -> Tool:
+    return Tool(name, f"Does {name}", {"type": "object"}, run)
+
+
+def a_toolbox() -> Toolbox:
+    return Toolbox({name: tool(name) for name in ("read", "bash")}, ["bash", "nothing"])
+
+
+def test_only_tools_that_there_are_can_be_active() -> None:
+    toolbox = a_toolbox()
+    assert toolbox.active == ["bash"]
+    with pytest.raises(BadCommand, match=r"Unknown tool: x, y\. The tools are: read, bash"):
+        toolbox.activate(["read", "x", "y"])
+    assert toolbox.active == ["bash"]
+    toolbox.activate(["read", "bash", "read"])
+    assert list(toolbox.active_tools()) == ["read", "bash"]
+
+
+def test_brought_tools_follow_the_others_and_are_active_unless_told_otherwise() -> None:
+    toolbox = a_toolbox()
+    toolbox.replace("Host", [tool("a"), tool("b")], inactive={"b"})
+    assert list(toolbox.tools) == ["read", "bash", "a", "b"]
+    assert toolbox.active == ["bash", "a"]
+
+
+def test_each_owner_replaces_its_own_tools_only() -> None:
+    toolbox = a_toolbox()
+    toolbox.replace("Host", [tool("a")])
+    toolbox.replace("Server", [tool("b")])
+    toolbox.replace("Host", [tool("c")])
+    assert list(toolbox.tools) == ["read", "bash", "b", "c"]
+    assert toolbox.active == ["bash", "b", "c"]
+    toolbox.replace("Host", [])
+    assert list(toolbox.tools) == ["read", "bash", "b"]
+
+
+def test_a_name_that_stays_keeps_its_place_among_the_active_ones() -> None:
+    toolbox = a_toolbox()
+    toolbox.replace("Host", [tool("a"), tool("b"), tool("c")], inactive={"c"})
+    toolbox.activate(["c", "a", "read"])
+    changed = tool("a")
+    toolbox.replace("Host", [tool("b"), changed, tool("c"), tool("d")])
+    assert toolbox.active == ["c", "a", "read", "d"]
+    assert toolbox.tools["a"] is changed
+
+
+@pytest.mark.parametrize("name", ["read", "b"])
+def test_a_name_of_somebody_elses_is_refused_and_changes_nothing(name: str) -> None:
+    toolbox = a_toolbox()
+    toolbox.replace("Server", [tool("b")])
+    toolbox.replace("Host", [tool("a")])
+    tools, active = dict(toolbox.tools), toolbox.active
+    with pytest.raises(BadCommand, match=f'Host tool "{name}" conflicts with an existing tool'):
+        toolbox.replace("Host", [tool("c"), tool(name)])
+    assert (dict(toolbox.tools), toolbox.active) == (tools, active)

@@ -1,0 +1,193 @@
+"""What a host knows of its sessions, and whether their files know it too.
+
+A host may rely on whatever an event told it or a response acknowledged. `Ledgers.learn` takes that from what the host
+sent and heard; `Ledger.check` looks for it in the session's file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.host import Frame
+from tests.support.session_file import Entry, Message, SessionLines, missing, read_strictly, repeated, text_of
+
+#: Commands after which the host goes on in a new session.
+FORKS = {"fork", "branch", "clone"}
+_PROMPTS = {"prompt", "abort_and_prompt", "steer", "follow_up"}
+
+
+@dataclass
+class Ledger:
+    """What a host knows of one session."""
+
+    #: None until it is found: the host is not told the file of a fork.
+    path: Path | None = None
+    #: Texts that the host has sent to this session, accepted or not.
+    sent: set[str] = field(default_factory=set)
+    #: Texts that were accepted.
+    said: list[str] = field(default_factory=list)
+    #: Texts that were queued and taken back, for certain.
+    taken_back: set[str] = field(default_factory=set)
+    #: Whether the host sent a `clear_queue` whose answer it never saw.
+    may_have_cleared: bool = False
+    messages: list[Message] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    summaries: list[tuple[str, str]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    models: list[str] = field(default_factory=list)
+    levels: list[str] = field(default_factory=list)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there must be a file: something was said or done in this session."""
+        return bool(self.said or self.messages or self.commands or self.entries or self.summaries)
+
+    def check(self, lines: SessionLines) -> None:
+        """Assert that everything is in the file, and nothing came of what the host took back."""
+        waiting = [text_of(message) for message in lines.waiting() if message["role"] == "user"]
+        queued = lines.queued()
+        heard = lines.user_texts()
+        commands = [message["command"] for message in (*lines.with_role("bashExecution"), *queued) if "command" in message]
+        summaries = [(entry["summary"], entry["firstKeptEntryId"]) for entry in lines.of("compaction")]
+        lacking = {
+            "messages": missing(self.messages, lines.messages),
+            "said": missing(self.said, heard + [text_of(message) for message in queued if message["role"] == "user"]),
+            "commands": missing(self.commands, commands),
+            "entries": missing(self.entries, lines.entries),
+            "summaries": missing(self.summaries, summaries),
+            "names": missing(self.names, [entry["name"] for entry in lines.of("session_info")]),
+            "models": missing(self.models, [entry["modelId"] for entry in lines.of("model_change")]),
+            "levels": missing(self.levels, [entry["thinkingLevel"] for entry in lines.of("thinking_level_change")]),
+        }
+        assert not any(lacking.values()), f"not in {self.path}: {_shown(lacking)}"
+        lost = set(self.said) - self.taken_back - set(heard) - set(waiting)
+        if self.may_have_cleared:
+            self.taken_back |= lost
+            self.may_have_cleared = False
+        else:
+            assert not lost, f"neither heard nor waiting in {self.path}: {_shown(lost)}"
+        returned = self.taken_back & {*heard, *waiting}
+        assert not returned, f"taken back, but still in {self.path}: {_shown(returned)}"
+        assert not (twice := repeated(heard)), f"heard twice in {self.path}: {_shown(twice)}"
+
+    def forget_choices(self) -> None:
+        """What is chosen before anything is said lasts only from there on."""
+        assert not self.has_begun, f"the host was told of something in a session that has no file: {_shown(self)}"
+        self.names, self.models, self.levels = [], [], []
+
+
+class Ledgers:
+    """The sessions of a host, one after another: each but the first is a fork of the one before it."""
+
+    def __init__(self, path: Path) -> None:
+        self._known = [Ledger(path)]
+
+    @property
+    def present(self) -> Ledger:
+        return self._known[-1]
+
+    def learn(self, sent: Iterable[Mapping[str, Any]], frames: Iterable[Frame]) -> None:
+        """Learn what one agent told its host. `sent` are the host's commands, with an id of their own.
+
+        Commands are assigned to sessions in the order of sending, so the host must await the answer to a fork.
+        """
+        frames = list(frames)
+        answers = {frame.get("id"): frame for frame in frames if frame["type"] == "response"}
+        # omp and xcsh acknowledge a prompt first and refuse it then: the last answer counts.
+        before = len(self._known)
+        asked: dict[Any, tuple[Mapping[str, Any], Ledger]] = {}
+        for command in sent:
+            ledger = self.present
+            asked[command["id"]] = command, ledger
+            if command["type"] in _PROMPTS:
+                ledger.sent.add(command["message"])
+            answer = answers.get(command["id"])
+            if command["type"] == "clear_queue" and answer is None:
+                ledger.may_have_cleared = True
+            if command["type"] in FORKS and answer is not None and answer["success"]:
+                self._known.append(Ledger())
+        place = before - 1
+        for frame in frames:
+            _hear(self._known[place], frame)
+            if frame["type"] == "response" and frame.get("id") in asked and answers[frame["id"]]["success"]:
+                command, ledger = asked[frame["id"]]
+                _acknowledged(ledger, command, frame.get("data"))
+                place += command["type"] in FORKS
+
+    def check(self) -> Ledger:
+        """Assert that the files of all sessions are valid and have what the host knows. Returns the present session's."""
+        for place, ledger in enumerate(self._known):
+            if ledger.path is None:
+                ledger.path = _fork_of(self._known[place - 1].path)
+            if ledger.path is not None and ledger.path.exists() and ledger.path.stat().st_size:
+                lines = read_strictly(ledger.path)
+                ledger.check(lines)
+                assert not missing(map(text_of, (m for m in lines.waiting() if m["role"] == "user")), ledger.sent)
+            else:
+                ledger.forget_choices()
+        if self.present.path is None:  # nothing was said in the fork: the host is back where it came from
+            self._known.pop()
+        return self.present
+
+
+def _fork_of(parent: Path | None) -> Path | None:
+    """The file of the latest fork of a session; None if nothing of it was written."""
+    assert parent is not None
+    found: list[tuple[str, Path]] = []
+    for path in parent.parent.glob("*.jsonl"):
+        if path.stat().st_size:
+            header = read_strictly(path).header
+            if header.get("parentSession") == str(parent):
+                found.append((header["timestamp"], path))
+    return max(found)[1] if found else None
+
+
+def _hear(ledger: Ledger, frame: Frame) -> None:
+    """What an event tells."""
+    match frame["type"]:
+        case "message_end":
+            ledger.messages.append(frame["message"])
+        case "turn_end":
+            ledger.messages += [frame["message"], *frame["toolResults"]]
+        case "agent_end":
+            ledger.messages += frame["messages"]
+        case "entry_appended":
+            ledger.entries.append(frame["entry"])
+        case "queue_update":
+            ledger.said += [*frame["steering"], *frame["followUp"]]
+        case "session_info_changed":
+            ledger.names.append(frame["name"])
+        case "compaction_end" | "auto_compaction_end" if frame.get("result"):
+            ledger.summaries.append((frame["result"]["summary"], frame["result"]["firstKeptEntryId"]))
+        case _:
+            pass
+
+
+def _acknowledged(ledger: Ledger, command: Mapping[str, Any], data: Any) -> None:
+    """What the answer to a command tells."""
+    match command["type"]:
+        case kind if kind in _PROMPTS:
+            ledger.said.append(command["message"])
+        case "clear_queue":
+            ledger.taken_back |= {*data["steering"], *data["followUp"]}
+        case "bash":
+            ledger.commands.append(command["command"])
+        case "compact":
+            ledger.summaries.append((data["summary"], data["firstKeptEntryId"]))
+        case "set_session_name":
+            ledger.names.append(command["name"])
+        case "set_model":
+            ledger.models.append(command["modelId"])
+        case "set_thinking_level":
+            ledger.levels.append(command["level"])
+        case _:
+            pass
+
+
+def _shown(value: Any) -> str:
+    """A value in a failure's text: whatever it is, without the long texts in it."""
+    return repr(value)[:3000]
