@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench import peers
 from bench.contestants import Turn, scripted_provider, surroundings
+from tests.system.omp_clients import DriveOmp
 from tests.system.pi_clients import Drive, rpc_client
 
 HARNESS = Path(__file__).with_name("client_harness.mjs")
@@ -21,32 +23,53 @@ HARNESS = Path(__file__).with_name("client_harness.mjs")
 @pytest.fixture(scope="session")
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What a client that spawns node is told to start, so that it gets fairlead."""
-    folder = tmp_path_factory.mktemp("launchers")
-    fairlead = Path(sys.executable).with_name("fairlead")
-    subprocess.run([str(fairlead), "shim", "pi", str(folder)], check=True, capture_output=True)
-    return str(folder / "cli.js")
+    return write_launcher(tmp_path_factory.mktemp("pi"), "pi")
+
+
+@pytest.fixture(scope="session")
+def omp_launcher(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a client that spawns bun is told to start, so that it gets fairlead."""
+    return write_launcher(tmp_path_factory.mktemp("omp"), "omp")
 
 
 @pytest.fixture
 def drive(tmp_path: Path, launcher: str) -> Drive:
     def drive(client: peers.Peer, script: str, *turns: Turn, agent: peers.Peer | None = None) -> Any:
         client.command()
-        node = peers.node()
         cli = agent.command()[1] if agent else launcher
-        with scripted_provider(turns) as port:
-            environment, directory = surroundings(Path(tempfile.mkdtemp(dir=tmp_path)), port)
-            environment["PATH"] = os.pathsep.join([str(node.parent), environment["PATH"]])
-            task = {"module": str(rpc_client(client)), "cli": cli, "directory": directory, "script": script}
-            result = subprocess.run(
-                [str(node), str(HARNESS)],
-                input=json.dumps(task),
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-        assert result.returncode == 0, result.stderr
-        return json.loads(result.stdout)
+        return run_script(script, turns, tmp_path, runtime=peers.node(), module=rpc_client(client), cli=cli)
 
     return drive
+
+
+@pytest.fixture
+def drive_omp(tmp_path: Path, omp_launcher: str) -> DriveOmp:
+    def drive(client: peers.OmpClient, script: str, *turns: Turn) -> Any:
+        return run_script(script, turns, tmp_path, runtime=peers.bun(), module=client.module(), cli=omp_launcher)
+
+    return drive
+
+
+def write_launcher(folder: Path, dialect: str) -> str:
+    fairlead = Path(sys.executable).with_name("fairlead")
+    subprocess.run([str(fairlead), "shim", dialect, str(folder)], check=True, capture_output=True)
+    return str(folder / "cli.js")
+
+
+def run_script(script: str, turns: Sequence[Turn], root: Path, *, runtime: Path, module: Path, cli: str) -> Any:
+    """What a script returns that has a client, which starts `cli` with the runtime that it is written for."""
+    with scripted_provider(turns) as port:
+        environment, directory = surroundings(Path(tempfile.mkdtemp(dir=root)), port)
+        environment["PATH"] = os.pathsep.join([str(runtime.parent), environment["PATH"]])
+        task = {"module": str(module), "cli": cli, "directory": directory, "script": script}
+        result = subprocess.run(
+            [str(runtime), str(HARNESS)],
+            input=json.dumps(task),
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)

@@ -24,8 +24,7 @@ _LOCALE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 def _negotiate_protocol(server: Server, command: c.NegotiateProtocol) -> c.Negotiated:
     if command.protocol_version != BOUNDED_VERSION:
         raise BadCommand(f"Unsupported RPC protocol version: {command.protocol_version}")
-    output = server.connection.output
-    output.max_frame = min(output.max_frame or BOUND, BOUND)
+    server.connection.output.max_frame = BOUND  # exactly: omp's client takes chunks for no other
     return c.Negotiated(BOUNDED_VERSION)
 
 
