@@ -35,7 +35,7 @@ Made from the declarations in `src/fairlead/protocol/pi` by `make generate`. Do 
 A host starts `fairlead --mode rpc` and exchanges JSON objects with it, one a line, separated by LF. It sends
 [commands](#commands) and gets [frames](#frames): one response per command, and events as they happen. Every command
 may carry an `id` of any JSON type, which its response echoes. `null` for an optional field means absent. Commands
-take effect in the order received; only `bash` may be answered after commands that came later.
+take effect in the order received; only `bash`, `compact` and `export_html` may be answered after commands that came later.
 
 A line that cannot be read gets a response whose `command` is `parse`. A field of the wrong type gets an error that names
 it and says what was expected. Nothing is changed by a command that fails.

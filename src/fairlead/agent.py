@@ -17,17 +17,17 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.config.home import Home, Scratch
+from fairlead.agent_options import AgentOptions
+from fairlead.config.home import Home, Scratch, user_folder
 from fairlead.config.settings import Settings, load_settings, persist_setting
 from fairlead.core.events import AgentSettled, Event
 from fairlead.core.messages import ImageContent
-from fairlead.core.model import Model, ModelStream, ThinkingLevel
-from fairlead.core.queues import InterruptMode
-from fairlead.core.tool import Schedule, Tool
+from fairlead.core.model import Model, ThinkingLevel
+from fairlead.core.tool import Tool
 from fairlead.errors import ConfigError, ModelNotFound, ProviderError, RunAborted
+from fairlead.extend.additions import UserAdditions
 from fairlead.models.http import Http
 from fairlead.models.patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
@@ -36,71 +36,19 @@ from fairlead.session.models import Models, OneModel
 from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.session import Session
-from fairlead.session.sessions import Durability, Sessions
+from fairlead.session.sessions import Sessions
 from fairlead.session.system_prompt import SystemPrompt
-from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS
-from fairlead.tools import DEFAULT_TOOLS, builtin_tools
+from fairlead.tools import builtin_tools
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from fairlead.extend.places import Places
     from fairlead.session.rule_keeper import RuleKeeper
     from fairlead.session.spawner import SessionSpawner
     from fairlead.session.subagents import Subagents
 
 #: Tools that are made with what belongs to them, and only where they are wanted.
 TODO_WRITE, TASK = "todo_write", "task"
-
-
-class AgentOptions(Struct, kw_only=True):
-    """Everything that can be chosen about an agent. The defaults are those of the command."""
-
-    #: A pattern (`provider/id`, an id, a glob, each with `:level`), or a model with its own `stream`.
-    model: str | Model | None = None
-    stream: ModelStream | None = None
-    provider: str | None = None
-    #: Patterns of models to cycle through.
-    models: Sequence[str] = ()
-    api_key: str | None = None
-    thinking: ThinkingLevel | None = None
-    cwd: str | Path = "."
-    #: The environment that keys are looked up in and commands run with; this process's if None.
-    env: Mapping[str, str] | None = None
-    #: Takes the place of our part of the system prompt.
-    system_prompt: str | None = None
-    append_system_prompt: Sequence[str] = ()
-    #: Names of the tools that the model may use; None: `default_tools`.
-    tools: Sequence[str] | None = None
-    exclude_tools: Sequence[str] = ()
-    default_tools: Sequence[str] = DEFAULT_TOOLS
-    #: Tools of the caller's own, beside the built-in ones; the model may use them all.
-    extra_tools: Sequence[Tool] = ()
-    #: Read no user configuration; keys come from the environment or `api_key` alone.
-    isolated: bool = False
-    #: Keep conversations in files: below the home, or in `session_dir`. None: only one that the options below name;
-    #: False: not even that one, it is copied into memory.
-    keep: bool | None = None
-    session_dir: str | Path | None = None
-    #: Go on with a session: the path of its file (a new one is begun there if there is none), or the beginning of its id.
-    session: str | Path | None = None
-    #: Go on with the session that changed last; begin a new one if there is none.
-    resume: bool = False
-    #: Begin with a copy of a session: a path, or the beginning of an id.
-    fork: str | Path | None = None
-    #: Go on with the session of exactly this id, or begin it.
-    session_id: str | None = None
-    session_name: str | None = None
-    #: `fsync`: what was written survives a power cut, too.
-    durability: Durability = "flush"
-    #: Tokens of the context window that compaction leaves free, unless the user's settings say otherwise.
-    compaction_reserve: int = DEFAULT_RESERVE_TOKENS
-    #: Have the model plan before the first prompt of a session, unless the user's settings say otherwise.
-    eager_todos: bool = False
-    schedule: Schedule = "together"
-    interrupt: InterruptMode = "wait"
-    #: Groups of the settings in which the built-in defaults hold, whatever the user's files say.
-    reset_settings: Sequence[str] = ()
-    #: Told of everything in the user's configuration that cannot be used, as it is found.
-    warn: Callable[[str], None] | None = None
 
 
 class Agent:
@@ -128,9 +76,11 @@ class Agent:
             raise ModelNotFound("\n".join([str(error), *self.registry.warnings])) from None
         self._warn_of(self.registry.warnings)
 
-    async def run(self, text: str, images: list[ImageContent] | None = None) -> AsyncGenerator[Event]:
-        """Prompt the agent and give all that happens until it has settled. Leaving early aborts the run."""
-        await self.session.prompt(text, images)
+    async def run(self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True) -> AsyncGenerator[Event]:
+        """Prompt the agent and give all that happens until it has settled. Leaving early aborts the run.
+
+        A text that begins with a slash command stands for what that is made of, unless `expand` is false."""
+        await self.session.prompt(text, images, expand=expand)
         events: asyncio.Queue[Event] = asyncio.Queue()
         forget = self.session.subscribe(events.put_nowait)
         try:
@@ -143,9 +93,9 @@ class Agent:
             forget()
             await self.session.abort()
 
-    async def ask(self, text: str, images: list[ImageContent] | None = None) -> str:
+    async def ask(self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True) -> str:
         """Prompt the agent and return its answer. Raises ProviderError if the model failed, RunAborted if it was stopped."""
-        async with aclosing(self.run(text, images)) as events:
+        async with aclosing(self.run(text, images, expand=expand)) as events:
             async for _ in events:
                 pass
         end = self.session.last_end
@@ -211,17 +161,7 @@ class Agent:
     # Putting it together
 
     def _session(self, options: AgentOptions, cwd: Path, env: Mapping[str, str]) -> Session:
-        settings = self.settings
-        workspace = Workspace(
-            cwd,
-            env,
-            log_dir=self._scratch.path,
-            keep_log=self._scratch.keep,
-            shell=settings.shell_path,
-            command_prefix=settings.shell_command_prefix or "",
-            resize_images=settings.images.auto_resize,
-            default_timeout=settings.tools.timeout_seconds,
-        )
+        settings, workspace = self.settings, self._workspace(cwd, env)
         tools = builtin_tools(workspace) | {tool.name: tool for tool in options.extra_tools}
         runtime = AsyncioRuntime()
         model, level, models = self._models(options, runtime)
@@ -238,12 +178,14 @@ class Agent:
         compaction = settings.compaction
         if compaction.reserve_tokens is None:
             compaction = replace(compaction, reserve_tokens=options.compaction_reserve)
+        additions = self._additions(options, workspace, env)
         made_of = SessionOptions(
             models=models,
             tools=tools,
             active_tools=self._active(options, tools),
             workspace=workspace,
-            system_prompt=SystemPrompt(workspace, options.system_prompt, options.append_system_prompt),
+            system_prompt=SystemPrompt(workspace, options.system_prompt, options.append_system_prompt, additions),
+            additions=additions,
             model=model,
             # As wanted, not as the first model has it: another model may have more levels.
             thinking=level or settings.default_thinking_level or DEFAULT_LEVEL,
@@ -251,7 +193,7 @@ class Agent:
             schedule=options.schedule,
             concurrent_tools=settings.tools.concurrent,
             retry=settings.retry,
-            rules=self._rules(cwd),
+            rules=self._rules(cwd) if options.rules else None,
             todo=settings.todo,
             todo_clear_delay=settings.tasks.todo_clear_delay,
             eager_todos=options.eager_todos,
@@ -267,14 +209,32 @@ class Agent:
             spawner.like = made_of
         session = Session(made_of)
         self._warn_of(session.problems)
-        if TODO_WRITE in _wanted(options) and TODO_WRITE not in tools and settings.todo.enabled:
+        self._set_up(session, options)
+        return session
+
+    def _workspace(self, cwd: Path, env: Mapping[str, str]) -> Workspace:
+        settings = self.settings
+        return Workspace(
+            cwd,
+            env,
+            log_dir=self._scratch.path,
+            keep_log=self._scratch.keep,
+            shell=settings.shell_path,
+            command_prefix=settings.shell_command_prefix or "",
+            resize_images=settings.images.auto_resize,
+            default_timeout=settings.tools.timeout_seconds,
+        )
+
+    def _set_up(self, session: Session, options: AgentOptions) -> None:
+        """What a session can only be given once it is there."""
+        settings = self.settings
+        if TODO_WRITE in _wanted(options) and TODO_WRITE not in session.tools and settings.todo.enabled:
             session.toolbox.replace("todo", [session.todos.tool])
         if options.session_name is not None:
             session.set_name(options.session_name)
         session.queues.steering.mode = settings.steering_mode
         session.queues.follow_up.mode = settings.follow_up_mode
         session.queues.interrupt = settings.interrupt_mode or options.interrupt
-        return session
 
     def _conversation(
         self, options: AgentOptions, workspace: Workspace, env: Mapping[str, str], runtime: AsyncioRuntime
@@ -361,6 +321,29 @@ class Agent:
         self._warn_of(problems)
         return (lambda session: RuleKeeper(session, rules, self.settings.ttsr)) if rules else None
 
+    def _additions(self, options: AgentOptions, workspace: Workspace, env: Mapping[str, str]) -> UserAdditions:
+        """Instructions, skills and templates of the user's. Nothing is read before it is needed."""
+        settings = self.settings
+        skills = [workspace.resolve(str(path)) for path in options.skills]
+        templates = [workspace.resolve(str(path)) for path in options.prompt_templates]
+
+        def find_places() -> Places:
+            from fairlead.extend.places import Places
+
+            return Places(
+                home=None if options.isolated else self.home.root,
+                user=user_folder(env),
+                context_files=options.context_files,
+                find_skills=options.find_skills,
+                find_templates=options.find_prompt_templates,
+                skills=skills,
+                templates=templates,
+                settings_skills=settings.skills,
+                settings_templates=settings.prompts,
+            )
+
+        return UserAdditions(find_places, skill_commands=settings.enable_skill_commands, warn=self._warn_of)
+
     def _spawner(self, options: AgentOptions, models: Models, runtime: AsyncioRuntime) -> SessionSpawner:
         """What makes the sessions of sub-agents."""
         from fairlead.session.spawner import SessionSpawner
@@ -394,4 +377,4 @@ def _wanted(options: AgentOptions) -> list[str]:
     return [name for name in names if name not in options.exclude_tools]
 
 
-__all__ = ["Agent", "AgentOptions"]
+__all__ = ["Agent"]

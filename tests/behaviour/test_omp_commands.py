@@ -153,6 +153,28 @@ def test_an_abort_stops_a_handoff_and_nothing_has_changed(tmp_path: Path) -> Non
         assert (after["sessionId"], after["messageCount"]) == (before["sessionId"], 2)
 
 
+def test_a_handoff_that_cannot_be_kept_changes_nothing_and_one_that_can_is_counted(tmp_path: Path) -> None:
+    with stage(tmp_path, "omp", [says("one"), says("NOTES")]) as host:
+        host.prompt("hi")
+        before = host.request("get_state")["data"]
+        folder = Path(before["sessionFile"]).parent
+        aside = folder.rename(folder.with_name("aside"))
+        folder.write_text("in the way")
+        assert host.request("handoff")["success"] is False
+        assert host.request("get_state")["data"]["sessionId"] == before["sessionId"]
+        folder.unlink()
+        aside.rename(folder)
+        host.request("handoff")
+        assert host.request("get_session_stats")["data"]["tokens"]["total"] == 150
+
+
+def test_a_file_is_not_opened_as_a_folder_of_sessions(tmp_path: Path) -> None:
+    with stage(tmp_path, "omp", files={"file": "x"}) as host:
+        before = host.request("get_state")["data"]["sessionId"]
+        assert "is not a folder" in host.request("open_session", sessionDir="file")["error"]
+        assert host.request("get_state")["data"]["sessionId"] == before
+
+
 # Providers
 
 

@@ -107,3 +107,20 @@ def test_a_page_cannot_be_written_to_a_name_that_no_file_can_have(dialect: str, 
         assert "NUL" in host.request("export_html", outputPath="a\0b")["error"]
         assert host.request("export_html", outputPath="~/page.html")["success"] is True
         assert (host.around.home / "page.html").exists()
+
+
+def test_a_page_replaces_no_session_and_nothing_that_is_not_a_file(dialect: str, tmp_path: Path) -> None:
+    with stage(tmp_path, dialect) as host:
+        host.prompt("hi")
+        file = session_file(host)
+        before = file.read_bytes()
+        assert "own file" in host.request("export_html", outputPath=str(file))["error"]
+        assert file.read_bytes() == before
+        os.mkfifo(host.around.cwd / "fifo")
+        for name in ("fifo", ".", "/"):
+            assert host.request("export_html", outputPath=name)["error"].startswith("Cannot write the page")
+        assert (host.around.cwd / "fifo").is_fifo()
+        (host.around.cwd / "link.html").symlink_to("page.html")
+        assert host.request("export_html", outputPath="link.html")["success"] is True
+        assert (host.around.cwd / "link.html").is_symlink()
+        assert (host.around.cwd / "page.html").stat().st_mode & 0o777 == 0o600

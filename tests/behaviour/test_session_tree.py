@@ -21,6 +21,7 @@ from tests.support.session_host import (
     user_entry,
 )
 from tests.support.stage import ENDLESS, HELD, Stage, says
+from tests.support.stage import stage as plain_stage
 
 pytestmark = pytest.mark.parametrize("dialect", ["pi", "omp", "xcsh"])
 
@@ -362,3 +363,20 @@ def test_the_totals_count_all_branches_and_what_summaries_cost(dialect: str, tmp
         host.request("navigate_tree", targetId=None, summarize=True)
         after = host.request("get_session_stats")["data"]
         assert (after["totalMessages"], after["tokens"]["total"]) == (4, 1_411)
+
+
+def test_todos_and_rules_follow_a_move_within_the_tree(dialect: str, tmp_path: Path) -> None:
+    rule = {".fairlead/rules/word.md": "---\ncondition: FORBIDDEN\n---\nNo.\n"}
+    turns = [says("one"), says("FORBIDDEN"), says("fine"), says("FORBIDDEN"), says("fine")]
+    with plain_stage(tmp_path, dialect, turns, files=rule) as host:
+        host.prompt("a?")
+        first = host.request("get_fork_messages")["data"]["messages"][0]["entryId"]
+        leaf = host.request("get_tree")["data"]["leafId"]
+        host.request("set_todos", phases=[{"name": "Work", "tasks": [{"content": "x", "status": "abandoned"}]}])
+        host.prompt("b?")
+        host.request("navigate_tree", targetId=leaf)
+        assert host.request("get_state")["data"]["todoPhases"] == []
+        host.prompt("c?")
+        triggered = [frame for frame in host.frames if frame["type"] == "ttsr_triggered"]
+        assert len(triggered) == 2
+        assert first in [message["entryId"] for message in host.request("get_fork_messages")["data"]["messages"]]

@@ -80,11 +80,13 @@ def test_that_a_rule_was_told_survives_a_restart(tmp_path: Path) -> None:
         host.prompt("why?")
         file = host.request("get_state")["data"]["sessionFile"]
         host.leave()
-    with stage(tmp_path / "2", "omp", [BAD], flags=["--session", file]) as host:
+    with stage(tmp_path / "2", "omp", [BAD, BAD, says("ok")], files=rule(), flags=["--session", file]) as host:
         host.prompt("why?")
         assert told(host, "ttsr_triggered") == []
-        host.request("new_session")
         assert answers(host) == [("stop", None)]
+        host.request("new_session")
+        host.prompt("why?")
+        assert len(told(host, "ttsr_triggered")) == 1, "another conversation was told nothing yet"
 
 
 def test_a_tool_call_is_stopped_before_it_runs(tmp_path: Path) -> None:
@@ -128,8 +130,9 @@ def test_thinking_is_not_looked_at_unless_a_rule_says_so(tmp_path: Path) -> None
         assert len(told(host, "ttsr_triggered")) == 1
 
 
-def test_rules_can_be_turned_off(tmp_path: Path) -> None:
-    with stage(tmp_path, "omp", [BAD], files=rule(), settings={"ttsr": {"enabled": False}}) as host:
+@pytest.mark.parametrize("how", [{"settings": {"ttsr": {"enabled": False}}}, {"flags": ["--no-rules"]}], ids=["setting", "flag"])
+def test_rules_can_be_turned_off(how: dict[str, Any], tmp_path: Path) -> None:
+    with stage(tmp_path, "omp", [BAD], files=rule(), **how) as host:
         host.prompt("why?")
         assert answers(host) == [("stop", None)]
 

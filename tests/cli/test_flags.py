@@ -109,10 +109,10 @@ def test_a_command_line_that_is_not_understood_exits_2(fairlead: Command, words:
 
 
 def test_flags_that_do_nothing_get_a_line_each_and_the_rest_works(fairlead: Command) -> None:
-    done = fairlead("-p", "--no-skills", "--theme", "x", "--offline", "hi")
+    done = fairlead("-p", "--no-lsp", "--theme", "x", "--offline", "hi")
     assert (done.returncode, done.stdout) == (0, "Hello!\n")
     assert done.stderr.splitlines() == [
-        "fairlead: --no-skills has no effect here",
+        "fairlead: --no-lsp has no effect here",
         "fairlead: --theme has no effect here",
     ]
 

@@ -62,6 +62,19 @@ def test_a_failed_run_exits_1_with_all_of_its_events(scripted: Scripted) -> None
     assert "no such thing" in lines(done)[-3]["message"]["errorMessage"]
 
 
+def test_a_run_that_is_stopped_before_another_attempt_has_its_end(scripted: Scripted) -> None:
+    fairlead = scripted({"status": 500, "error": "down"})
+    (fairlead.around.home / "settings.json").write_text('{"retry": {"baseDelayMs": 60000}}')
+    with fairlead.start("--mode", "json", "--dialect", "omp", "hi") as process:
+        assert any("auto_retry_start" in line for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    after = [json.loads(line) for line in out.splitlines()]
+    assert [line["type"] for line in after] == ["auto_retry_end", "agent_end", "agent_settled"]
+    assert len(after[1]["messages"]) == 2
+
+
 def test_updates_repeat_the_message_unless_deltas_are_asked_for(fairlead: Command) -> None:
     def updates(*flags: str) -> list[dict[str, Any]]:
         return [line for line in lines(fairlead("--mode", "json", *flags, "hi")) if line["type"] == "message_update"]

@@ -156,3 +156,19 @@ def test_bytes_that_are_no_text_reach_the_model_as_replacement_characters(fairle
     assert done.returncode == 0
     assert said(fairlead.asked) == ["caf\ufffd"]
     assert "th\ufffd" in str(fairlead.asked["system"])
+
+
+def test_a_slash_command_is_expanded_also_behind_piped_input(fairlead: Command) -> None:
+    prompts = fairlead.around.cwd / ".fairlead" / "prompts"
+    prompts.mkdir(parents=True)
+    (prompts / "sum.md").write_text("Sum up $1:")
+    fairlead("-p", "/sum this")
+    assert fairlead.asked["messages"][-1]["content"][-1]["text"] == "Sum up this:"
+    fairlead("-p", input="/sum it")
+    assert fairlead.asked["messages"][-1]["content"][-1]["text"] == "Sum up it:"
+    fairlead("-p", "What is this?", input="/sum of all parts")
+    assert fairlead.asked["messages"][-1]["content"][-1]["text"] == "/sum of all parts\n\nWhat is this?"
+    fairlead("-p", "/sum that", input="some text")
+    assert fairlead.asked["messages"][-1]["content"][-1]["text"] == "some text\n\nSum up that:"
+    refused = fairlead("-p", "/skill:none")
+    assert (refused.returncode, refused.stderr) == (1, "Error: There is no skill of the name 'none'. There are no skills here.\n")

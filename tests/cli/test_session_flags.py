@@ -183,6 +183,7 @@ def test_what_is_no_session_is_refused(fairlead: Command) -> None:
     assert "is not a session file" in refusal(fairlead, "--session", "notes.jsonl")
     assert "Is a directory" in refusal(fairlead, "--session", "folder.jsonl")
     assert "is not a regular file" in refusal(fairlead, "--session", "fifo.jsonl")
+    assert "is not a regular file" in refusal(fairlead, "--fork", "fifo.jsonl")
     assert "does not exist" in refusal(fairlead, "--fork", "gone.jsonl")
     assert "does not exist" in refusal(fairlead, "--no-session", "--session", "gone.jsonl")
     assert (fairlead.around.cwd / "notes.jsonl").read_text() == "just notes\n"

@@ -53,7 +53,7 @@ def test_an_isolated_home_names_no_file_to_read(tmp_path: Path) -> None:
 
 def test_looking_creates_nothing(tmp_path: Path) -> None:
     home = Home.find({"HOME": str(tmp_path)})
-    assert home.sessions_dir and home.context_path and home.settings_files(tmp_path) and project_folder(tmp_path)
+    assert home.sessions_dir and home.settings_files(tmp_path) and project_folder(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

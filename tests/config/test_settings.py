@@ -229,3 +229,14 @@ def test_a_project_cannot_choose_the_programs_that_run(home: Home, cwd: Path) ->
     settings, warnings = load_settings(home, cwd)
     assert (settings.shell_path, settings.shell_command_prefix, settings.default_model) == (None, "mine", "a")
     assert [key in warning for key, warning in zip(("shellPath", "shellCommandPrefix"), warnings, strict=True)] == [True, True]
+
+
+def test_paths_begin_at_the_folder_of_their_file_and_a_project_adds_to_the_users(tmp_path: Path) -> None:
+    home, cwd = Home(tmp_path / "home"), tmp_path / "project"
+    (cwd / ".fairlead").mkdir(parents=True)
+    home.root.mkdir()
+    home.settings_path.write_text('{"skills": ["mine", "~/more", "/all"]}')
+    (cwd / ".fairlead" / "settings.json").write_text('{"skills": ["../ours"], "prompts": ["p"]}')
+    settings, warnings = load_settings(home, cwd)
+    assert settings.skills == [f"{home.root}/mine", "~/more", "/all", f"{cwd}/.fairlead/../ours"]
+    assert (settings.prompts, warnings) == ([f"{cwd}/.fairlead/p"], [])

@@ -122,7 +122,7 @@ def test_named_make_targets_exist() -> None:
 
 def test_files_named_in_the_architecture_exist() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
-    named = re.findall(r"`((?:core|protocol|wire|models|tools|config|session|bench)/[\w/.]*|errors\.py)`", text)
+    named = re.findall(r"`((?:core|protocol|wire|models|tools|config|session|extend|bench)/[\w/.]*|errors\.py)`", text)
     missing = [path for path in named if not (ROOT / "src" / "fairlead" / path).exists() and not (ROOT / path).exists()]
     assert named and missing == []
 

@@ -44,6 +44,7 @@ from fairlead.errors import (
     SessionError,
 )
 from fairlead.session.compactor import OVERFLOW_AGAIN
+from fairlead.session.entries import CompactionEntry, Entry
 from fairlead.session.moves import new_session
 from fairlead.session.session import Session
 from fairlead.session.store import read_session
@@ -589,6 +590,31 @@ def test_a_message_that_was_taken_up_before_a_compaction_between_turns_is_not_lo
         again = a_kept_session(Scripted([answer("x")]), tmp_path, file=crashed)
         assert again.queues.steering.texts() == ["taken up"]
         await again.close()
+
+    asyncio.run(main())
+
+
+def test_a_compaction_that_breaks_by_itself_has_an_end_too(tmp_path: Path) -> None:
+    class NoSummaries:
+        """Keeps nothing, and breaks on a summary."""
+
+        def write(self, entry: Entry, line: bytes) -> None:
+            if isinstance(entry, CompactionEntry):
+                raise ZeroDivisionError("a bug")
+
+        def hold(self, line: bytes) -> None: ...
+
+    async def main() -> None:
+        session, _ = a_small_session(tmp_path, [answer("a"), full("b")])
+        await talk(session, ONE)
+        session.conversation.log.sink = NoSummaries()
+        heard = Listener(session)
+        await talk(session, TWO)
+        error = "Auto-compaction failed: ZeroDivisionError: a bug"
+        assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", error=error)]
+        assert [event.error for event in heard.of(e.ExtensionError)] == ["Internal error: ZeroDivisionError: a bug"]
+        assert heard[-1] == e.AgentSettled()
+        await session.close()
 
     asyncio.run(main())
 

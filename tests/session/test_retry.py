@@ -45,8 +45,8 @@ def most() -> float:
 
 
 def test_the_policy_is_what_the_settings_say() -> None:
-    settings = RetrySettings(enabled=False, max_retries=7, base_delay_ms=10, max_agent_delay_ms=20)
-    assert RetryPolicy.from_settings(settings) == RetryPolicy(False, 7, 10, 20)
+    settings = RetrySettings(base_delay_ms=10, max_agent_delay_ms=20)
+    assert RetryPolicy.from_settings(settings) == RetryPolicy(10, 20)
 
 
 @pytest.mark.parametrize(("attempt", "delay"), [(1, 2000), (2, 4000), (3, 8000), (5, 32000), (6, 60000), (10**9, 60000)])
@@ -79,7 +79,7 @@ def test_the_wait_that_the_provider_asks_for_is_kept(attempt: int, asked: float,
 def test_no_delay_is_shorter_than_asked_or_longer_than_the_cap(
     attempt: int, asked: float | None, chance: float, base: int
 ) -> None:
-    delay = RetryPolicy(True, 3, base, 60_000).delay_ms(attempt, asked, lambda: chance)
+    delay = RetryPolicy(base, 60_000).delay_ms(attempt, asked, lambda: chance)
     assert 1000 * (asked or 0) <= delay <= 60_000
 
 

@@ -151,6 +151,18 @@ print(writes() - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the system does not count writes")
+def test_what_another_program_cut_off_takes_nothing_of_ours_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    log = new_log()
+    file = SessionFile.create(path, log)
+    log.message(user("one"))
+    log.message(user("two"))
+    os.truncate(path, path.stat().st_size - 20)
+    log.message(user("three"))
+    file.close()
+    assert texts(read_session(path)[0]) == ["one", "three"]
+
+
 def test_every_entry_is_one_write(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
     written(path, "one")

@@ -53,6 +53,9 @@ class Ledger:
         heard = lines.user_texts()
         commands = [message["command"] for message in (*lines.with_role("bashExecution"), *queued) if "command" in message]
         summaries = [(entry["summary"], entry["firstKeptEntryId"]) for entry in lines.of("compaction")]
+        # A model that has answered on the way to a fork need not be chosen anew there.
+        models = [entry["modelId"] for entry in lines.of("model_change")]
+        models += [message["model"] for message in lines.with_role("assistant")]
         lacking = {
             "messages": missing(self.messages, lines.messages),
             "said": missing(self.said, heard + [text_of(message) for message in queued if message["role"] == "user"]),
@@ -60,7 +63,7 @@ class Ledger:
             "entries": missing(self.entries, lines.entries),
             "summaries": missing(self.summaries, summaries),
             "names": missing(self.names, [entry["name"] for entry in lines.of("session_info")]),
-            "models": missing(self.models, [entry["modelId"] for entry in lines.of("model_change")]),
+            "models": missing(self.models, models),
             "levels": missing(self.levels, [entry["thinkingLevel"] for entry in lines.of("thinking_level_change")]),
         }
         assert not any(lacking.values()), f"not in {self.path}: {_shown(lacking)}"
@@ -96,8 +99,8 @@ class Ledgers:
         Commands are assigned to sessions in the order of sending, so the host must await the answer to a fork.
         """
         frames = list(frames)
-        answers = {frame.get("id"): frame for frame in frames if frame["type"] == "response"}
         # omp and xcsh acknowledge a prompt first and refuse it then: the last answer counts.
+        answers = {frame.get("id"): frame for frame in frames if frame["type"] == "response"}
         before = len(self._known)
         asked: dict[Any, tuple[Mapping[str, Any], Ledger]] = {}
         for command in sent:

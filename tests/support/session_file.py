@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ class SessionLines:
 
     @property
     def messages(self) -> list[Message]:
-        """All messages of all branches, as they were written."""
-        return [entry["message"] for entry in self.of("message")]
+        """All messages of all branches, as they were told."""
+        return [message for entry in self.entries if (message := message_of(entry)) is not None]
 
     def with_role(self, role: str) -> list[Message]:
         return [message for message in self.messages if message["role"] == role]
@@ -77,8 +78,8 @@ class SessionLines:
                 break
             if entry["type"] == "context_edit":
                 hidden.add(entry["targetId"])
-            elif entry["type"] == "message" and entry["id"] not in hidden:
-                found.append(entry["message"])
+            elif entry["id"] not in hidden and (message := message_of(entry)) is not None:
+                found.append(message)
         return found[::-1]
 
     def model(self) -> str | None:
@@ -107,6 +108,18 @@ def read_strictly(path: Path) -> SessionLines:
         assert entry["parentId"] in known, f"{path}: {entry['id']} follows {entry['parentId']}, which does not come before it"
         known.add(entry["id"])
     return SessionLines(header, entries, torn)
+
+
+def message_of(entry: Entry) -> Message | None:
+    """The message in an entry, if that is what it is for."""
+    match entry["type"]:
+        case "message":
+            return entry["message"]
+        case "custom_message":
+            told = {key: entry[key] for key in ("customType", "content", "display", "details") if key in entry}
+            return {"role": "custom", **told, "timestamp": round(datetime.fromisoformat(entry["timestamp"]).timestamp() * 1000)}
+        case _:
+            return None
 
 
 def text_of(message: Message) -> str:

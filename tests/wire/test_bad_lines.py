@@ -105,6 +105,15 @@ def test_an_answer_to_a_question_never_asked_is_dropped(tmp_path: Path) -> None:
             assert answers(host, b'{"id":"nope","type":"%b","value":"x"}' % kind) == []
 
 
+def test_an_answer_whose_id_is_that_of_no_question_is_refused(tmp_path: Path) -> None:
+    with stage(tmp_path, "pi") as host:
+        for ident in (b"1", b"null", b'["x"]', b"1e999", b"9" * 400):
+            (answer,) = answers(host, b'{"id":%b,"type":"host_tool_result","result":{"content":[]}}' % ident)
+            assert answer.items() >= {"command": "host_tool_result", "success": False}.items()
+            assert answer["error"].startswith("id: expected that of the frame which asked")
+        assert host.stderr() == ""
+
+
 def test_deep_nesting_in_a_field_that_means_nothing_is_refused_or_ignored(tmp_path: Path) -> None:
     with stage(tmp_path, "pi") as host:
         nested = b'{"id":"n","type":"get_last_assistant_text","extra":' + b"[" * 10_000 + b"]" * 10_000 + b"}"

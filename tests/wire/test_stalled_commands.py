@@ -159,3 +159,19 @@ def test_a_shutdown_is_answered_after_all_that_came_before_it_as_long_as_the_hos
         assert host.exit_code() == 0
         assert responses(host) == [*[(number, True) for number in range(len(MUCH_TO_ANSWER))], ("end", True)]
         assert host.rest == b""
+
+
+def test_abort_retry_does_not_wait_for_the_host_to_read(tmp_path: Path) -> None:
+    hour = 3_600_000
+    settings = {**SMALL_QUEUE, "retry": {"baseDelayMs": hour, "maxAgentDelayMs": hour}}
+    with stage(tmp_path, "pi", [{"status": 500, "error": "down"}], settings=settings, reading=False) as host:
+        host.run_lasting_command()
+        host.send(PROMPT)
+        host.read_frame("auto_retry_start")
+        # The last command shows that those behind the unread answers have had their chance to act.
+        host.send_together(*MUCH_TO_ANSWER, {"id": "ar", "type": "abort_retry"}, ABORT_BASH)
+        host.lasting_command_ended()
+        host.start_reading()
+        host.response("ar")
+        told = [frame.get("id", frame["type"]) for frame in host.frames]
+        assert told.index("auto_retry_end") < told.index(MUCH_TO_ANSWER[-1]["id"]) < told.index("ar")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import select
 from pathlib import Path
 
 from tests.support.host import SOON, Host
@@ -94,4 +95,24 @@ def test_a_closed_output_ends_the_process(tmp_path: Path) -> None:
         assert host.process.stdout is not None
         host.process.stdout.close()
         host.send({"id": "s", "type": "get_state"})
+        assert host.exit_code(patience=SOON) == 0
+
+
+def until_it_waits(host: Host) -> None:
+    """Return when the agent uses no CPU any more: everything in it waits for a reader."""
+    used, quiet = "", 0
+    while quiet < 5:
+        select.select([], [], [], 0.02)  # a moment for the agent between two looks at it
+        now = " ".join(Path(f"/proc/{host.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13])
+        quiet = quiet + 1 if now == used else 0
+        used = now
+
+
+def test_a_shutdown_that_arrives_while_the_run_waits_for_a_reader_ends_the_process(tmp_path: Path) -> None:
+    settings = {"output": {"queueBytes": 100_000}}
+    with stage(tmp_path, "pi", [says(PIECE * 100_000, chunk=1 << 16)], reading=False, settings=settings) as host:
+        host.send({"id": "p", "type": "prompt", "message": "go"})
+        host.until_asked(1)
+        until_it_waits(host)
+        host.send({"id": "s", "type": "shutdown"})
         assert host.exit_code(patience=SOON) == 0

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead import __version__
-from fairlead.agent import Agent, AgentOptions
+from fairlead.agent import Agent
+from fairlead.agent_options import AgentOptions
 from fairlead.cli.flags import Arguments
 from fairlead.cli.speak import complain
 from fairlead.errors import ConfigError
@@ -20,6 +21,12 @@ def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
         models=_names(arguments.models),
         exclude_tools=_names(arguments.exclude_tools),
         append_system_prompt=[_text_or_file(text) for text in arguments.append_system_prompt],
+        context_files=not arguments.no_context_files,
+        rules=not arguments.no_rules,
+        find_skills=not arguments.no_skills,
+        find_prompt_templates=not arguments.no_prompt_templates,
+        skills=arguments.skill,
+        prompt_templates=arguments.prompt_template,
         isolated=arguments.isolated,
         cwd=_working_directory(),
         warn=lambda warning: complain(f"fairlead: {warning}"),

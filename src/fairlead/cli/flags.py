@@ -40,7 +40,7 @@ FLAGS: tuple[Flag, ...] = (
         ("text", "json", "rpc"),
     ),
     Flag(("-p", "--print"), "print", "switch", "answer the prompt on standard output and exit"),
-    Flag(("--dialect",), "dialect", "value", "the protocol of rpc mode: pi, omp or xcsh", "NAME"),
+    Flag(("--dialect",), "dialect", "value", "the protocol of rpc mode: pi, omp, xcsh or pi-2025", "NAME"),
     Flag(("--provider",), "provider", "value", "the provider of the model", "NAME"),
     Flag(("--model",), "model", "value", "the model: provider/id, an id or a pattern, with :level if you like", "PATTERN"),
     Flag(("--models",), "models", "value", "models to cycle through, as patterns separated by commas", "PATTERNS"),
@@ -61,6 +61,14 @@ FLAGS: tuple[Flag, ...] = (
         "more system prompt: a text or a file; may be repeated",
         "TEXT",
     ),
+    Flag(("-nc", "--no-context-files"), "no_context_files", "switch", "do not read AGENTS.md and CLAUDE.md"),
+    Flag(("--skill",), "skill", "list", "a skill, or a folder of skills; may be repeated", "PATH"),
+    Flag(("--no-rules",), "no_rules", "switch", "no stream rules"),
+    Flag(("-ns", "--no-skills"), "no_skills", "switch", "no skills but those of --skill"),
+    Flag(
+        ("--prompt-template",), "prompt_template", "list", "a prompt template, or a folder of templates; may be repeated", "PATH"
+    ),
+    Flag(("-np", "--no-prompt-templates"), "no_prompt_templates", "switch", "no templates but those of --prompt-template"),
     Flag(("-t", "--tools"), "tools", "value", "the tools that the model may use, separated by commas", "NAMES"),
     Flag(("-nt", "--no-tools"), "no_tools", "switch", "no tools at all"),
     Flag(("-nbt", "--no-builtin-tools"), "no_tools", "switch", "no built-in tools"),
@@ -107,12 +115,11 @@ FLAGS: tuple[Flag, ...] = (
 
 #: Flags of pi, omp and xcsh without a value, and with one, that do nothing here (yet).
 IGNORED_SWITCHES = frozenset(
-    """--no-skills -ns --no-rules --no-title --no-extensions -ne --no-context-files -nc --no-prompt-templates -np
-    --no-themes --approve -a --no-approve -na --no-lsp --no-pty --no-memory --no-mcp
+    """--no-title --no-extensions -ne --no-themes --approve -a --no-approve -na --no-lsp --no-pty --no-memory --no-mcp
     --allow-home --auto-approve --yolo --hide-thinking --no-hide-thinking --no-startup-checks""".split()
 )
 IGNORED_VALUES = frozenset(
-    """--provider-session-id --extension -e --hook --skill --skills --prompt-template --theme --use-theme --tui-mode
+    """--provider-session-id --extension -e --hook --skills --theme --use-theme --tui-mode
     --export --plan --smol --slow --config --plugin-dir""".split()
 )
 
@@ -134,6 +141,11 @@ class Arguments(Struct):
     thinking: str | None = None
     system_prompt: str | None = None
     append_system_prompt: list[str] = []
+    no_context_files: bool = False
+    skill: list[str] = []
+    no_skills: bool = False
+    prompt_template: list[str] = []
+    no_prompt_templates: bool = False
     tools: str | None = None
     no_tools: bool = False
     exclude_tools: str | None = None
@@ -147,6 +159,7 @@ class Arguments(Struct):
     name: str | None = None
     no_session: bool = False
     durability: str | None = None
+    no_rules: bool = False
     isolated: bool = False
     updates: str | None = None
     max_frame_bytes: str | None = None

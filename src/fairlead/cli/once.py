@@ -30,13 +30,22 @@ if TYPE_CHECKING:
 
 def once(arguments: Arguments, profile: Profile) -> int:
     """Answer the prompts. The exit code is 1 if the last run failed."""
-    prompts, images = _prompts(arguments)
-    if not prompts:
+    before, prompts, images = _prompts(arguments)
+    if not before and not prompts:
         raise UsageError(
             "There is nothing to do: give a prompt, or --mode rpc to serve a host. "
             "(The chat in the terminal is not available yet.)"
         )
-    return asyncio.run(_Once(build_agent(arguments, profile), arguments, profile).run(prompts, images))
+    agent = build_agent(arguments, profile)
+    return asyncio.run(_Once(agent, arguments, profile).run(_expanded(agent, before, prompts), images))
+
+
+def _expanded(agent: Agent, before: str, prompts: list[str]) -> list[str]:
+    """The prompts as they are asked. A slash command is one also behind what was piped in, which itself is none then."""
+    if not prompts:
+        return [agent.session.expanded(before)]
+    first, *rest = [agent.session.expanded(text) for text in prompts]
+    return ["\n\n".join(part for part in (before, first) if part), *rest]
 
 
 class _Once:
@@ -58,7 +67,7 @@ class _Once:
             for index, prompt in enumerate(prompts):
                 if self._stopped:
                     break
-                self._asking = asyncio.create_task(self._agent.ask(prompt, images if index == 0 else None))
+                self._asking = asyncio.create_task(self._agent.ask(prompt, images if index == 0 else None, expand=False))
                 try:
                     await self._asking
                 except (ProviderError, RunAborted):
@@ -139,8 +148,8 @@ class _Stdout(io.FileIO):
         return size
 
 
-def _prompts(arguments: Arguments) -> tuple[list[str], list[ImageContent]]:
-    """The prompts: piped input and files belong to the first one, in this order, before its text.
+def _prompts(arguments: Arguments) -> tuple[str, list[str], list[ImageContent]]:
+    """What comes before the first prompt (piped input, then files), the prompts, and the images of the first one.
 
     Arguments and file names may hold bytes that are no text; models and hosts get U+FFFD for them.
     """
@@ -154,9 +163,7 @@ def _prompts(arguments: Arguments) -> tuple[list[str], list[ImageContent]]:
             before.append(text)
             images += [image] if image else []
     prompts = [word for word in arguments.words if not word.startswith("@")]
-    first = "\n\n".join(part for part in [*before, *prompts[:1]] if part)
-    texts = [first, *prompts[1:]] if first or prompts else []
-    return [scrub_text(text) for text in texts], images
+    return scrub_text("\n\n".join(part for part in before if part)), [scrub_text(text) for text in prompts], images
 
 
 def _file(name: str) -> tuple[str, ImageContent | None]:

@@ -51,11 +51,6 @@ class Home(Struct, frozen=True):
     def sessions_dir(self) -> Path:
         return self.root / "sessions"
 
-    @property
-    def context_path(self) -> Path:
-        """Instructions for the model that hold in every project."""
-        return self.root / "AGENTS.md"
-
     def settings_files(self, cwd: Path) -> tuple[Path, ...]:
         """The settings files to read; a later one overrides an earlier one."""
         if self.isolated:
@@ -90,6 +85,11 @@ class Home(Struct, frozen=True):
         if self.pi_folder is None or self.pi_folder == self.root:
             return (self.root / name,)
         return self.root / name, self.pi_folder / name
+
+
+def user_folder(env: Mapping[str, str]) -> Path:
+    """The user's own directory, as `env` has it."""
+    return Path(env.get("HOME") or Path.home())
 
 
 def project_folder(cwd: Path) -> Path:
@@ -140,8 +140,7 @@ class Scratch:
 def _absolute(path: str, env: Mapping[str, str]) -> Path:
     """`path` with a leading `~` replaced by the home directory that `env` names."""
     if path == "~" or path.startswith("~/"):
-        user = env.get("HOME") or str(Path.home())
-        return Path(user, path[2:]).absolute()
+        return Path(user_folder(env), path[2:]).absolute()
     return Path(path).absolute()
 
 

@@ -21,6 +21,9 @@ from fairlead.errors import ConfigError
 #: What only the user may set: a project that somebody else wrote must not choose the programs that run here.
 _NOT_FOR_PROJECTS = ("shellPath", "shellCommandPrefix")
 
+#: Lists of paths, which begin at the folder of the file they are in. A project adds to the user's.
+_PATHS = ("skills", "prompts")
+
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
 
@@ -142,6 +145,12 @@ class Settings(_Group, frozen=True):
     #: Put before every shell command, on a line of its own.
     shell_command_prefix: str | None = None
     session_dir: str | None = None
+    #: Skills beside those in the usual folders: files, or folders in which to look for some.
+    skills: list[str] = []
+    #: Prompt templates beside those in the usual folders: files, or folders of such.
+    prompts: list[str] = []
+    #: Whether `/skill:name` in a prompt stands for the skill of that name.
+    enable_skill_commands: bool = True
     #: How long a provider's stream may be silent; 0: for ever.
     http_idle_timeout_ms: Count = 300_000
     compaction: CompactionSettings = CompactionSettings()
@@ -166,7 +175,7 @@ def load_settings(home: Home, cwd: Path) -> tuple[Settings, list[str]]:
                 values = files.parse_object(path, data)
                 if path != home.settings_path:
                     values = _for_project(values, path, warnings)
-                merged = _merge(merged, _usable(values, Settings, path, "", warnings))
+                merged = _merge(merged, _with_paths(_usable(values, Settings, path, "", warnings), path, merged))
         except ConfigError as error:
             warnings.append(str(error))
     return (msgspec.convert(merged, Settings) if merged else Settings()), warnings
@@ -176,6 +185,14 @@ def _for_project(values: dict[str, Any], path: Path, warnings: list[str]) -> dic
     refused = [key for key in _NOT_FOR_PROJECTS if values.get(key) is not None]
     warnings += [f"{path}: {key} is ignored in a project; set it in your own settings." for key in refused]
     return {key: value for key, value in values.items() if key not in refused}
+
+
+def _with_paths(values: dict[str, Any], path: Path, before: dict[str, Any]) -> dict[str, Any]:
+    for key in _PATHS:
+        if key in values:
+            here = [name if name.startswith("~") else str(path.parent / name) for name in values[key]]
+            values[key] = [*before.get(key, ()), *here]
+    return values
 
 
 def persist_setting(home: Home, key: str, value: Any) -> None:

@@ -76,12 +76,16 @@ class Tool(Struct, frozen=True):
     def spec(self) -> ToolSpec:
         return ToolSpec(self.name, self.description, self.parameters)
 
+    def check_schema(self) -> None:
+        """Raises ToolError if the parameters are not a schema that arguments can be checked against."""
+        if not self._check:
+            self._check.append(_validator(self.parameters))
+
     def checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments, ready for `run`. Raises ToolError, worded for the model, if they break the schema."""
         if self.prepare is not None:
             arguments = self.prepare(arguments)
-        if not self._check:
-            self._check.append(_validator(self.parameters))
+        self.check_schema()
         problems = [_problem(error) for error in self._check[0].iter_errors(arguments)]
         if problems:
             raise invalid_arguments(self.name, problems, arguments)

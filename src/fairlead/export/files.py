@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,9 +49,13 @@ def _write(session: SessionFile, leaf: str | None, target: Path) -> None:
 def read_session(source: Path) -> SessionFile:
     """All that can be read of a session file. A line that is torn or no entry is counted and passed over."""
     try:
+        if source.exists() and not source.is_file():
+            raise OSError(errno.EINVAL, "It is not a file")
         lines = source.read_bytes().split(b"\n")
     except OSError as error:
         raise ConfigError(f"Cannot read the session {source}: {error.strerror or error}.") from error
+    if lines[0].startswith(b'{"type":"title"'):  # omp has one before the header
+        del lines[0]
     header = _object(lines[0])
     if header is None or header.get("type") != "session":
         raise ConfigError(f"{source} is not a session: its first line is no session header.")
@@ -80,11 +85,20 @@ def _object(line: bytes) -> Mapping[str, Any] | None:
 
 
 def _replace(target: Path, page: bytes) -> None:
-    """Write beside the target and rename, so that no reader sees half a page and a failure leaves the old one."""
+    """Write beside the target and rename, so that no reader sees half a page and a failure leaves the old one.
+
+    A link stays a link. The page is for its owner alone, as the session is.
+    """
     import os
 
+    target = Path(os.path.realpath(target))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if target.exists() and not target.is_file():
+        raise OSError(errno.EEXIST, "There is something that is not a file")
     half_done = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
+        half_done.touch(0o600)
         half_done.write_bytes(page)
         half_done.replace(target)
     except OSError:

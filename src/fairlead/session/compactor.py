@@ -75,26 +75,13 @@ class Compactor:
         return self._requested
 
     async def _on_request(self, stop: Cancel, instructions: str | None) -> CompactionResult:
-        tell = self._session.tell
         await self._session.run_ended()
-        tell(CompactionStart("manual"))
-        try:
-            result = await self._compact(stop, instructions)
-        except CompactionCancelled:
-            tell(CompactionEnd("manual", aborted=True))
-            raise
-        except FairleadError as error:
-            tell(CompactionEnd("manual", error=f"Compaction failed: {error}"))
-            raise
-        except BaseException as error:
-            tell(CompactionEnd("manual", error=f"Compaction failed: {type(error).__name__}: {error}"))
-            raise
-        tell(CompactionEnd("manual", result))
-        return result
+        return await self._compact("manual", stop, instructions)
 
     def _request_ended(self, task: asyncio.Task[CompactionResult], stop: Cancel) -> None:
         self._requested = None
         self._stops.remove(stop)
+        self._session.add_deferred()
         if not task.cancelled():
             task.exception()  # whoever asked has it too; if nobody waits any more, it is not to be complained of
 
@@ -133,23 +120,35 @@ class Compactor:
         self._session.tell(CompactionEnd("overflow", error=OVERFLOW_AGAIN))
 
     async def _automatic(self, reason: CompactionReason, cancel: Cancel) -> bool:
-        tell = self._session.tell
-        tell(CompactionStart(reason))
-        try:
-            with self.stoppable(cancel) as stop:
-                result = await self._compact(stop, None)
-        except CompactionCancelled:
-            tell(CompactionEnd(reason, aborted=True))
-            return False
-        except FairleadError as error:
-            tell(CompactionEnd(reason, error=f"Auto-compaction failed: {error}"))
-            return False
-        tell(CompactionEnd(reason, result, will_retry=reason == "overflow"))
+        with self.stoppable(cancel) as stop:
+            try:
+                await self._compact(reason, stop, None)
+            except FairleadError:  # it was told of
+                return False
         return True
 
     # Either way
 
-    async def _compact(self, stop: Cancel, instructions: str | None) -> CompactionResult:
+    async def _compact(self, reason: CompactionReason, stop: Cancel, instructions: str | None) -> CompactionResult:
+        """Compact, and tell of the beginning and of the end, whatever that is."""
+        tell, what = self._session.tell, "Compaction" if reason == "manual" else "Auto-compaction"
+        tell(CompactionStart(reason))
+        try:
+            result = await self._summarise(stop, instructions)
+        except CompactionCancelled:
+            tell(CompactionEnd(reason, aborted=True))
+            raise
+        except FairleadError as error:
+            tell(CompactionEnd(reason, error=f"{what} failed: {error}"))
+            raise
+        except BaseException as error:
+            tell(CompactionEnd(reason, error=f"{what} failed: {type(error).__name__}: {error}"))
+            raise
+        tell(CompactionEnd(reason, result, will_retry=reason == "overflow"))
+        return result
+
+    async def _summarise(self, stop: Cancel, instructions: str | None) -> CompactionResult:
+        """Put a summary in the place of the older part of the conversation."""
         from fairlead.session.compaction import compact
 
         session, model, conversation = self._session, self._model(), self._session.conversation

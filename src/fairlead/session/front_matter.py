@@ -3,11 +3,15 @@
 Understood is what such files hold: `key: value`, lists as `[a, b]` or as `- a` lines, texts in single or double quotes,
 comments. Every value is a text or a list of texts; who asks for a key knows what it should be. Whatever else
 YAML has is refused with the number of the line, never read as something it does not mean.
+
+Files that were written for other programs too hold more than that. `pick` reads a few texts out of them, and passes over
+the rest.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import TypeAlias
 
 Value: TypeAlias = str | list[str]
@@ -47,13 +51,53 @@ def split(text: str) -> tuple[dict[str, Value], str]:
 
     A key without a value has the empty text. Raises FrontMatterError.
     """
+    lines, body = _parts(text)
+    return _fields(lines), body
+
+
+def pick(text: str, keys: Collection[str]) -> tuple[dict[str, str], str]:
+    """The texts of some keys, and what comes after the front matter.
+
+    A text may go on over several lines, as YAML has it. What other keys hold is not looked at. Raises FrontMatterError.
+    """
+    lines, body = _parts(text)
+    found: dict[str, str] = {}
+    open_key: str | None = None
+    written: list[str] = []
+    for line in [*lines, "end:"]:
+        if line[:1].isspace() or not line or not (field := _KEY.match(line)):
+            written.append(line)
+            continue
+        if open_key is not None and open_key in keys and open_key not in found:
+            found[open_key] = _long_text(open_key, written)
+        open_key, written = field[1], [(field[2] or "").strip()]
+    return found, body
+
+
+def _parts(text: str) -> tuple[list[str], str]:
+    """The lines of the front matter, and what comes after it."""
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != "---":
-        return {}, text.strip()
+        return [], text.strip()
     for end, line in enumerate(lines[1:], 1):
         if line.rstrip() == "---":
-            return _fields(lines[1:end]), "\n".join(lines[end + 1 :]).strip()
+            return lines[1:end], "\n".join(lines[end + 1 :]).strip()
     raise FrontMatterError("line 1: the front matter that begins here has no end. Put a line --- after it.")
+
+
+def _long_text(key: str, written: list[str]) -> str:
+    """A text that is written on the line of its key, below it, or both."""
+    first, *rest = written
+    if _BLOCK_TEXT.match(first):
+        lines = [line.strip() for line in rest]
+        return "\n".join(lines).strip() if first[0] == "|" else " ".join(line for line in lines if line)
+    if first[:1] in ("'", '"'):
+        return _text(key, " ".join(line.strip() for line in written).strip())
+    plain = [_without_comment(f" {line.strip()}").strip() for line in written]
+    joined = " ".join(line for line in plain if line)
+    if joined.startswith(("[", "- ")):
+        raise FrontMatterError(f"{key}: expected a text, found a list.")
+    return _text(key, joined)
 
 
 def _fields(lines: list[str]) -> dict[str, Value]:

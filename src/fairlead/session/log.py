@@ -116,8 +116,10 @@ class Log:
         entry: right for what has already happened, such as a model's answer.
         """
         if isinstance(message, CustomMessage):  # pi has entries of their own for these
+            id, parent, _ = self._next()
             details = UNSET if message.details is None else message.details
-            entry = CustomMessageEntry(*self._next(), message.custom_type, message.content, message.display, details)
+            told_at = iso(message.timestamp)  # the entry's time is the message's when it is read again
+            entry = CustomMessageEntry(id, parent, told_at, message.custom_type, message.content, message.display, details)
         else:
             entry = MessageEntry(*self._next(), encode_message(message))
         self._decoded[entry.id, ""] = [message]

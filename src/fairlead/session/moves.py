@@ -52,6 +52,8 @@ async def switch_session(session: Session, name: str) -> bool:
         known.move(entries[-1].id if entries else None)
     if known is not present:
         session.adopt(known)
+    else:
+        session.stands_elsewhere()
     return False
 
 
@@ -62,6 +64,8 @@ async def open_folder(session: Session, name: str) -> bool:
     if not name.strip():
         raise BadCommand("sessionDir: expected the path of a folder, got an empty string")
     folder = session.workspace.resolve(name)
+    if folder.exists() and not folder.is_dir():
+        raise SessionError(f"{folder} is not a folder: no session can be kept there.")
     latest = latest_session(folder)
     if latest is not None and latest == session.conversation.path:
         session.sessions.folder = folder
@@ -79,11 +83,15 @@ async def hand_off(session: Session, instructions: str | None = None) -> None:
     told = [entry for entry, _ in selected(left.log.path())]
     with session.compactor.stoppable() as stop:
         summary = await session.compactor.summarise_branch(told, instructions, stop)
-    await session.stop()
-    session.adopt(session.sessions.new(parent=str(left.path) if left.is_saved else None))
-    log = session.conversation.log
+    # Kept before it is gone to: what cannot be written changes nothing.
+    conversation = session.sessions.new(parent=str(left.path) if left.is_saved else None)
+    log, model = conversation.log, session.model
+    session.selection.write_down(log)
     log.custom_message("handoff", HANDED_OFF.format(summary.text), display=True)
-    session.conversation.changed()
+    if model is not None:
+        conversation.keep(lambda: log.usage("handoff", model.provider, model.id, summary.usage, "the notes above", keep=True))
+    await session.stop()
+    session.adopt(conversation)
 
 
 async def fork(session: Session, entry_id: str) -> str:
@@ -122,6 +130,15 @@ async def navigate(session: Session, target: str | None, *, summarise: bool, ins
     log = conversation.log
     way = [entry.id for entry in log.path(target)] if target is not None else []
     session.cancel()
+    try:
+        return await _go(session, way, target, summarise=summarise, instructions=instructions)
+    finally:
+        session.add_deferred()
+
+
+async def _go(session: Session, way: list[str], target: str | None, *, summarise: bool, instructions: str | None) -> Arrival:
+    conversation = session.conversation
+    log = conversation.log
     # From here on an abort means the summary, also while the run is still ending.
     with session.compactor.stoppable() as stop:
         await session.idle()
@@ -143,6 +160,7 @@ async def navigate(session: Session, target: str | None, *, summarise: bool, ins
             raise
         conversation.changed()
         arrival.leaf = arrival.summary = entry.id
+    session.stands_elsewhere()
     return arrival
 
 

@@ -19,6 +19,7 @@ from fairlead.session.sessions import Sessions
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from fairlead.session.additions import Additions
     from fairlead.session.rule_keeper import RuleKeeper
     from fairlead.session.session import Session
     from fairlead.session.subagents import Subagents
@@ -69,5 +70,7 @@ class SessionOptions(Struct, kw_only=True):
     #: Whether the model plans before the first prompt, where the settings do not say.
     eager_todos: bool = False
     compaction: CompactionSettings = CompactionSettings()
+    #: What users add to its prompts; None: nothing.
+    additions: Additions | None = None
     #: Whom it can give work to; None: nobody.
     subagents: Subagents | None = None

@@ -66,16 +66,14 @@ class WaitTooLong(FairleadError):
 
 
 class RetryPolicy(Struct, frozen=True):
-    """How often and how soon to try again. Attempts are counted from 1 and start anew after a good answer."""
+    """How soon to try again. Attempts are counted from 1 and start anew after a good answer."""
 
-    enabled: bool
-    max_retries: int
     base_delay_ms: int
     max_delay_ms: int
 
     @classmethod
     def from_settings(cls, settings: RetrySettings) -> RetryPolicy:
-        return cls(settings.enabled, settings.max_retries, settings.base_delay_ms, settings.max_agent_delay_ms)
+        return cls(settings.base_delay_ms, settings.max_agent_delay_ms)
 
     def delay_ms(self, attempt: int, retry_after: float | None, random: Callable[[], float]) -> int:
         """The wait before `attempt`: `base_delay_ms`, doubled with each attempt, at most `max_delay_ms`, less up to a quarter.

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fairlead.core.events import AgentEnd, AgentStart, EntryAppended
+from fairlead.core.events import AgentEnd, AgentStart, EntryAppended, ExtensionError
 from fairlead.core.loop import Run, run_agent
 from fairlead.core.messages import Message
 from fairlead.core.model import PartialMessage, StreamEnd
@@ -162,8 +162,10 @@ class Running:
         report(error)
         assert session.model is not None, "a run needs a model, and a model is never unset"
         broken = PartialMessage(session.model, session.runtime.now_ms())
-        broken.fail(f"Internal error: {type(error).__name__}: {error}")
+        text = f"Internal error: {type(error).__name__}: {error}"
+        broken.fail(text)
         session.last_end = broken.finished
+        session.tell(ExtensionError("session", "run", text))  # no message tells of it
 
 
 def report(error: Exception) -> None:

@@ -58,6 +58,7 @@ class Session:
         self.attempts = Attempts(options.retry, options.runtime, self.tell)
         self.compactor = Compactor(self, options.compaction)
         self.commands = UserCommands(options.workspace, options.runtime.now_ms, self._ran)
+        self.additions = options.additions
         self.subagents = options.subagents
         if self.subagents is not None:
             self.subagents.attach(self)
@@ -124,15 +125,21 @@ class Session:
         images: list[ImageContent] | None = None,
         attribution: Attribution = "user",
         attachments: list[Attachment] | None = None,
+        *,
+        expand: bool = True,
     ) -> UserMessage:
-        """Start a run. Raises if it cannot start; then nothing has changed."""
+        """Start a run. Raises if it cannot start; then nothing has changed. With `expand`, a text that begins with a slash
+        command stands for what that is made of."""
         if self.model is None:
             raise ConfigError(NO_MODEL)
-        cancel = Cancel()
+        text = self.expanded(text) if expand else text
+        cancel, conversation = Cancel(), self.conversation
         if self._run is None and not self.compactor.is_running:
             # From here on an abort means this run, also while its key is being looked up.
             self._cancel = cancel
             await self.stream_of(self.model, cancel)
+        if self.conversation is not conversation:
+            raise SessionError("The session was changed while the model's key was being looked up.")
         if self._run is not None:
             raise BusyError("Agent is already processing.")
         if self.compactor.is_running:
@@ -145,8 +152,13 @@ class Session:
             prelude = self._todos.prelude(text)
             if prelude is not None:
                 prompts.insert(0, prelude)
-        for each in prompts:
-            self.conversation.ask(each)
+        before = conversation.log.leaf
+        try:
+            for each in prompts:
+                conversation.ask(each)
+        except SessionError:
+            conversation.move(before)  # also if only what comes before the prompt could be written
+            raise
         self._cancel = cancel
         self._run = asyncio.create_task(Running(self, prompts, cancel).go(), name="fairlead-run")
         return message
@@ -158,6 +170,10 @@ class Session:
     def follow_up(self, text: str, images: list[ImageContent] | None = None) -> UserMessage:
         """Queue a message for when the agent would otherwise stop. Raises SessionError if it cannot be kept."""
         return self._enqueue(self.queues.follow_up, "followUp", text, images)
+
+    def expanded(self, text: str) -> str:
+        """What a message stands for, if it begins with a slash command. Raises ConfigError if that cannot be used."""
+        return text if self.additions is None else self.additions.expand(text, self.workspace.cwd)
 
     def clear_queue(self) -> tuple[list[str], list[str]]:
         """Forget all queued messages; returns their texts, steering and follow-ups."""
@@ -201,6 +217,7 @@ class Session:
         self.commands.abort_all()
         await self.abort()
         await self.commands.ended()
+        self.add_deferred()
 
     async def close(self) -> None:
         """Stop everything, and let other processes have the session's file."""
@@ -220,6 +237,8 @@ class Session:
         self.queues.steering.messages.clear()
         self.queues.follow_up.messages.clear()
         self.last_end = None
+        if self.additions is not None:
+            self.additions.reload()
         if self.subagents is not None:
             self.subagents.forget()
         problems = self._take_up()
@@ -235,6 +254,16 @@ class Session:
             raise BadCommand("Session name cannot be empty")
         self.conversation.log.session_info(name)
         self.tell(SessionInfoChanged(name))
+
+    def stands_elsewhere(self) -> None:
+        """The conversation is another one, or has moved within its tree: what is read from it is read anew."""
+        log = self.conversation.log if self.conversation.has_begun else None
+        if self.rules is not None:
+            self.rules.take_up()
+        if self._todos is not None:
+            self._todos.take_up(log)
+        elif log is not None and _has_todos(log):
+            self._todos = self.todos
 
     # Todos
 
@@ -316,12 +345,17 @@ class Session:
         schedule = options.schedule_immediate if self.queues.interrupt == "immediate" else options.schedule
         return Turn(model, stream, request, tools, schedule, options.concurrent_tools)
 
+    def add_deferred(self) -> None:
+        """Give the host's commands that ended meanwhile their place in the conversation, if it may have them now."""
+        if self._run is None and not self.compactor.is_running:
+            for message in self._deferred:
+                self.conversation.add(message)
+            self._deferred.clear()
+
     def settle(self) -> None:
         """The run is over."""
         self._run = None
-        for message in self._deferred:
-            self.conversation.add(message)
-        self._deferred.clear()
+        self.add_deferred()
         self.conversation.flush()
         self.unsaved = [conversation for conversation in self.unsaved if not conversation.close()]
         self.tell(AgentSettled())
@@ -332,7 +366,7 @@ class Session:
         from fairlead.session.entries import WAITING
         from fairlead.session.waiting import waits
 
-        message = user_message(text, images, self.runtime.now_ms())
+        message = user_message(self.expanded(text), images, self.runtime.now_ms())
         self.conversation.note(WAITING, waits(line, message))
         queue.messages.append(message)
         self.tell(self.queues.update())
@@ -341,10 +375,11 @@ class Session:
     def _ran(self, done: BashDone) -> None:
         """A command of the host's has ended."""
         message = done.message
-        if self._run is None:
+        if self._run is None and not self.compactor.is_running:
             self.conversation.add(message)
             return
-        # It must not come between a tool call and its result; but the host is about to be told, so it is written down.
+        # It must not come between a tool call and its result, nor onto a branch that is about to be left; but the host is
+        # about to be told, so it is written down.
         from fairlead.session.entries import WAITING
         from fairlead.session.waiting import waits
 
@@ -359,18 +394,13 @@ class Session:
         conversation.on_begin = selection.write_down
         selection.on_model, selection.on_level = conversation.choose_model, conversation.choose_level
         problems = list(conversation.problems)
-        if self.rules is not None:
-            self.rules.take_up()
-        if self._todos is not None:
-            self._todos.take_up(conversation.log if conversation.has_begun else None)
+        self.stands_elsewhere()
         if not conversation.has_begun:
             return problems
         from fairlead.session.waiting import still_waiting
 
         problems += selection.take_over(conversation.log, model=not model_goes_first, level=not thinking_goes_first)
         problems += self._follow(conversation.log.header.cwd)
-        if self._todos is None and _has_todos(conversation.log):
-            self._todos = self.todos
         for waiting in still_waiting(conversation.log):
             match waiting.message:
                 case UserMessage() as message:

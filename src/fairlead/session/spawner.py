@@ -60,7 +60,8 @@ class SessionSpawner:
                 tools=tools,
                 active_tools=list(tools) if agent.tools is None else [name for name in agent.tools if name in tools],
                 workspace=workspace,
-                system_prompt=SystemPrompt(workspace, agent.prompt, self._appended),
+                system_prompt=SystemPrompt(workspace, agent.prompt, self._appended, self.like.additions),
+                additions=None,  # an assignment is the model's, and stands for itself
                 model=model,
                 thinking=agent.thinking or level or parent.selection.wanted,
                 scoped=(),

@@ -60,6 +60,7 @@ def read_session(path: Path) -> tuple[Log, list[str]]:
     Raises SessionError if it is no session file.
     """
     try:
+        refuse_endless(path)
         data = path.read_bytes()
     except OSError as error:
         raise _cannot("read", path, error) from error
@@ -262,7 +263,9 @@ class SessionFile:
             self._cut_to = None
         before = os.fstat(handle)
         if before.st_nlink == 0:
-            raise SessionError(f"Session file {self.path} was deleted or replaced while in use; nothing more is written to it.")
+            raise SessionError(f"Session file {self.path} was deleted or replaced while in use. A clone gets a file of its own.")
+        if before.st_size and os.pread(handle, 1, before.st_size - 1) != b"\n":
+            data = b"\n" + data  # another program has cut the file off in the middle of a line: that must not take ours with it
         written = 0
         try:
             # One call, unless the disk is full (then the second one says so) or there are gigabytes to write.
@@ -290,7 +293,7 @@ class SessionFile:
         elif contents.good < size:
             os.ftruncate(self._handle, contents.good)
         elif contents.unended:
-            self._add(self._handle, b"\n")
+            self._add(self._handle, b"")  # the end of its line
 
     def _replace(self, data: bytes) -> None:
         """Put a new file in the place of the present one, at once, without letting go of the lock."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import Tool
 from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fairlead.session.additions import Additions, PromptParts
 
 _INTRODUCTION = (
     "You are a coding agent. You work on the user's machine through the tools below: you read and change files, "
@@ -28,11 +32,18 @@ def system_prompt(
     *,
     custom: str | None = None,
     appended: Sequence[str] = (),
+    added: PromptParts | None = None,
     date: str,
 ) -> str:
-    """The system prompt. `custom` takes the place of the part that is ours; `appended` texts, the date and the
-    working directory follow either way."""
+    """The system prompt. `custom` takes the place of the part that is ours; `appended` texts, what users added, the date and
+    the working directory follow either way. Users' own texts of the first two kinds stand in for those that are not given."""
+    if custom is None and added is not None:
+        custom = added.instead
     parts = [custom if custom is not None else _ours(tools), *appended]
+    if added is not None:
+        parts += [*(() if appended else added.appended), added.context]
+        if any(tool.name == "read" for tool in tools):  # without it the model could not follow a skill
+            parts.append(added.skills)
     parts.append(f"Current date: {date}\nCurrent working directory: {scrub_text(str(cwd))}")
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
@@ -48,19 +59,23 @@ def _ours(tools: Sequence[Tool]) -> str:
 
 
 class SystemPrompt:
-    """The system prompt of a session, made once for each working directory, set of tools and day."""
+    """The system prompt of a session, made once for each working directory, set of tools, day and what users added."""
 
-    def __init__(self, workspace: Workspace, custom: str | None, appended: Sequence[str]) -> None:
+    def __init__(
+        self, workspace: Workspace, custom: str | None, appended: Sequence[str], additions: Additions | None = None
+    ) -> None:
         self._workspace = workspace
         self._custom = custom
         self._appended = appended
-        self._made: tuple[tuple[str, ...], str] | None = None
+        self._additions = additions
+        self._made: tuple[tuple[PromptParts | str | None, ...], str] | None = None
 
     def __call__(self, tools: Sequence[Tool]) -> str:
         date = time.strftime("%Y-%m-%d")
         cwd = self._workspace.cwd
-        key = (date, str(cwd), *(tool.name for tool in tools))
+        added = self._additions.prompt_parts(cwd) if self._additions is not None else None
+        key = (added, date, str(cwd), *(tool.name for tool in tools))
         if self._made is None or self._made[0] != key:
-            text = system_prompt(cwd, tools, custom=self._custom, appended=self._appended, date=date)
+            text = system_prompt(cwd, tools, custom=self._custom, appended=self._appended, added=added, date=date)
             self._made = key, text
         return self._made[1]

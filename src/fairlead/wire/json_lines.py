@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from fairlead.agent import Agent
-from fairlead.core.events import Event
 from fairlead.session.entries import encode_line
 from fairlead.wire.output import Output
 from fairlead.wire.pi.encode import event_frames
@@ -20,15 +19,12 @@ class JsonLines:
         self._stream = stream
         self._agent = agent
         self._output = Output(self._write, limit=agent.settings.output.queue_bytes)
-        self._frames = event_frames(self._output, profile, Updates(self._output, Pacing.of(agent.settings.output), form))
-        agent.session.subscribe(self._tell)
+        frames = event_frames(self._output, profile, Updates(self._output, Pacing.of(agent.settings.output), form))
+        agent.session.subscribe(frames.tell)
 
     def header(self) -> None:
         """The first line: the session, as in a session file."""
         self._output.send(encode_line(self._agent.session.conversation.log.header) + b"\n")
-
-    def _tell(self, event: Event) -> None:
-        self._frames.tell(event)
 
     def _write(self, frame: bytes) -> None:
         self._stream.write(frame)

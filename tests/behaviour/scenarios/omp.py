@@ -54,6 +54,14 @@ def openai_prompt(host: Stage) -> None:
     host.prompt("hi", id="p1")
 
 
+@scenario(says("ok"), files={".fairlead/prompts/hello.md": "---\ndescription: say hello\n---\nSay hello to $1 and $ARGUMENTS\n"})
+def slash_commands(host: Stage) -> None:
+    """A template, and what means something in a terminal only: to a host, these programs take it for a text."""
+    for number, message in enumerate(("/hello bob jane", "/nosuch thing", "/model", "/compact", "/session", "/help", "/usage")):
+        host.prompt(message, id=f"p{number}")
+    host.request("get_messages", id="m")
+
+
 @scenario(
     calls(bash("echo hello; echo err >&2"), text="Let me run."),
     calls(bash("echo part; exit 3")),

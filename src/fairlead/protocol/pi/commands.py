@@ -259,12 +259,26 @@ class SetActiveTools(Command, tag="set_active_tools", kw_only=True):
 # Slash commands
 
 
+class SourceInfo(Struct, rename="camel"):
+    """Where something of the user's comes from."""
+
+    path: str
+    #: `auto`: found in a usual folder; `local`: named in the settings; `cli`: named on the command line.
+    source: str
+    scope: Literal["user", "project", "temporary"]
+    origin: Literal["top-level", "package"] = "top-level"
+    #: The folder of configuration that it belongs to.
+    base_dir: str | UnsetType = UNSET
+
+
 class SlashCommand(Struct, rename="camel"):
     """What a prompt can begin with, such as `/name`."""
 
     name: str
+    description: str
+    #: `prompt`: a template; `skill`.
     source: str
-    description: str | UnsetType = UNSET
+    source_info: SourceInfo
 
 
 class SlashCommands(Struct):
@@ -272,7 +286,7 @@ class SlashCommands(Struct):
 
 
 class GetCommands(Command, tag="get_commands"):
-    """The slash commands. There is nothing yet that could add one."""
+    """The slash commands: prompt templates, then skills. A message that begins with one stands for what it is made of."""
 
     result: ClassVar[Any] = SlashCommands
 

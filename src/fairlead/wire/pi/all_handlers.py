@@ -34,4 +34,4 @@ HANDLERS: dict[type[Command], Callable[..., Any]] = {
 }
 
 #: Commands that may be answered after ones that came later.
-LATE: frozenset[type[Command]] = BASIC_LATE | session_handlers.LATE | omp_handlers.LATE
+LATE: frozenset[type[Command]] = BASIC_LATE | session_handlers.LATE

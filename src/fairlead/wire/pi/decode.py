@@ -14,7 +14,7 @@ from fairlead.protocol.pi.command import Command
 
 _KINDS = {
     "str": "a string",
-    "int": "a number",
+    "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
     "array": "a list",
@@ -130,7 +130,7 @@ def _explain(text: str, declared: type[Struct]) -> str:
     if wrong := re.match(r"Expected `([^`]+)`(?:, got `([^`]+)`)?$", what):
         wanted = [_KINDS.get(kind.strip(), kind.strip()) for kind in wrong[1].split("|")]
         wanted = [kind for kind in dict.fromkeys(wanted) if kind != "null"] or ["null"]
-        found = f", got {_KINDS.get(wrong[2], wrong[2])}" if wrong[2] else ""
+        found = f", got {_kind_found(wrong[2])}" if wrong[2] else ""
         return f"{path or 'the command'}: expected {' or '.join(wanted)}{found}"
     if bad := re.match(r"Invalid (?:enum )?value (.*)", what):
         allowed = _allowed(declared, path)
@@ -168,3 +168,7 @@ def _tags(info: Any, step: str) -> tuple[Any, ...] | None:
     members = [member for member in info.types if isinstance(member, msgspec.inspect.StructType)]
     tags = tuple(member.tag for member in members if member.tag_field == step)
     return tags or None
+
+
+def _kind_found(name: str) -> str:
+    return "a number" if name == "int" else _KINDS.get(name, name)

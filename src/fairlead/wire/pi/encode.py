@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import events, lenient
 from fairlead.core.messages import Message
@@ -119,9 +119,9 @@ class EventFrames:
         try:
             return self._encoder.encode(frame) + b"\n"
         except UnicodeEncodeError:  # something that is no text got into it
-            ident = msgspec.json.decode(frame.id) if isinstance(frame, frames.Response) and isinstance(frame.id, Raw) else UNSET
+            ident: Raw | UnsetType = UNSET
             if isinstance(frame, frames.Response):
-                frame = msgspec.structs.replace(frame, id=UNSET)
+                ident, frame = frame.id, msgspec.structs.replace(frame, id=UNSET)
             values = lenient.scrub(msgspec.to_builtins(frame))
             return self._encoder.encode(values if ident is UNSET else {**values, "id": ident}) + b"\n"
 
@@ -139,6 +139,8 @@ class EventFrames:
             self._updates.flush()
         if isinstance(event, events.ToolUpdate) and self._output.behind:
             return  # the next one has all of its output too, and so has the tool's end
+        if isinstance(event, events.AgentSettled):
+            self.settle()
         if isinstance(event, events.AgentEnd):
             self._agent_end(event)
         elif isinstance(event, events.CompactionStart | events.CompactionEnd) and not self._profile.tells_all_compactions:
@@ -152,7 +154,7 @@ class EventFrames:
         return message
 
     def settle(self) -> None:
-        """A session settles: an end that was held back for an attempt that never came is told now."""
+        """Tell of an end that was held back for an attempt that never came."""
         if self._held:
             self._agent_end(events.AgentEnd([]))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, to_builtins
 
+from fairlead.core.lenient import scrub_text
 from fairlead.core.model import Model
 from fairlead.protocol.pi import commands as c
 from fairlead.protocol.pi.command import Command
@@ -17,6 +18,7 @@ from fairlead.session.user_bash import BashDone
 from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:
+    from fairlead.session.additions import SlashCommand
     from fairlead.wire.pi.server import Server
 
 
@@ -241,7 +243,18 @@ def _set_active_tools(server: Server, command: c.SetActiveTools) -> c.ActiveTool
 
 
 def _get_commands(server: Server, command: c.GetCommands | c.GetAvailableCommands) -> c.SlashCommands:
-    return c.SlashCommands([])
+    session = server.session
+    if session.additions is None:
+        return c.SlashCommands([])
+    return c.SlashCommands([_slash_command(each) for each in session.additions.commands(session.workspace.cwd)])
+
+
+def _slash_command(command: SlashCommand) -> c.SlashCommand:
+    origin = command.origin
+    info = c.SourceInfo(scrub_text(str(origin.path)), origin.source, origin.scope)
+    if origin.base is not None:
+        info.base_dir = scrub_text(str(origin.base))
+    return c.SlashCommand(command.name, command.description, command.source, info)
 
 
 def _set_updates(server: Server, command: c.SetUpdates) -> None:

@@ -28,6 +28,11 @@ class HostTools:
     def replace(self, definitions: Sequence[HostToolDefinition]) -> list[str]:
         """Put other tools in the place of those there are; returns their names. Raises BadCommand, and changes nothing then."""
         tools = [self._tool(definition) for definition in definitions]
+        for tool in tools:
+            try:
+                tool.check_schema()
+            except ToolError as error:
+                raise BadCommand(f'Host tool "{tool.name}": {error}') from None
         hidden = {tool.name for tool, definition in zip(tools, definitions, strict=True) if definition.hidden}
         self._toolbox.replace(OWNER, tools, inactive=hidden)
         self._names = [tool.name for tool in tools]

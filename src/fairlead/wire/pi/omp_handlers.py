@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, to_builtins
 
-from fairlead.errors import BadCommand, FairleadError
+from fairlead.errors import BadCommand, CompactionCancelled, FairleadError
 from fairlead.protocol.pi import omp_commands as c
 from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.frames import BOUND, BOUNDED_VERSION
@@ -55,7 +55,10 @@ async def _handoff(server: Server, command: c.Handoff) -> c.HandedOff:
         raise FairleadError("Nothing to hand off (no messages yet)")
     if session.is_streaming:
         raise FairleadError("Cannot hand off while a response is in progress")
-    await hand_off(session, command.custom_instructions)
+    try:
+        await hand_off(session, command.custom_instructions)
+    except CompactionCancelled:
+        raise FairleadError("Handoff cancelled") from None
     path = session.conversation.path
     return c.HandedOff(UNSET if path is None else str(path))
 
@@ -113,6 +116,3 @@ HANDLERS: dict[type[Command], Callable[..., Any]] = {
     c.SetLocale: _set_locale,
     c.GetIntegrations: _get_integrations,
 }
-
-#: Commands that may be answered after ones that came later.
-LATE: frozenset[type[Command]] = frozenset()

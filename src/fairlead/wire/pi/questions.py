@@ -79,9 +79,10 @@ class Questions:
 
         Raises BadCommand if it cannot be told what the line answers, or if it is a malformed update.
         """
-        ident = None if isinstance(raw_id, UnsetType) else msgspec.json.decode(raw_id)
-        if not isinstance(ident, str):
-            raise BadCommand("id: expected that of the frame which asked, as a string")
+        try:
+            ident = msgspec.json.decode(b"null" if isinstance(raw_id, UnsetType) else raw_id, type=str)
+        except msgspec.DecodeError:  # another kind of value, or a number that is too large for any
+            raise BadCommand("id: expected that of the frame which asked, as a string") from None
         opened = self._open.get(ident)
         if opened is None:
             return

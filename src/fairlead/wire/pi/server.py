@@ -1,8 +1,8 @@
 """The dispatcher: lines to commands, commands to handlers, results to responses, events to frames.
 
 Commands take effect in the order received; a getter sees all that came before it. Only those in
-`all_handlers.LATE` may be answered later. While the host does not read, commands wait, but `abort` and
-`shutdown` act the moment they arrive, and so do the host's answers to what it was asked.
+`all_handlers.LATE` may be answered later. While the host does not read, commands wait, but those that abort
+something and `shutdown` act the moment they arrive, and so do the host's answers to what it was asked.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Server:
             if self.after_first_command is not None:
                 self.after_first_command()
                 self.after_first_command = None
-            if self.connection.output.paused:
+            if self.connection.output.paused and not self.stopping:
                 await self._without_stalling(self.connection.output.wait(self._leaving))
 
     def _greet(self) -> None:
@@ -181,22 +181,24 @@ class Server:
 
     def _arrived(self, line: bytes) -> bool:
         """Act on a line before its turn, if it must not wait. True if there is nothing left to do with it."""
-        if b'"host_' in line and self._is_heard(line):
-            return True
-        if self._stalled and (b'"abort' in line or b'"shutdown"' in line):
-            self._act_early(line)
+        try:
+            if b'"host_' in line and self._is_heard(line):
+                return True
+            if self._stalled and (b'"abort' in line or b'"shutdown"' in line):
+                self._act_early(line)
+        except Exception:  # a bug of ours: the line has its turn still, and those behind it arrive
+            traceback.print_exc(file=sys.stderr)
         return False
 
     def _is_heard(self, line: bytes) -> bool:
-        """Whether a line is the host's answer to a question, and was taken as such. A malformed one waits for its turn to be
-        told so."""
+        """Whether a line is the host's answer to a question, and was taken as such; a malformed one is told so at once."""
         try:
             outer, line = decode.envelope(line)
-            if outer.type not in ANSWERS:
-                return False
-            self.questions.hear(outer.type, outer.id, line)
         except BadCommand:
             return False
+        if outer.type not in ANSWERS:
+            return False
+        self._hear(outer.type, outer.id, line)
         return True
 
     def _act_early(self, line: bytes) -> None:
@@ -205,6 +207,8 @@ class Server:
             self.session.cancel()
             if name == "shutdown":
                 self._leaving.fire()
+        elif name == "abort_retry":
+            self.session.attempts.call_off()
         elif name == "abort_bash" and id(line) not in self._acted and not self._bash_waits_before(line):
             # Once only: another time it would stop another command.
             self._acted.add(id(line))
@@ -326,7 +330,7 @@ class Server:
             for prompt in self._prompts:
                 prompt.heard = prompt.heard or prompt.message is event.message
         elif isinstance(event, AgentSettled):
-            self._frames.settle()
+            self._frames.settle()  # the outcome of a prompt comes after the end of its run
             self.report_prompts()
             if self.profile.prompt_results:
                 self._frames.send(frames.SessionSettled())

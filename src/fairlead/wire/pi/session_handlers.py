@@ -197,9 +197,11 @@ def _export_html(server: Server, command: c.ExportHtml) -> Coroutine[Any, Any, c
     if command.output_path == "":
         raise BadCommand("outputPath: expected the path of a file, got an empty string")
     target = command.output_path or f"{server.profile.name}-session-{conversation.path.stem}.html"
+    path = server.session.workspace.resolve(target)
+    if path.resolve() == conversation.path.resolve():
+        raise BadCommand("outputPath: that is the session's own file, which the page would replace")
     # As it is now, whatever is added while the page is being made.
-    lines, leaf = conversation.log.lines(), conversation.log.leaf
-    return _export(lines, leaf, server.session.workspace.resolve(target), target)
+    return _export(conversation.log.lines(), conversation.log.leaf, path, target)
 
 
 async def _export(lines: list[bytes], leaf: str | None, path: Path, name: str) -> c.Exported:

@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from fairlead.core.events import (
-    AgentSettled,
     Event,
     MessageStart,
     MessageUpdate,
@@ -84,8 +83,6 @@ class _ChildFrames:
             self._is_in_message = True
         elif isinstance(event, MessageUpdate) and not self._is_in_message:
             return
-        elif isinstance(event, AgentSettled):
-            self._frames.settle()
         self._frames.tell(event)
 
     def close(self) -> None:

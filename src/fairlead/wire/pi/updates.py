@@ -108,7 +108,8 @@ class Updates:
         return updates
 
     def begin(self) -> None:
-        """A new message begins."""
+        """A new message begins. What was held back of one that never ended is of no use any more."""
+        self._pending = None
         self._partial = None
         self._done.clear()
         self._done_size = 0

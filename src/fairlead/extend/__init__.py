@@ -1,0 +1,1 @@
+"""What users add to the agent: instructions for the model, skills, prompt templates."""

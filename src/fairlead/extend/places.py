@@ -1,0 +1,93 @@
+"""Where to look for what users add."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from fairlead.config.home import PROJECT_FOLDER, Level
+from fairlead.session.additions import Origin
+
+#: Folders of other programs, in which skills are looked for too.
+SHARED_FOLDERS = (".agents", ".claude")
+
+
+class Place(Struct, frozen=True):
+    """A file, or a folder of such. `named` is how somebody asked for it; None: it may be missing."""
+
+    path: Path
+    origin: Origin
+    named: str | None = None
+
+
+class Places(Struct, frozen=True, kw_only=True):
+    """All places of a user. The lists are paths that were named: on the command line, and in the settings."""
+
+    #: fairlead's home, and the user's own directory; None: nothing of the user's or the project's is looked for.
+    home: Path | None
+    user: Path
+    context_files: bool = True
+    find_skills: bool = True
+    find_templates: bool = True
+    skills: Sequence[Path] = ()
+    templates: Sequence[Path] = ()
+    settings_skills: Sequence[str] = ()
+    settings_templates: Sequence[str] = ()
+
+    def skill_places(self, cwd: Path) -> Iterator[Place]:
+        """Where skills are; of two with one name, the one that is found first counts."""
+        yield from _flagged("--skill", self.skills)
+        if self.home is None or not self.find_skills:
+            return
+        yield _folder(cwd / PROJECT_FOLDER, "skills", "project")
+        for folder in _up_to_the_root(cwd):
+            if folder != self.user:
+                yield from (_folder(folder / name, "skills", "project") for name in SHARED_FOLDERS)
+        yield from self._listed("skills", self.settings_skills, cwd)
+        yield _folder(self.home, "skills", "user")
+        yield from (_folder(self.user / name, "skills", "user") for name in SHARED_FOLDERS)
+
+    def template_places(self, cwd: Path) -> Iterator[Place]:
+        """Where prompt templates are; of two with one name, the one that is found first counts."""
+        yield from _flagged("--prompt-template", self.templates)
+        if self.home is None or not self.find_templates:
+            return
+        yield _folder(cwd / PROJECT_FOLDER, "prompts", "project")
+        yield from self._listed("prompts", self.settings_templates, cwd)
+        yield _folder(self.home, "prompts", "user")
+
+    def _listed(self, setting: str, names: Sequence[str], cwd: Path) -> Iterator[Place]:
+        for name in names:
+            path = self.user / name[2:] if name.startswith("~/") else Path(name)
+            scope = "project" if path.is_relative_to(cwd) else "user"
+            yield Place(path, Origin(path, "local", scope), f"{setting} in settings.json")
+
+
+def _flagged(flag: str, paths: Sequence[Path]) -> Iterator[Place]:
+    return (Place(path, Origin(path, "cli", "temporary"), flag) for path in paths)
+
+
+def _folder(base: Path, name: str, scope: Level) -> Place:
+    path = base / name
+    return Place(path, Origin(path, "auto", scope, base))
+
+
+def _up_to_the_root(cwd: Path) -> Iterator[Path]:
+    """`cwd` and the folders above it, up to that of the repository; up to the top if there is none."""
+    for folder in (cwd, *cwd.parents):
+        yield folder
+        if os.path.lexists(folder / ".git"):
+            return
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder; one that cannot be looked into counts as none, which `Path.is_dir` makes an error."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file, in the same way."""
+    return os.path.isfile(path)  # noqa: PTH113

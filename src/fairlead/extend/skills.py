@@ -1,0 +1,139 @@
+"""Skills: folders with a SKILL.md, which says what to do in a certain kind of work.
+
+    ---
+    name: release
+    description: How to make a release of this project. Use it when asked to publish a version.
+    ---
+    1. Run `scripts/check` ...
+
+The model is told the names and descriptions, and reads the file when one fits. `/skill:release` puts it into the prompt.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from fairlead.core.lenient import scrub_text
+from fairlead.errors import ConfigError
+from fairlead.extend.markdown import read_markdown, unreadable
+from fairlead.extend.places import Place, is_file, is_folder
+from fairlead.session.additions import Origin
+
+FILE = "SKILL.md"
+LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
+
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_KEYS = ("name", "description", "disable-model-invocation")
+_EXPECTED = f"expected at most {LONGEST_NAME} small letters, digits and single hyphens between them"
+_INTRODUCTION = (
+    "Skills tell you how certain work is done. When a task fits the description of one, read the file at its location "
+    "before you begin. Relative paths in it start at the folder of that file."
+)
+
+
+class Skill(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str
+    path: Path
+    origin: Origin
+    #: Only for the user to ask for; the model is not told of it.
+    hidden: bool = False
+
+    def invoked(self, arguments: str) -> str:
+        """What a prompt that asks for the skill stands for. Raises ConfigError if its file cannot be read any more."""
+        body = read_markdown(self.path, _KEYS)[1]
+        location, folder = scrub_text(str(self.path)), scrub_text(str(self.path.parent))
+        block = f'<skill name="{self.name}" location="{location}">\nReferences are relative to {folder}.\n\n{body}\n</skill>'
+        return f"{block}\n\n{arguments}" if arguments else block
+
+
+def load_skills(places: Iterable[Place], problems: list[str]) -> dict[str, Skill]:
+    """The skills in these places by name; of two with one name, the first counts."""
+    skills: dict[str, Skill] = {}
+    seen: set[str] = set()
+    for place in places:
+        for path in _files(place, seen, problems):
+            try:
+                skill = read_skill(path, place.origin, problems)
+            except ConfigError as error:
+                problems.append(f"{error} This skill is left out.")
+            else:
+                skills.setdefault(skill.name, skill)
+    return {name: skills[name] for name in sorted(skills)}
+
+
+def read_skill(path: Path, origin: Origin, problems: list[str]) -> Skill:
+    """The skill in a file. Raises ConfigError, which says why it cannot be used."""
+    fields, _ = read_markdown(path, _KEYS)
+    description = fields.get("description", "")
+    if not description:
+        raise ConfigError(f"{path}: description: expected a text that says what the skill is good for.")
+    if len(description) > LONGEST_DESCRIPTION:
+        problems.append(f"{path}: description: longer than {LONGEST_DESCRIPTION} characters; the rest is left out.")
+    return Skill(
+        name=_name(fields.get("name", ""), path, problems),
+        description=description[:LONGEST_DESCRIPTION],
+        path=path,
+        origin=Origin(path, origin.source, origin.scope, origin.base),
+        hidden=fields.get("disable-model-invocation", "").lower() == "true",
+    )
+
+
+def skill_list(skills: Iterable[Skill]) -> str:
+    """What the model is told of these skills."""
+    listed = [
+        f"  <skill>\n    <name>{skill.name}</name>\n    <description>{_escaped(skill.description)}</description>\n"
+        f"    <location>{_escaped(scrub_text(str(skill.path)))}</location>\n  </skill>"
+        for skill in skills
+        if not skill.hidden
+    ]
+    return "\n".join([_INTRODUCTION, "", "<available_skills>", *listed, "</available_skills>"]) if listed else ""
+
+
+def _files(place: Place, seen: set[str], problems: list[str]) -> Iterator[Path]:
+    """The files of the skills in a place."""
+    path = place.path
+    if is_folder(path):
+        yield from _below(path, seen, problems)
+    elif is_file(path):
+        yield path
+    elif place.named is not None:
+        problems.append(f"{place.named}: {path}: there is no such file or folder.")
+
+
+def _below(folder: Path, seen: set[str], problems: list[str]) -> Iterator[Path]:
+    """The files of the skills in and below a folder. What is in the folder of a skill belongs to that skill."""
+    real = os.path.realpath(folder)
+    if real in seen:  # the same skills by another way, or a link that leads back
+        return
+    seen.add(real)
+    if is_file(folder / FILE):
+        yield folder / FILE
+        return
+    try:
+        inside = sorted(path for path in folder.iterdir() if is_folder(path))
+    except OSError as error:
+        problems.append(unreadable(folder, error))
+        return
+    for path in inside:
+        if not path.name.startswith(".") and path.name != "node_modules":
+            yield from _below(path, seen, problems)
+
+
+def _name(given: str, path: Path, problems: list[str]) -> str:
+    other = path.parent.name if path.name == FILE else path.stem
+    for name in (given, other):
+        if _NAME.fullmatch(name) and len(name) <= LONGEST_NAME:
+            if given and name != given:
+                problems.append(f"{path}: name: {_EXPECTED}, found {given!r}. The skill is called {name}.")
+            return name
+    raise ConfigError(f"{path}: name: {_EXPECTED}, found {given or other!r}.")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

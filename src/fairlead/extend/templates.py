@@ -1,0 +1,108 @@
+"""Prompt templates: Markdown files that a prompt can ask for by name.
+
+`/review src/app.py carefully` stands for the text of `review.md`, in which `$1` is `src/app.py`, `$@` and `$ARGUMENTS` are
+all arguments, `${@:2}` those from the second on, and `${@:2:3}` three of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from fairlead.core.lenient import scrub_text
+from fairlead.errors import ConfigError
+from fairlead.extend.markdown import read_markdown, unreadable
+from fairlead.extend.places import Place, is_file, is_folder
+from fairlead.session.additions import Origin
+
+SUFFIX = ".md"
+#: Characters of a template's first line that stand for a missing description.
+SHOWN = 60
+
+_PLACEHOLDER = re.compile(r"\$(?:(?P<number>[0-9]+)|(?P<all>@|ARGUMENTS)|\{@:(?P<start>[0-9]+)(?::(?P<count>[0-9]+))?\})")
+#: A word: a quote only begins a quoted part if it ends too, and a single one only at the beginning of a word, so that
+#: apostrophes stay what they are.
+_WORD = re.compile(r"""'(?P<single>[^']*)'(?!\S)|(?:"[^"]*"|\S)+""")
+_QUOTED = re.compile(r'"([^"]*)"')
+
+
+class Template(Struct, frozen=True, kw_only=True):
+    name: str
+    description: str
+    text: str
+    origin: Origin
+
+    def filled(self, written: str) -> str:
+        """The text with these arguments. Those of a template that asks for none follow it, so that nothing is lost."""
+        arguments = split_arguments(written)
+
+        def value(found: re.Match[str]) -> str:
+            if found["number"]:
+                return _at(arguments, int(found["number"]))
+            if found["all"]:
+                return " ".join(arguments)
+            start = max(int(found["start"]) - 1, 0)
+            end = start + int(found["count"]) if found["count"] else None
+            return " ".join(arguments[start:end])
+
+        # In one pass: what looks like a placeholder in an argument is none.
+        text, count = _PLACEHOLDER.subn(value, self.text)
+        return text if count or not written else f"{text}\n\n{written}"
+
+
+def split_arguments(written: str) -> list[str]:
+    """The words of a command line; quotes hold words together."""
+    return [found["single"] if found["single"] is not None else _QUOTED.sub(r"\1", found[0]) for found in _WORD.finditer(written)]
+
+
+def load_templates(places: Iterable[Place], problems: list[str]) -> dict[str, Template]:
+    """The templates in these places by name; of two with one name, the first counts."""
+    templates: dict[str, Template] = {}
+    for place in places:
+        for path in _files(place, problems):
+            try:
+                template = read_template(path, place.origin)
+            except ConfigError as error:
+                problems.append(f"{error} This prompt template is left out.")
+            else:
+                templates.setdefault(template.name, template)
+    return {name: templates[name] for name in sorted(templates)}
+
+
+def read_template(path: Path, origin: Origin) -> Template:
+    """The template in a file. Raises ConfigError, which says why it cannot be used."""
+    fields, text = read_markdown(path, ("description",))
+    name = scrub_text(path.stem)
+    if name.split() != [name]:
+        raise ConfigError(f"{path}: a name with spaces cannot be asked for: rename the file.")
+    return Template(
+        name=name,
+        description=fields.get("description") or _first_line(text),
+        text=text,
+        origin=Origin(path, origin.source, origin.scope, origin.base),
+    )
+
+
+def _files(place: Place, problems: list[str]) -> Iterator[Path]:
+    path = place.path
+    if is_folder(path):
+        try:
+            yield from sorted(file for file in path.iterdir() if file.suffix == SUFFIX and is_file(file))
+        except OSError as error:
+            problems.append(unreadable(path, error))
+    elif is_file(path):
+        yield path
+    elif place.named is not None:
+        problems.append(f"{place.named}: {path}: there is no such file or folder.")
+
+
+def _first_line(text: str) -> str:
+    line = text.partition("\n")[0].strip()
+    return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+
+
+def _at(arguments: Sequence[str], number: int) -> str:
+    return arguments[number - 1] if 0 < number <= len(arguments) else ""
