@@ -380,3 +380,14 @@ def test_todos_and_rules_follow_a_move_within_the_tree(dialect: str, tmp_path: P
         triggered = [frame for frame in host.frames if frame["type"] == "ttsr_triggered"]
         assert len(triggered) == 2
         assert first in [message["entryId"] for message in host.request("get_fork_messages")["data"]["messages"]]
+
+
+def test_a_model_that_is_chosen_again_after_a_move_is_chosen_there_too(dialect: str, tmp_path: Path) -> None:
+    with plain_stage(tmp_path, dialect, flags=["--exclude-tools", "todo_write"]) as host:
+        host.prompt("a")
+        before = host.request("get_tree")["data"]["leafId"]
+        host.request("set_model", provider="fake", modelId="fake-2")
+        host.request("navigate_tree", targetId=before)
+        host.request("set_model", provider="fake", modelId="fake-2")
+        last = host.request("get_entries")["data"]["entries"][-1]
+        assert (last["type"], last["modelId"], last["parentId"]) == ("model_change", "fake-2", before)

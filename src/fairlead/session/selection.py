@@ -44,9 +44,8 @@ class Selection:
 
     def set_thinking(self, level: ThinkingLevel) -> None:
         before = self.thinking
-        if level != self.wanted:
-            self.wanted = level
-            self.on_level(level)
+        self.wanted = level
+        self.on_level(level)
         self._tell_if_changed(before)
 
     def cycle_thinking(self) -> ThinkingLevel | None:
@@ -125,9 +124,8 @@ class Selection:
 
     def _use(self, model: Model, level: ThinkingLevel | None) -> None:
         before = self.thinking
-        if model != self.model:
-            self.model = model
-            self.on_model(model)
+        self.model = model
+        self.on_model(model)  # also if it was this one: the branch that the conversation moved to may know another
         if level is not None and level != self.wanted:
             self.wanted = level
             self.on_level(level)
