@@ -67,7 +67,7 @@ class _Process:
         self._connection.on_end = self._input_ended
         self._connection.start()
         serving = asyncio.create_task(self._serve())
-        self._server.after_first_command = self._warm_up_soon
+        self._server.after_first_command = self._after_first_command
         code = await self._over
         serving.cancel()
         await self._wind_down()
@@ -84,14 +84,20 @@ class _Process:
             await self._server.late_answers()
         self._finish(0)
 
-    def _warm_up_soon(self) -> None:
-        """Get slow imports and TLS out of the way of the first prompt, but not in the way of the first answer."""
-        asyncio.get_running_loop().call_later(WARM_UP_AFTER, self._warm_up)
-
-    def _warm_up(self) -> None:
+    def _after_first_command(self) -> None:
+        """The first answer is on its way: from here on there is time for other things."""
         gc.freeze()  # what the start has made stays: it need not be looked at again
         gc.enable()
-        if not self._agent.session.is_streaming:  # a run that has begun loads what it needs by itself, and first
+        self._warm_up_soon()
+
+    def _warm_up_soon(self) -> None:
+        """Get slow imports and TLS out of the way of the first prompt, but not in the way of the first answers."""
+        asyncio.get_running_loop().call_later(WARM_UP_AFTER, self._warm_up, self._server.handled)
+
+    def _warm_up(self, handled: int) -> None:
+        if self._server.handled != handled:  # the host is busy with something else: later
+            self._warm_up_soon()
+        elif not self._agent.session.is_streaming:  # a run that has begun loads what it needs by itself, and first
             self._agent.warm_up()
 
     def _input_ended(self) -> None:

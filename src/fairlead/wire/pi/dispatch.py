@@ -20,6 +20,11 @@ def declaration(name: str, profile: Profile) -> type[Command] | None:
     basic = BASIC_COMMANDS.get(name)
     if basic is not None:
         return basic
+    from fairlead.protocol.pi.session_commands import SESSION_COMMANDS
+
+    for declared in SESSION_COMMANDS:
+        if declared.__struct_config__.tag == name:
+            return declared
     from fairlead.protocol.pi.all_commands import COMMANDS
 
     return COMMANDS.get(name)
@@ -29,6 +34,11 @@ def handler(declared: type[Command]) -> Callable[..., Any]:
     basic = BASIC_HANDLERS.get(declared)
     if basic is not None:
         return basic
+    from fairlead.wire.pi import session_handlers
+
+    about_sessions = session_handlers.HANDLERS.get(declared)
+    if about_sessions is not None:
+        return about_sessions
     from fairlead.wire.pi.all_handlers import HANDLERS
 
     return HANDLERS[declared]
@@ -38,6 +48,10 @@ def is_late(declared: type[Command]) -> bool:
     """Whether a command may be answered after ones that came later."""
     if declared in BASIC_HANDLERS:
         return declared in BASIC_LATE
+    from fairlead.wire.pi import session_handlers
+
+    if declared in session_handlers.HANDLERS:
+        return declared in session_handlers.LATE
     from fairlead.wire.pi.all_handlers import LATE
 
     return declared in LATE

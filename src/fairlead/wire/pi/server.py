@@ -72,6 +72,8 @@ class Server:
         self.updates = Updates(connection.output, pacing, updates)
         #: Called once, when the host has had its first answer.
         self.after_first_command: Callable[[], None] | None = None
+        #: How many lines have had their turn.
+        self.handled = 0
         #: Set by `shutdown`: the session is to end after the answer.
         self.stopping = False
         self._frames = event_frames(connection.output, profile, self.updates)
@@ -99,6 +101,7 @@ class Server:
             self._has_acted = id(line) in self._acted
             self._acted.discard(id(line))
             work = self._handle(line)
+            self.handled += 1
             if work is not None:
                 await self._without_stalling(work)
             if self.after_first_command is not None:
