@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -115,7 +116,11 @@ class AgentProcess:
             time.sleep(0.05)
 
     def finish(self, timeout: float = 10) -> float:
-        """Close its input, wait for its end; the most memory it ever held, in MiB."""
+        """Close its input, wait for its end; the most memory it ever held until then, in MiB.
+
+        Not from `wait4`: that also counts what this process held when it started the agent.
+        """
+        peak = int(Path(f"/proc/{self._process.pid}/status").read_text().split("VmHWM:")[1].split()[0])
         with contextlib.suppress(OSError):
             self._stdin.close()
         deadline = time.perf_counter() + timeout
@@ -126,13 +131,13 @@ class AgentProcess:
         os.close(handle)
         if not ended:
             self._process.send_signal(signal.SIGKILL)
-        _, status, usage = os.wait4(self._process.pid, 0)
+        _, status, _ = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
         self._stdout.close()
         self._stderr.close()
         if not ended:
             raise BenchError(f"did not end within {timeout:g} s after its input did")
-        return usage.ru_maxrss / 1024
+        return peak / 1024
 
     def kill(self) -> None:
         """End it without further measuring; harmless after `finish`."""
