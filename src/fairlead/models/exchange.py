@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 _LONGEST_HEAD = 65536
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
+#: A final answer of HTTP/1.1, whose lines end and look as they should.
+_PLAIN_HEAD = re.compile(
+    rb"HTTP/1\.1 ([2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?\r\n"
+    rb"((?:[-!#$%&'*+.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*)\r\n"
+)
 _SWITCH = re.compile(rb"HTTP/1\.\d 101\b")
 _HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -54,6 +59,15 @@ class Route(Struct, frozen=True):
         """As in a Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
+
+
+class Head(Struct, frozen=True):
+    """The head of an answer, with the names that h11 has for its parts."""
+
+    status_code: int
+    #: Names in lower case.
+    headers: list[tuple[bytes, bytes]]
+    http_version: bytes = b"1.1"
 
 
 class NotHttp(Exception):
@@ -123,19 +137,34 @@ class Exchange:
         target, headers = self._target(request), self._headers(request)
         lines = [f"{request.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
         self.connection.send("\r\n".join(lines).encode("latin1") + request.body)
-        # Loaded only now: it takes longer than the request takes to its server.
-        import h11
-
-        wire = h11.Connection(our_role=h11.CLIENT)
-        wire.send(h11.Request(method=request.method, target=target, headers=[("host", self.route.authority)]))
-        wire.send(h11.EndOfMessage())
         try:
-            answer, self._ahead = await receive_head(wire, self._read)
+            answer, self._ahead = await self._receive(request.method, target)
         except NotHttp as error:
             if not error.received:
                 return None
             raise error.explained(self.route.authority) from None
         return self._response(request, answer)
+
+    async def _receive(self, method: str, target: str) -> tuple[Head | h11.Response, bytes]:
+        """The head of the answer and what came after it. Raises NotHttp."""
+        received = b""
+        while (end := _HEAD_END.search(received)) is None and len(received) <= _LONGEST_HEAD:
+            try:
+                more = await self._read()
+            except ConnectionLost:
+                more = b""
+            if not more:
+                raise NotHttp(received)
+            received += more
+        plain = plain_head(received[: end.end()]) if end is not None else None
+        if plain is not None and end is not None:
+            return plain, received[end.end() :]
+        import h11
+
+        wire = h11.Connection(our_role=h11.CLIENT)
+        wire.send(h11.Request(method=method, target=target, headers=[("host", self.route.authority)]))
+        wire.send(h11.EndOfMessage())
+        return await receive_head(wire, self._read, received)
 
     async def read_body(self, body: Body) -> bytes:
         """The next piece of a body; empty if only framing came."""
@@ -200,7 +229,7 @@ class Exchange:
         given = {name.lower() for name, _ in headers}
         return [(name, value) for name, value in ours if name not in given] + headers
 
-    def _response(self, request: HttpRequest, answer: h11.Response) -> Response:
+    def _response(self, request: HttpRequest, answer: Head | h11.Response) -> Response:
         headers: dict[str, str] = {}
         for raw_name, raw_value in answer.headers:
             name, value = raw_name.decode("latin1"), raw_value.decode("latin1")
@@ -218,14 +247,33 @@ class Exchange:
         return Response(answer.status_code, headers, body, self)
 
 
-async def receive_head(wire: h11.Connection, read: Callable[[], Awaitable[bytes]]) -> tuple[h11.Response, bytes]:
+def plain_head(head: bytes) -> Head | None:
+    """The head of an answer in which nothing is out of the ordinary; None if h11 has to look at it.
+
+    Nearly every answer is of this kind, and to load h11 takes longer than to ask a model on the same machine.
+    """
+    match = _PLAIN_HEAD.fullmatch(head)
+    if match is None:
+        return None
+    headers = [
+        (name.lower(), value.strip()) for name, _, value in (line.partition(b":") for line in match[2].split(b"\r\n")[:-1])
+    ]
+    lengths = [value for name, value in headers if name == b"content-length"]
+    codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
+    if len(lengths) + len(codings) > 1 or not all(map(bytes.isdigit, lengths)) or any(c != b"chunked" for c in codings):
+        return None
+    return Head(int(match[1]), headers)
+
+
+async def receive_head(
+    wire: h11.Connection, read: Callable[[], Awaitable[bytes]], received: bytes = b""
+) -> tuple[h11.Response, bytes]:
     """The head of the answer to what was sent over `wire`, and what came after it. Raises NotHttp.
 
-    h11 gets the head only; `framing` says why.
+    h11 gets the head only; `framing` says why. `received` is what has been read already.
     """
     import h11
 
-    received = b""
     while True:
         match = _HEAD_END.search(received)
         if match is None:
