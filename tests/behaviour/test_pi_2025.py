@@ -68,6 +68,7 @@ def test_tools_run_one_after_another_and_a_failure_is_a_text(tmp_path: Path) -> 
         (b'{"type":"bogus","id":1}', "Unknown command: bogus"),
         (b'{"type":"get_state","id":1}', "Unknown command: get_state"),
         (b'{"type":"prompt"}', "message: required, but missing"),
+        (b'{"type":"host_tool_result","id":"x"}', "Unknown command: host_tool_result"),
         (b'{"type":"compact"}', "Nothing to compact (session too small)"),
     ],
 )

@@ -75,6 +75,15 @@ def test_a_rule_is_told_again_after_a_gap(tmp_path: Path) -> None:
         assert len(told(host, "ttsr_triggered")) == 2
 
 
+def test_a_model_that_breaks_a_rule_for_ever_does_not_run_for_ever(tmp_path: Path) -> None:
+    with stage(tmp_path, "omp", [BAD], files=rule("repeat: after-gap\nrepeatGap: 0\n")) as host:
+        host.prompt("why?")
+        assert len(told(host, "ttsr_triggered")) == 5
+        assert answers(host)[-1] == ("stop", None)
+        host.prompt("why?")
+        assert len(told(host, "ttsr_triggered")) == 10
+
+
 def test_that_a_rule_was_told_survives_a_restart(tmp_path: Path) -> None:
     with stage(tmp_path / "1", "omp", [BAD, says("ok")], files=rule()) as host:
         host.prompt("why?")

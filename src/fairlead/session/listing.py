@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core.messages import UserMessage, user_text
+from fairlead.core.session_info import SessionInfo
 from fairlead.errors import SessionError
 from fairlead.session.entries import Header, decode_message, milliseconds
 from fairlead.session.places import id_in_name, transcripts_folder
@@ -22,24 +23,6 @@ from fairlead.session.store import lock, read_header, refuse_endless
 _READ_LIMIT = 4 << 20
 #: A header is looked for in this much of a file.
 _HEADER_LIMIT = 1 << 16
-
-
-class SessionInfo(Struct, rename="camel", omit_defaults=True):
-    """A session as a listing shows it. Times are milliseconds since the epoch."""
-
-    path: str
-    id: str = ""
-    cwd: str = ""
-    name: str | None = None
-    created: int = 0
-    modified: int = 0
-    #: How many messages all branches have together; None for a file too long to be read whole.
-    message_count: int | None = None
-    #: What the user said first.
-    first_message: str = ""
-    parent_session: str | None = None
-    #: Why the file cannot be read; then only its path and the time of its last change are known.
-    problem: str | None = None
 
 
 class _Line(Struct):

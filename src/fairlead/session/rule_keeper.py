@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The type of the custom message that tells the model of a rule.
 INJECTION = "ttsr-injection"
+#: How many answers of one run are cut off. A rule may be told again and again, and a model may break it for ever.
+MOST_CUTS = 5
 
 
 class RuleKeeper:
@@ -35,6 +37,10 @@ class RuleKeeper:
         self._broken: list[Rule] = []
         self._to_be_told: list[Rule] = []
         self._kinds: dict[int, tuple[StreamKind, str | None]] = {}
+        self._cuts = 0
+
+    def begin_run(self) -> None:
+        self._cuts = 0
 
     def begin(self) -> None:
         """A model is about to be asked."""
@@ -58,10 +64,12 @@ class RuleKeeper:
             matched = watch.end_block(event.index)
         if not matched:
             return None
-        self._broken = [rule for rule in matched if watch.interrupts(rule, kind)]
-        self._to_be_told += [rule for rule in matched if not watch.interrupts(rule, kind)]
+        may_cut = self._cuts < MOST_CUTS
+        self._broken = [rule for rule in matched if may_cut and watch.interrupts(rule, kind)]
+        self._to_be_told += [rule for rule in matched if rule not in self._broken]
         if not self._broken:
             return None
+        self._cuts += 1
         self._session.tell(TtsrTriggered(list(self._broken)))
         return f"TTSR matched rule: {', '.join(rule.name for rule in self._broken)}"
 

@@ -38,6 +38,8 @@ class Running:
     async def go(self) -> None:
         session = self._session
         session.attempts.begin()
+        if session.rules is not None:
+            session.rules.begin_run()
         try:
             run = self._run()
             await self._between()

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core.events import CompactionResult
 from fairlead.core.messages import Message
+from fairlead.core.session_info import SessionInfo
 from fairlead.protocol.pi.command import Command, Persisted
 
 # From one session to another
@@ -62,26 +63,8 @@ class Clone(Command, tag="clone"):
     result: ClassVar[Any] = Switched
 
 
-class Listed(Struct, rename="camel", omit_defaults=True):
-    """A session as a listing shows it. Times are milliseconds since the epoch."""
-
-    path: str
-    id: str = ""
-    cwd: str = ""
-    name: str | None = None
-    created: int = 0
-    modified: int = 0
-    #: How many messages all branches have together; absent for a file too long to be read whole.
-    message_count: int | None = None
-    #: What the user said first.
-    first_message: str = ""
-    parent_session: str | None = None
-    #: Why the file cannot be read.
-    problem: str | None = None
-
-
 class SessionList(Struct):
-    sessions: list[Listed]
+    sessions: list[SessionInfo]
 
 
 class ListSessions(Command, tag="list_sessions", kw_only=True):

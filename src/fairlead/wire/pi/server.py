@@ -185,7 +185,7 @@ class Server:
     def _arrived(self, line: bytes) -> bool:
         """Act on a line before its turn, if it must not wait. True if there is nothing left to do with it."""
         try:
-            if b'"host_' in line and self._is_heard(line):
+            if b'"host_' in line and self.profile.form == "family" and self._is_heard(line):
                 return True
             if self._stalled and (b'"abort' in line or b'"shutdown"' in line):
                 self._act_early(line)
@@ -243,7 +243,7 @@ class Server:
             self._fail(outer.id, "parse", "Failed to parse command: type: expected the name of a command, as a string")
         elif (declared := declaration(name, self.profile)) is not None:
             return self._run(declared, name, outer.id, line)
-        elif name in ANSWERS:
+        elif name in ANSWERS and self.profile.form == "family":
             self._hear(name, outer.id, line)
         else:
             ident = outer.id if self.profile.unknown_command_echoes_id else UNSET
@@ -251,7 +251,7 @@ class Server:
         return None
 
     def _hear(self, name: str, ident: Id, line: bytes) -> None:
-        """Take an answer that was not understood when it arrived."""
+        """Take the host's answer to a question; a malformed one is told so."""
         try:
             self.questions.hear(name, ident, line)
         except BadCommand as error:

@@ -72,7 +72,7 @@ async def _list_sessions(server: Server, command: c.ListSessions) -> c.SessionLi
         found = await asyncio.to_thread(list_all_sessions, sessions.root)
     else:
         found = await asyncio.to_thread(list_sessions, folder)
-    return c.SessionList([msgspec.convert(info, c.Listed, from_attributes=True) for info in found])
+    return c.SessionList(found)
 
 
 def _delete_session(server: Server, command: c.DeleteSession) -> None:
