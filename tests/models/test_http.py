@@ -607,11 +607,11 @@ def test_a_first_read_that_brings_the_head_and_a_great_deal_of_the_body_loses_no
     assert (answer.status_code, rest) == (200, body)
 
 
-def test_an_answer_in_drops_is_gathered_once_it_has_begun() -> None:
-    async def run() -> tuple[bytes, int]:
-        connection = Connection()
-        # A large piece among them is read at once, together with the drops before it.
-        pieces = [b"%d " % number if number % 100 != 99 else b"x" * 5000 for number in range(300)]
+async def _drop_by_drop(pieces: list[bytes]) -> list[bytes]:
+    """What a reader gets of pieces that are sent one by one, each when the one before could have been read; then the end."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        _, connection = await asyncio.get_running_loop().create_connection(Connection, sock=ours)
         reads: list[bytes] = []
 
         async def read() -> None:
@@ -620,16 +620,23 @@ def test_an_answer_in_drops_is_gathered_once_it_has_begun() -> None:
 
         reading = asyncio.create_task(read())
         for piece in pieces:
-            connection.data_received(piece)
-            for _ in range(3):  # long enough for a reader that is woken to read
+            theirs.sendall(piece)
+            for _ in range(4):  # long enough for a reader that is woken to read
                 await asyncio.sleep(0)
-        await asyncio.sleep(0.02)  # longer than drops are gathered for: nothing more comes, and that is no end
-        assert not reading.done()
-        connection.eof_received()
+        theirs.shutdown(socket.SHUT_WR)
         await asyncio.wait_for(reading, 20)
-        assert b"".join(reads) == b"".join(pieces)
-        return reads[0], len(reads)
+        connection.abort()
+    return reads
 
-    first, reads = asyncio.run(run())
-    assert first == b"0 "
-    assert 16 < reads < 100
+
+def test_an_answer_in_drops_is_read_less_often_once_it_has_begun() -> None:
+    pieces = [b"%d " % number if number % 50 != 49 else b"x" * 5000 for number in range(120)]
+    reads = asyncio.run(_drop_by_drop(pieces))
+    assert b"".join(reads) == b"".join(pieces)
+    assert reads[0] == b"0 "
+    assert 16 < len(reads) < 60
+
+
+def test_large_pieces_are_read_as_they_come() -> None:
+    pieces = [b"x" * 5000] * 60
+    assert len(asyncio.run(_drop_by_drop(pieces))) >= 50

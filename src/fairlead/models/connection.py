@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 #: Past this much unread data the server is made to wait.
 _HIGH_WATER = 65536
-#: An answer in drops: more than so many reads of fewer than so many bytes. They are then gathered for so many seconds.
-_MANY, _DROP, _GATHER = 16, 4096, 0.008
+#: An answer in drops: more than so many reads of fewer than so many bytes. From then on, so many seconds between two reads.
+_MANY, _DROP, _REST = 16, 4096, 0.008
 #: How long an address may keep silent before the next one is tried beside it (RFC 8305).
 _NEXT_ADDRESS_AFTER = 0.25
 
@@ -43,6 +43,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._received: list[bytes] = []
         self._size = 0
+        #: Whether more is unread than should be, and whether the socket is left alone, for that reason or another.
+        self._full = False
         self._paused = False
         self._ended = False
         self._error: Exception | None = None
@@ -53,8 +55,8 @@ class Connection(asyncio.Protocol):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._timed_out = False
         self._small_reads = 0
-        self._woken_at = 0.0
-        self._wake_timer: asyncio.TimerHandle | None = None
+        #: Ends the rest between two reads; None: there is none.
+        self._rest_timer: asyncio.TimerHandle | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
         #: When it was put aside for reuse, on the loop's clock.
         self.idle_since = 0.0
@@ -68,10 +70,14 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received.append(data)
         self._size += len(data)
-        if self._size >= _HIGH_WATER and not self._paused and self._transport is not None:
-            self._paused = True
-            self._transport.pause_reading()
-        self._wake_for(len(data))
+        self._wake()
+        if self._size >= _HIGH_WATER:
+            self._full = True
+            self._read_on_or_pause()
+        elif len(data) < _DROP:
+            self._small_reads += 1
+            if self._small_reads > _MANY and self._rest_timer is None:
+                self._rest()
 
     def eof_received(self) -> bool:
         self._ended = True
@@ -96,6 +102,9 @@ class Connection(asyncio.Protocol):
     def send(self, data: bytes) -> None:
         """Send without waiting: a server may answer, even refuse, before it has read everything."""
         self._small_reads = 0
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+            self._rested()
         if self._transport is not None and not self._ended:
             self._transport.write(data)
 
@@ -111,9 +120,9 @@ class Connection(asyncio.Protocol):
             data = self._received[0] if len(self._received) == 1 else b"".join(self._received)
             self._received.clear()
             self._size = 0
-            if self._paused and self._transport is not None:
-                self._paused = False
-                self._transport.resume_reading()
+            if self._full:
+                self._full = False
+                self._read_on_or_pause()
             return data
         if self._timed_out:
             raise IdleTimeout
@@ -152,24 +161,28 @@ class Connection(asyncio.Protocol):
         finally:
             self._waiter = None
 
-    def _wake_for(self, size: int) -> None:
-        """Wake whoever reads; but once an answer has shown that it comes in drops, only every few milliseconds.
+    def _rest(self) -> None:
+        """Leave the socket alone for a moment: the answer comes in drops.
 
-        A model's pieces arrive one by one, and waking up costs more than reading them. Whoever passes them on paces
+        A model's pieces arrive one by one, and waking up for each costs more than reading them. Whoever passes them on paces
         them at longer intervals still.
         """
-        self._small_reads += size < _DROP
-        now = self._loop.time()
-        if self._small_reads <= _MANY or size >= _DROP or now >= self._woken_at + _GATHER:
-            self._woken_at = now
-            self._wake()
-        elif self._wake_timer is None:
-            self._wake_timer = self._loop.call_at(self._woken_at + _GATHER, self._wake_late)
+        self._rest_timer = self._loop.call_later(_REST, self._rested)
+        self._read_on_or_pause()
 
-    def _wake_late(self) -> None:
-        self._wake_timer = None
-        self._woken_at = self._loop.time()
-        self._wake()
+    def _rested(self) -> None:
+        self._rest_timer = None
+        self._read_on_or_pause()
+
+    def _read_on_or_pause(self) -> None:
+        """Read from the socket unless there is a reason not to."""
+        wanted = not self._full and self._rest_timer is None
+        if wanted == self._paused and self._transport is not None and not self._ended:
+            self._paused = not wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

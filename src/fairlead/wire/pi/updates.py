@@ -20,9 +20,9 @@ from fairlead.wire.output import Outlet
 
 Form: TypeAlias = Literal["full", "delta"]
 
-#: Updates that cannot wait (a block's start and end, and what is held back before them) go out in delta form while
-#: full ones have used up more than this many seconds of the time to come.
-MOST_DEBT = 0.25
+#: Updates that cannot wait (a block's start and end, and what is held back before them) go out in delta form if full ones
+#: would use up more than this many seconds of the time to come.
+MOST_DEBT = 0.5
 
 
 class Pacing(Struct, frozen=True):
@@ -131,8 +131,7 @@ class Updates:
             self._done[event.index] = msgspec.json.encode(event.block)
             self._done_size += len(self._done[event.index])
             inner = b"%s_end" % growing.kind, event.index, _end_fields(event.block, self._done[event.index])
-        now = self._loop.time()
-        self._send(*inner, full=self._spent.until - now < MOST_DEBT)
+        self._send(*inner)
 
     def flush(self) -> None:
         """Send what is held back. Called before anything that must come after it."""
@@ -147,9 +146,8 @@ class Updates:
         delta = "".join(parts)
         escaped = _json(delta)
         growing.add(delta, escaped[1:-1])
-        now = self._loop.time()
-        self._send(b"%s_delta" % growing.kind, index, b',"delta":' + escaped, full=self._spent.until - now < MOST_DEBT)
-        self._sent_at = now
+        self._send(b"%s_delta" % growing.kind, index, b',"delta":' + escaped)
+        self._sent_at = self._loop.time()
 
     def _delta(self, event: BlockDelta) -> None:
         if self._pending is not None and self._pending[0] == event.index:
@@ -184,22 +182,25 @@ class Updates:
         self._waiting = False
         self.flush()
 
-    def _send(self, kind: bytes, index: int, fields: bytes, *, full: bool) -> None:
+    def _send(self, kind: bytes, index: int, fields: bytes) -> None:
         assert self._partial is not None
         if self.muted:
             return
         head = b'{"type":"message_update","assistantMessageEvent":{"type":"%s","contentIndex":%d%s' % (kind, index, fields)
         shell = self._partial.shell()
         usage = msgspec.json.encode(shell.usage)
-        message = self._message(msgspec.json.encode(shell)) if full and self.form == "full" else None
-        if message is None:
-            self._output.send(b"".join((head, b'},"usage":', usage, b"}\n")))
-            return
-        frame = b"".join((head, b',"partial":', message, b'},"usage":', usage, b',"message":', message, b"}\n"))
-        if self._output.max_frame is not None and len(frame) > self._output.max_frame:
-            frame = b"".join((head, b'},"usage":', usage, b"}\n"))
-        self._output.send(frame)
-        self._spent.until = max(self._loop.time(), self._spent.until) + len(frame) / self._pacing.rate
+        now = self._loop.time()
+        debt = self._spent.until - now
+        message = self._message(msgspec.json.encode(shell)) if self.form == "full" and debt < MOST_DEBT else None
+        if message is not None:
+            frame = b"".join((head, b',"partial":', message, b'},"usage":', usage, b',"message":', message, b"}\n"))
+            seconds = len(frame) / self._pacing.rate
+            is_small = self._output.max_frame is None or len(frame) <= self._output.max_frame
+            if is_small and (debt <= 0 or debt + seconds < MOST_DEBT):
+                self._output.send(frame)
+                self._spent.until = max(now, self._spent.until) + seconds
+                return
+        self._output.send(b"".join((head, b'},"usage":', usage, b"}\n")))
 
     def _message(self, shell: bytes) -> bytes | None:
         """The message so far, or None if it has grown too long to repeat."""
