@@ -35,6 +35,8 @@ def heard(agent: Agent) -> list[str]:
                 kinds.append(f"{'worked' if event.success else 'gave up'} at {event.attempt}: {event.error}")
             case e.AgentEnd():
                 kinds.append(f"end of {len(event.messages)}{', to be tried again' if event.will_retry else ''}")
+            case e.ExtensionError():
+                kinds.append(f"error of {event.extension_path}, {event.event}: {event.error}")
             case e.AgentStart() | e.AgentSettled() | e.TurnEnd():
                 kinds.append(type(event).__name__)
             case _:
@@ -104,7 +106,7 @@ def test_nothing_is_tried_again_when_that_is_switched_off(tmp_path: Path) -> Non
     asyncio.run(main())
 
 
-def test_a_wait_that_is_too_long_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_wait_that_is_too_long_is_not_waited_for_and_the_host_learns_why(tmp_path: Path) -> None:
     async def main() -> None:
         turn = Turn(error="429 slow down", status=429, transient=True, retry_after=3600)
         async with an_agent([turn], tmp_path) as agent, asyncio.timeout(20):
@@ -112,6 +114,8 @@ def test_a_wait_that_is_too_long_is_not_waited_for(tmp_path: Path) -> None:
             with pytest.raises(ProviderError):
                 await agent.ask("go")
             assert "AgentSettled" in kinds and not [kind for kind in kinds if kind.startswith("retry")]
+            (why,) = (kind for kind in kinds if kind.startswith("error of session, retry"))
+            assert "3600 s" in why and "retry.maxAgentDelayMs" in why
 
     asyncio.run(main())
 

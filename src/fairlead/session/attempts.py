@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairlead.config.settings import RetrySettings
-from fairlead.core.events import Event, RetryEnd, RetryStart
+from fairlead.core.events import Event, ExtensionError, RetryEnd, RetryStart
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import Cancel
 from fairlead.session.runtime import AsyncioRuntime
@@ -47,7 +47,8 @@ class Attempts:
         try:
             policy = RetryPolicy.from_settings(self._settings)
             return policy.delay_ms(self._attempt + 1, wait_asked_for(end), random.random)
-        except WaitTooLong:
+        except WaitTooLong as error:
+            self._tell(ExtensionError("session", "retry", str(error)))
             return None
 
     async def wait(self, end: StreamEnd, delay_ms: int, cancel: Cancel) -> bool:
