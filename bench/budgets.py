@@ -35,7 +35,7 @@ class Verdict:
 
 def verdicts(medians: Medians) -> list[Verdict]:
     """Every promise that the measured works can speak to."""
-    return [*_against_peer(medians), *_rates(medians), *_growth(medians)]
+    return [*_against_peer(medians), *_unchanged(medians), *_rates(medians), *_growth(medians)]
 
 
 #: work, figure, the form measured, and how much of the peer's figure it may be
@@ -73,6 +73,13 @@ def _against_peer(medians: Medians) -> Iterator[Verdict]:
         if form in done and PEER in done:
             own, peer = done[form][figure], done[PEER][figure]
             yield Verdict(f"{WORKS[work].title}: {_NAMES[figure]}", own, peer, own / peer, limit)
+
+
+def _unchanged(medians: Medians) -> Iterator[Verdict]:
+    """Extensions that have nothing to do cost the start nothing; the rest is what the measuring itself moves by."""
+    if figures := medians.get("start-extended", {}).get(OWN):
+        wall, plain = figures["wall"], figures["plain"]
+        yield Verdict(f"{WORKS['start-extended'].title}: wall s, times that without", wall, None, wall / plain, 1.05)
 
 
 def _rates(medians: Medians) -> Iterator[Verdict]:

@@ -20,6 +20,15 @@ from bench.driver import AgentProcess
 Turn = Mapping[str, Any]
 
 
+#: An extension that waits for something which does not happen.
+IDLE_EXTENSION = """
+def setup(fl):
+    @fl.on("session_before_fork")
+    async def forked(event, ctx):
+        return None
+"""
+
+
 @dataclass(frozen=True)
 class Contestant:
     name: str
@@ -41,10 +50,14 @@ def contestants() -> tuple[Contestant, Contestant, Contestant]:
 
 
 @contextlib.contextmanager
-def running(contestant: Contestant, turns: Sequence[Turn]) -> Generator[AgentProcess]:
-    """The contestant, started in RPC mode against a provider that plays `turns`."""
+def running(contestant: Contestant, turns: Sequence[Turn], extensions: int = 0) -> Generator[AgentProcess]:
+    """The contestant, started in RPC mode against a provider that plays `turns`, with so many idle extensions in our home."""
     with scripted_provider(turns) as port, tempfile.TemporaryDirectory(prefix="fairlead-bench-") as root:
         environment, directory = surroundings(Path(root), port)
+        for number in range(extensions):
+            path = Path(environment["FAIRLEAD_HOME"], "extensions", f"idle_{number}.py")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(IDLE_EXTENSION)
         agent = AgentProcess([*contestant.command, "--mode", "rpc", "--model", "scripted/one"], environment, directory)
         try:
             yield agent

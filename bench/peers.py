@@ -1,4 +1,4 @@
-"""The real programs that fairlead stands in for, installed from npm by exact version into .cache/peers.
+"""The real programs that fairlead stands in for, and MCP servers, installed from npm and PyPI by exact version into .cache/peers.
 
     python -m bench.peers [NAME ...]     install (all of them, if none is named) and say where they are
 
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import venv
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -77,6 +78,30 @@ class OmpClient:
         unpack(directory, OMP, self.version, lambda name: name.startswith(("package.json", "src/modes/rpc/")))
 
 
+@dataclass(frozen=True)
+class PythonServer:
+    """An MCP server from PyPI, in an environment of its own. Whatever else it needs is pinned in constraints.txt."""
+
+    package: str
+    version: str
+    module: str
+    #: What it needs and this project does not.
+    beside: tuple[str, ...]
+
+    def command(self) -> list[str]:
+        """How to start it; installs it first if need be."""
+        folder = provide(CACHE / f"{self.package}-{self.version}", f"{self.package} {self.version}", self._fill)
+        # Not the script of its name, which has the path in it where it was made.
+        return [str(folder / "bin" / "python"), "-m", self.module]
+
+    def _fill(self, directory: Path) -> None:
+        venv.create(directory, with_pip=False, symlinks=True)
+        pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python"), "install", "--quiet"]
+        pinned = [f"{self.package}=={self.version}", *self.beside]
+        if subprocess.run([*pip, "--constraint", str(ROOT / "constraints.txt"), *pinned], check=False).returncode:
+            raise SystemExit(f"pip could not install {pinned[0]}; its message is above. The network is needed for this once.")
+
+
 def machine() -> str:
     """This machine, as the packages of npm name it."""
     processor = {"x86_64": "x64", "AMD64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -88,7 +113,16 @@ PI_087 = Peer("pi", "@earendil-works/pi-coding-agent", "0.87.1")
 PI_073 = Peer("pi", "@mariozechner/pi-coding-agent", "0.73.1")
 OMP_14 = OmpClient("14.9.9", libraries="14.9.9", binaries="@oh-my-pi/pi-natives")
 OMP_18 = OmpClient("18.3.4", libraries="18.2.3", binaries=f"@oh-my-pi/pi-natives-{machine()}")
-PEERS = {"pi-0.87": PI_087, "pi-0.73": PI_073, "omp-14": OMP_14, "omp-18": OMP_18}
+MCP_FILES = Peer("mcp-server-filesystem", "@modelcontextprotocol/server-filesystem", "2026.8.31")
+MCP_GIT = PythonServer("mcp-server-git", "2026.10.19", "mcp_server_git", ("GitPython==3.2.1", "gitdb==4.0.12", "smmap==5.0.3"))
+PEERS = {
+    "pi-0.87": PI_087,
+    "pi-0.73": PI_073,
+    "omp-14": OMP_14,
+    "omp-18": OMP_18,
+    "mcp-files": MCP_FILES,
+    "mcp-git": MCP_GIT,
+}
 
 
 def node() -> Path:
@@ -115,7 +149,7 @@ def provide(target: Path, what: str, fill: Callable[[Path], None]) -> Path:
     with locked():
         if target.exists():
             return target
-        print(f"Installing {what} from npm into {target.relative_to(ROOT)}", file=sys.stderr, flush=True)
+        print(f"Installing {what} into {target.relative_to(ROOT)}", file=sys.stderr, flush=True)
         half_done = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=CACHE))
         try:
             fill(half_done)

@@ -1,5 +1,6 @@
 """The works that are measured. Each starts an agent, has it do one thing, and returns figures.
 
+plain          seconds; the same work without what makes it special, right before it
 wall, first    seconds; `first` is from the prompt to the first delta, in the first prompt of a process
 switch         seconds until a session is open; then its messages are asked for
 cpu            seconds of CPU, the agent's own threads, not its children, without its start unless that is the work
@@ -46,6 +47,14 @@ def start(contestant: Contestant) -> Figures:
         wall = ready(agent)
         cpu = agent.cpu_seconds()
         return {"wall": wall, "cpu": cpu, "memory": agent.finish()}
+
+
+def start_extended(contestant: Contestant) -> Figures:
+    """The same with twenty extensions that have nothing to do, right after a start without any."""
+    plain = start(contestant)
+    with running(contestant, [{"text": "ok"}], extensions=20) as agent:
+        wall = ready(agent)
+        return {"wall": wall, "plain": plain["wall"], "memory": agent.finish()}
 
 
 def stream(contestant: Contestant, pieces: int, delay_ms: int) -> Figures:
@@ -108,6 +117,7 @@ def opening(agent: AgentProcess, path: Path, messages: int) -> Figures:
 
 WORKS = {
     "start": Work("process start to the first get_state answer", start),
+    "start-extended": Work("the same start with 20 idle extensions", start_extended, alone=True),
     "stream": Work("2,000 pieces in a burst", lambda who: stream(who, 2_000, 0), both_forms=True),
     "long": Work("20,000 pieces in a burst", lambda who: stream(who, 20_000, 0), both_forms=True),
     "paced": Work("2,000 pieces, 1 ms apart", lambda who: stream(who, 2_000, 1), both_forms=True),

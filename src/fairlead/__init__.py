@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
-    from fairlead.agent_options import AgentOptions
+    from fairlead.agent.options import AgentOptions
     from fairlead.core.tool import Tool, ToolContext, ToolResult
     from fairlead.errors import FairleadError, ToolError
 
@@ -23,7 +23,7 @@ __all__ = ["Agent", "AgentOptions", "FairleadError", "Tool", "ToolContext", "Too
 
 _HOMES = {
     "Agent": "fairlead.agent",
-    "AgentOptions": "fairlead.agent_options",
+    "AgentOptions": "fairlead.agent.options",
     "FairleadError": "fairlead.errors",
     "Tool": "fairlead.core.tool",
     "ToolContext": "fairlead.core.tool",

@@ -11,8 +11,10 @@
     ├── NothingToCompact         all messages are recent ones, which a compaction leaves alone
     │   └── AlreadyCompacted     nothing was said since the last compaction
     ├── CompactionCancelled      a compaction or a branch summary was aborted; the conversation is as it was
+    ├── MoveCancelled            an extension forbade to leave the conversation; nothing has changed
     ├── BadCommand               a host's command is malformed or refers to nothing; the text says how
-    ├── NotAvailable             a documented feature that this version does not have yet
+    │   └── BadParams            the params of a JSON-RPC request cannot be used; carries `data` for the client
+    ├── LoginFailed              a login at a provider did not come to its end; the text says why
     ├── ProviderError            a model's server failed; carries the HTTP status, if there was one
     ├── RunAborted               somebody stopped the run that was waited for
     └── ToolError                a tool failed; the text goes to the model as the tool's result
@@ -27,15 +29,17 @@ from typing import Any
 __all__ = [
     "AlreadyCompacted",
     "BadCommand",
+    "BadParams",
     "BusyError",
     "CompactingError",
     "CompactionCancelled",
     "ConfigError",
     "EntryNotFound",
     "FairleadError",
+    "LoginFailed",
     "ModelNotFound",
+    "MoveCancelled",
     "NoCredentials",
-    "NotAvailable",
     "NothingToCompact",
     "ProviderError",
     "RunAborted",
@@ -91,10 +95,18 @@ class AlreadyCompacted(NothingToCompact):
 
 
 class CompactionCancelled(FairleadError):
-    """A compaction or a branch summary was aborted; the conversation is as it was."""
+    """A compaction or a branch summary was aborted; the conversation is as it was. `reason`: an extension forbade it."""
 
-    def __init__(self) -> None:
-        super().__init__("Compaction cancelled")
+    def __init__(self, reason: str = "") -> None:
+        self.reason = reason
+        super().__init__(f"Compaction cancelled: {reason}" if reason else "Compaction cancelled")
+
+
+class MoveCancelled(FairleadError):
+    """An extension forbade to leave the conversation, or to go elsewhere within it. Nothing has changed."""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(f"An extension forbids this: {reason}" if reason else "An extension forbids this.")
 
 
 class BadCommand(FairleadError):
@@ -105,8 +117,16 @@ class BadCommand(FairleadError):
         self.code = code
 
 
-class NotAvailable(FairleadError):
-    """A documented feature that this version does not have yet."""
+class BadParams(BadCommand):
+    """The params of a JSON-RPC request cannot be used. `data` says more, where clients know it."""
+
+    def __init__(self, text: str, *, data: str | None = None) -> None:
+        super().__init__(text)
+        self.data = data
+
+
+class LoginFailed(FairleadError):
+    """A login at a provider did not come to its end."""
 
 
 class ProviderError(FairleadError):

@@ -23,6 +23,7 @@ class Scenario:
     model: str | None = "fake/fake-1"
     settings: Mapping[str, Any] | None = None
     files: Mapping[str, str] | None = None
+    env: Mapping[str, str] | None = None
     exit_code: int = 0
 
 
@@ -69,6 +70,7 @@ class Repertoire:
             reasoning=self._reasoning,
             settings=scenario.settings,
             files=scenario.files,
+            env=scenario.env,
         ) as host:
             scenario.play(host)
             code = host.leave()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.device_server import PENDING, TOKEN, DeviceServer
 from tests.support.host import Frame
 from tests.support.stage import ENDLESS, HELD, Stage, says, stage
 
@@ -191,6 +192,23 @@ def test_providers_are_listed_and_keys_not_asked_for(tmp_path: Path) -> None:
         assert any(not provider["authenticated"] for provider in providers)
         assert host.request("login", providerId="nope")["error"] == "Unknown OAuth provider: nope"
         assert "auth.json" in host.request("login", providerId="fake")["error"]
+
+
+def test_a_host_logs_its_user_in(tmp_path: Path) -> None:
+    with DeviceServer([PENDING, TOKEN]) as server, stage(tmp_path, "omp", model=None) as host:
+        models = {"providers": {"acme": {"baseUrl": "http://models.test", "api": "openai-completions", "oauth": server.oauth}}}
+        models["providers"]["acme"]["models"] = [{"id": "m"}]
+        (host.around.home / "models.json").write_text(json.dumps(models))
+        host.until("ready")
+        acme = {"id": "acme", "name": "acme", "available": True, "authenticated": False}
+        assert acme in host.request("get_login_providers")["data"]["providers"]
+        host.send({"id": "login", "type": "login", "providerId": "acme"})
+        page = host.until("extension_ui_request", method="open_url")
+        assert (page["url"], page["instructions"]) == ("http://localhost/enter", "Enter the code ABCD-1234")
+        assert host.response("login")["success"]
+        assert {**acme, "authenticated": True} in host.request("get_login_providers")["data"]["providers"]
+        stored = json.loads((host.around.home / "auth.json").read_text())
+        assert (stored["acme"]["type"], stored["acme"]["access"]) == ("oauth", "token-1")
 
 
 # xcsh

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 from tests.behaviour.play import Repertoire
 from tests.behaviour.scenarios.omp import OMP_RUNS
+from tests.behaviour.scenarios.omp_extensions import OMP_EXTENSIONS
 from tests.behaviour.scenarios.omp_host import OMP_TOOLS, OMP_URIS
 from tests.behaviour.scenarios.omp_sessions import OMP_SESSIONS
 from tests.behaviour.scenarios.omp_subagents import OMP_SUBAGENTS
 from tests.behaviour.scenarios.omp_watch import OMP_WATCH
 from tests.behaviour.scenarios.pi import PI_RUNS
 from tests.behaviour.scenarios.pi_edges import PI_EDGES
+from tests.behaviour.scenarios.pi_extensions import PI_EXTENSIONS
 from tests.behaviour.scenarios.pi_retry import PI_RETRY
 from tests.behaviour.scenarios.pi_sessions import PI_SESSIONS
 from tests.support.transcript import Departure, departures, read_transcript, steps
@@ -27,11 +29,11 @@ from tests.support.transcript import Departure, departures, read_transcript, ste
 GOLDEN = Path(__file__).parent.parent / "golden"
 LISTED: dict[str, Any] = tomllib.loads((GOLDEN / "differences.toml").read_text("utf-8"))
 
-OMP = OMP_RUNS | OMP_SESSIONS | OMP_TOOLS | OMP_URIS | OMP_SUBAGENTS | OMP_WATCH
+OMP = OMP_RUNS | OMP_SESSIONS | OMP_TOOLS | OMP_URIS | OMP_SUBAGENTS | OMP_WATCH | OMP_EXTENSIONS
 
 #: The program that made the transcripts of a folder: which dialect plays its part, in which scenarios.
 PROGRAMS: dict[str, tuple[str, Repertoire]] = {
-    "pi-0.73": ("pi", PI_RUNS | PI_EDGES | PI_RETRY | PI_SESSIONS),
+    "pi-0.73": ("pi", PI_RUNS | PI_EDGES | PI_RETRY | PI_SESSIONS | PI_EXTENSIONS),
     "omp-13": ("omp", OMP),
     "omp-14": ("omp", OMP),
     "omp-18.2": ("omp", OMP),

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from tests.support import published
 from tests.support.surroundings import Surroundings
 
 from fairlead.testing import ProviderServer
@@ -35,8 +36,10 @@ class Command:
         env: Mapping[str, str] | None = None,
         argv: Sequence[str | bytes] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*argv, *arguments] if argv else self.argv(*arguments),
+        """Run it, and wait for its end. What it says to a host is compared with what is published of the dialect."""
+        command = [*argv, *arguments] if argv else self.argv(*arguments)
+        done = subprocess.run(
+            command,
             cwd=self.around.cwd,
             env=self.env(env),
             input=input,
@@ -45,6 +48,10 @@ class Command:
             timeout=PATIENCE,
             check=False,
         )
+        dialect = published.dialect_of(command, env)
+        if dialect is not None and done.stdout:
+            published.check(dialect, input.encode(), done.stdout.encode().splitlines())
+        return done
 
     def start(self, *arguments: str, **pipes: Any) -> subprocess.Popen[str]:
         """Start it without waiting for its end."""

@@ -71,11 +71,11 @@ def test_a_value_may_look_like_a_flag_and_hold_an_equals_sign() -> None:
 
 def test_flags_of_the_family_that_do_nothing_are_noted_with_their_values() -> None:
     for name in sorted(IGNORED_SWITCHES):
-        assert parse([name, "word"]) == Arguments(ignored=[name], words=["word"])
+        assert parse([name, "word"]) == Arguments(ignored={name: None}, words=["word"])
     for name in sorted(IGNORED_VALUES):
-        assert parse([name, "value", "word"]) == Arguments(ignored=[name], words=["word"])
+        assert parse([name, "value", "word"]) == Arguments(ignored={name: "value"}, words=["word"])
         if name.startswith("--"):
-            assert parse([f"{name}=value", "word"]) == Arguments(ignored=[name], words=["word"])
+            assert parse([f"{name}=value", "word"]) == Arguments(ignored={name: "value"}, words=["word"])
 
 
 def test_no_flag_is_declared_twice() -> None:

@@ -10,16 +10,20 @@ import struct
 import sys
 import termios
 import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from tests.cli.command import PATIENCE, Command, Scripted
+from tests.support import published
 
 from fairlead.testing import ProviderServer
 
 
 def lines(done: Any) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    said = done.stdout.encode().splitlines()
+    published.check(dict(pairwise(done.args)).get("--dialect", "omp"), b"", said[1:])
+    return [json.loads(line) for line in said]
 
 
 def kinds(done: Any) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import published
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60
@@ -97,6 +98,7 @@ def test_transcripts_happen(snippet: Snippet, environment: dict[str, str], tmp_p
         timeout=LIMIT,
         check=False,
     )
+    published.check("pi", commands_sent.encode(), result.stdout.encode().splitlines())
     frames = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(frames) == len(expected), ([frame["type"] for frame in frames], result.stderr)
     for frame, shown in zip(frames, expected, strict=True):

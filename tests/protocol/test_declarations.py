@@ -17,10 +17,9 @@ from tests.support.host import Frame
 from tests.support.stage import Stage, bash, calls, says, stage
 
 from fairlead.protocol.pi.all_commands import COMMANDS
+from fairlead.protocol.pi.all_frames import ANSWERS, FRAMES
 from fairlead.protocol.pi.command import Command, Persisted
-from fairlead.protocol.pi.commands import ANSWERS
-from fairlead.protocol.pi.frames import FRAMES
-from fairlead.protocol.pi.host_commands import HOST_ANSWERS
+from fairlead.protocol.pi.commands import ANSWER_NAMES
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
 from fairlead.wire.pi.all_handlers import HANDLERS, LATE
 from fairlead.wire.pi.profile import PROFILES
@@ -77,8 +76,8 @@ def test_every_declared_command_is_listed() -> None:
 
 
 def test_no_name_means_two_things() -> None:
-    assert not set(COMMANDS) & ANSWERS
-    assert {str(answer.__struct_config__.tag) for answer in HOST_ANSWERS} < ANSWERS
+    assert not set(COMMANDS) & ANSWER_NAMES
+    assert {str(answer.__struct_config__.tag) for answer in ANSWERS} == ANSWER_NAMES
 
 
 def test_hidden_events_are_frames_of_the_family() -> None:

@@ -77,7 +77,7 @@ def test_a_good_answer_gives_the_next_turn_all_attempts_again(tmp_path: Path) ->
     async def main() -> None:
         turns = [OVERLOADED, Turn(text="one"), OVERLOADED, Turn(text="two")]
         async with an_agent(turns, tmp_path, maxRetries=1) as agent, asyncio.timeout(20):
-            agent.session.follow_up("more")
+            await agent.session.follow_up("more")
             assert await agent.ask("go") == "two"
 
     asyncio.run(main())

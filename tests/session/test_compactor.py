@@ -248,7 +248,7 @@ def test_meanwhile_a_prompt_and_a_second_request_are_refused(tmp_path: Path) -> 
             await session.prompt("too soon")
         with pytest.raises(CompactingError, match=r"^The session is being compacted already\.$"):
             session.compactor.request(None)
-        session.steer("by the way")
+        await session.steer("by the way")
         signal.go.set()
         await compaction
         await talk(session, THREE)
@@ -420,8 +420,8 @@ def test_messages_queued_during_the_compaction_at_the_end_are_heard(tmp_path: Pa
         await session.prompt(TWO)
         await signal.reached()
         queue = session.steer if how == "steer" else session.follow_up
-        queue(THREE)
-        queue(FOUR)
+        await queue(THREE)
+        await queue(FOUR)
         signal.go.set()
         await settled(session)
         assert said(session)[-3:] == [TWO, THREE, FOUR]
@@ -445,7 +445,7 @@ def test_an_abort_of_the_compaction_at_the_end_leaves_the_queues_as_they_are(tmp
         heard = Listener(session)
         await session.prompt(TWO)
         await signal.reached()
-        session.follow_up("later")
+        await session.follow_up("later")
         async with asyncio.timeout(PATIENCE):
             await session.abort()
         (end,) = heard.of(e.CompactionEnd)
@@ -553,7 +553,7 @@ def test_an_abort_between_two_turns_ends_the_compaction_and_the_run(tmp_path: Pa
         heard = Listener(session)
         await session.prompt(TWO)
         await signal.reached()
-        session.steer("waits")
+        await session.steer("waits")
         async with asyncio.timeout(PATIENCE):
             await session.abort()
         assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", aborted=True)]
@@ -577,10 +577,10 @@ def test_a_message_that_was_taken_up_before_a_compaction_between_turns_is_not_lo
         heard = Listener(session)
         await session.prompt(TWO)
         await heard.until(e.MessageEnd)
-        session.steer("taken up")
+        await session.steer("taken up")
         go.set()
         await signal.reached()
-        session.steer("taken back")
+        await session.steer("taken back")
         assert session.clear_queue() == (["taken back"], [])
         crashed = Path(shutil.copy(file_of(session), tmp_path / "crashed.jsonl"))
         signal.go.set()

@@ -253,7 +253,7 @@ def test_a_switch_that_fails_leaves_everything_as_it_was_even_the_run(tmp_path: 
     async def main() -> None:
         turn, go = held()
         session = a_kept_session(Scripted([turn]), tmp_path)
-        session.follow_up("later")
+        await session.follow_up("later")
         heard = await running(session)
         conversation = session.conversation
         user = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
@@ -693,7 +693,7 @@ def test_a_summary_that_fails_leaves_the_conversation_where_it_stood(tmp_path: P
 def test_messages_that_wait_go_along_to_another_branch(tmp_path: Path) -> None:
     async def main() -> None:
         session, _ = await a_tree(tmp_path)
-        session.steer("waits")
+        await session.steer("waits")
         await navigate(session, entry_of(session.conversation.log, "a"), summarise=False)
         await talk(session, "on")
         assert said(session) == ["one", "on", "waits"]

@@ -183,6 +183,12 @@ def test_other_forms_of_an_edit_are_understood_too() -> None:
     assert call(watching(rule("old", "before")), "edit", path="a", edits=json.dumps(edits)) == []
 
 
+def test_the_tools_under_opals_names_are_seen_by_the_text_they_write() -> None:
+    assert call(watching(rule("new", r"(?m)^a$")), "write_file", path="a", content="b\na\n") == ["new"]
+    assert call(watching(rule("new", r"(?m)^a$")), "edit_file", path="a", start="1:65", new_string="b\na\n") == ["new"]
+    assert call(watching(rule("tag", "1:65")), "edit_file", path="a", start="1:65", new_string="b") == []
+
+
 def test_a_call_that_has_its_text_elsewhere_is_seen_as_json_at_its_end() -> None:
     assert call(watching(rule("patch", r"\+bad")), "edit", input="*** a\n+bad") == ["|patch"]
 

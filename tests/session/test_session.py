@@ -82,8 +82,8 @@ def test_steering_and_follow_ups_given_while_idle_go_with_the_next_prompt(tmp_pa
     async def main() -> None:
         session = a_session(Scripted([Turn(text="x")]), tmp_path)
         heard = Listener(session)
-        session.follow_up("afterwards")
-        session.steer("by the way")
+        await session.follow_up("afterwards")
+        await session.steer("by the way")
         assert not session.is_streaming
         assert heard[-1] == e.QueueUpdate(["by the way"], ["afterwards"])
         await session.prompt("go")
@@ -100,8 +100,8 @@ def test_an_abort_waits_for_the_end_and_keeps_the_queues(tmp_path: Path) -> None
         heard = Listener(session)
         await session.prompt("go")
         await heard.until(e.MessageEnd)
-        session.steer("left")
-        session.follow_up("rest")
+        await session.steer("left")
+        await session.follow_up("rest")
         async with asyncio.timeout(20):
             await session.abort()
         assert heard.kinds()[-1] == "AgentSettled"
@@ -128,11 +128,14 @@ def test_an_abort_while_idle_does_nothing(tmp_path: Path) -> None:
 
 
 def test_a_cleared_queue_gives_its_texts_back(tmp_path: Path) -> None:
-    session = a_session(Scripted([Turn(text="x")]), tmp_path)
-    session.steer("a")
-    session.follow_up("b")
-    assert session.clear_queue() == (["a"], ["b"])
-    assert len(session.queues) == 0
+    async def main() -> None:
+        session = a_session(Scripted([Turn(text="x")]), tmp_path)
+        await session.steer("a")
+        await session.follow_up("b")
+        assert session.clear_queue() == (["a"], ["b"])
+        assert len(session.queues) == 0
+
+    asyncio.run(main())
 
 
 def test_a_thousand_queued_messages_are_all_heard_in_order(tmp_path: Path) -> None:
@@ -141,7 +144,7 @@ def test_a_thousand_queued_messages_are_all_heard_in_order(tmp_path: Path) -> No
         session.queues.follow_up.mode = "all"
         texts = [f"message {number}" for number in range(1000)]
         for text in texts:
-            session.follow_up(text)
+            await session.follow_up(text)
         await session.prompt("go")
         await settled(session)
         assert said(session) == ["go", *texts]
@@ -154,7 +157,7 @@ def test_a_listener_that_was_taken_back_hears_nothing(tmp_path: Path) -> None:
     heard: list[e.Event] = []
     forget = session.subscribe(heard.append)
     forget()
-    session.steer("a")
+    asyncio.run(session.steer("a"))
     assert heard == []
 
 
@@ -219,9 +222,9 @@ def test_a_level_is_fitted_to_the_model_and_told_when_it_changes(tmp_path: Path)
     session.selection.set_thinking("high")
     session.selection.set_thinking("high")
     session.selection.set_thinking("xhigh")
-    assert (session.thinking, heard) == ("high", [e.ThinkingLevelChanged("high")])
+    assert (session.thinking, heard) == ("high", [e.ThinkingLevelChanged("high", "medium")])
     session.selection.set_model("scripted", "plain")
-    assert (session.thinking, heard[-1]) == ("off", e.ThinkingLevelChanged("off"))
+    assert (session.thinking, heard[-1]) == ("off", e.ThinkingLevelChanged("off", "high"))
     assert session.selection.cycle_thinking() is None
     session.selection.set_model("scripted", "scripted-1")
     assert session.thinking == "high", "what was asked for is remembered"

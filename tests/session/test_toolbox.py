@@ -46,7 +46,7 @@ def test_each_owner_replaces_its_own_tools_only() -> None:
     toolbox.replace("Server", [tool("b")])
     toolbox.replace("Host", [tool("c")])
     assert list(toolbox.tools) == ["read", "bash", "b", "c"]
-    assert toolbox.active == ["bash", "b", "c"]
+    assert toolbox.active == ["bash", "c", "b"]
     toolbox.replace("Host", [])
     assert list(toolbox.tools) == ["read", "bash", "b"]
 
@@ -70,3 +70,12 @@ def test_a_name_of_somebody_elses_is_refused_and_changes_nothing(name: str) -> N
     with pytest.raises(BadCommand, match=f'Host tool "{name}" conflicts with an existing tool'):
         toolbox.replace("Host", [tool("c"), tool(name)])
     assert (dict(toolbox.tools), toolbox.active) == (tools, active)
+
+
+def test_tools_are_told_in_the_order_in_which_their_owners_came() -> None:
+    toolbox = a_toolbox()
+    for owner in ("first", "second"):
+        toolbox.replace(owner, [])
+    toolbox.replace("second", [tool("late")])
+    toolbox.replace("first", [tool("later"), tool("latest")])
+    assert toolbox.active == ["bash", "later", "latest", "late"]

@@ -30,7 +30,7 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import SessionError
 from fairlead.session.entries import WAITING, new_header
 from fairlead.session.log import Log
-from fairlead.session.moves import clone, fork, navigate, new_session, switch_session
+from fairlead.session.moves import adopt, clone, fork, navigate, new_session, switch_session
 from fairlead.session.session import Session
 from fairlead.session.store import read_session
 from fairlead.session.waiting import CLEARED, Line, Waiting, still_waiting, waits
@@ -156,10 +156,10 @@ def test_a_message_heard_on_another_branch_was_heard() -> None:
 def test_queued_messages_are_on_disk_when_the_call_returns(tmp_path: Path) -> None:
     async def main() -> None:
         session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        session.steer("first")
+        await session.steer("first")
         assert queues(reopened(tmp_path, after_a_crash(session, "1.jsonl"))) == (["first"], [])
-        session.follow_up("second")
-        session.steer("third")
+        await session.follow_up("second")
+        await session.steer("third")
         again = reopened(tmp_path, after_a_crash(session, "2.jsonl"))
         assert queues(again) == (["first", "third"], ["second"])
         assert said(again) == []
@@ -175,8 +175,8 @@ def test_messages_queued_during_a_run_survive_its_crash_and_are_heard_once(tmp_p
         heard = Listener(session)
         await session.prompt("one")
         await heard.until(e.MessageEnd)
-        session.follow_up("later")
-        session.steer("now")
+        await session.follow_up("later")
+        await session.steer("now")
         crashed = after_a_crash(session)
         go.set()
         await settled(session)
@@ -201,7 +201,7 @@ def test_messages_left_by_an_abort_are_there_again(tmp_path: Path) -> None:
         heard = Listener(session)
         await session.prompt("one")
         await heard.until(e.MessageEnd)
-        session.steer("left")
+        await session.steer("left")
         await session.close()
         assert queues(reopened(tmp_path, file_of(session))) == (["left"], [])
 
@@ -211,7 +211,7 @@ def test_messages_left_by_an_abort_are_there_again(tmp_path: Path) -> None:
 def test_images_wait_with_their_text(tmp_path: Path) -> None:
     async def main() -> None:
         session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        queued = session.steer("look", [ImageContent("aGk=", "image/png")])
+        queued = await session.steer("look", [ImageContent("aGk=", "image/png")])
         await session.close()
         assert reopened(tmp_path, file_of(session)).queues.steering.messages == [queued]
 
@@ -221,8 +221,8 @@ def test_images_wait_with_their_text(tmp_path: Path) -> None:
 def test_messages_that_were_taken_back_do_not_come_again(tmp_path: Path) -> None:
     async def main() -> None:
         session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        session.steer("a")
-        session.follow_up("b")
+        await session.steer("a")
+        await session.follow_up("b")
         assert session.clear_queue() == (["a"], ["b"])
         assert queues(reopened(tmp_path, after_a_crash(session))) == ([], [])
         size = file_of(session).stat().st_size
@@ -239,9 +239,9 @@ def test_a_message_that_cannot_be_kept_is_refused_and_not_queued(tmp_path: Path)
         heard = Listener(session)
         with in_the_way(tmp_path / "sessions"):
             with pytest.raises(SessionError, match="Cannot write session file"):
-                session.steer("a")
+                await session.steer("a")
             with pytest.raises(SessionError, match="Cannot write session file"):
-                session.follow_up("b")
+                await session.follow_up("b")
         assert queues(session) == ([], []) and heard == []
         await talk(session, "one")
         assert said(session) == ["one"]
@@ -253,7 +253,7 @@ def test_a_message_that_cannot_be_kept_is_refused_and_not_queued(tmp_path: Path)
 def test_a_queue_can_be_taken_back_on_a_full_disk(tmp_path: Path) -> None:
     async def main() -> None:
         session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        session.steer("a")
+        await session.steer("a")
         with full_disk(session):
             assert session.clear_queue() == (["a"], [])
         await session.close()
@@ -317,12 +317,12 @@ def test_a_queue_stays_with_its_conversation(tmp_path: Path) -> None:
     async def main() -> None:
         session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
         first = file_of(session)
-        session.steer("of the first")
+        await session.steer("of the first")
         heard = Listener(session)
         await new_session(session)
         assert queues(session) == ([], [])
         assert heard.of(e.QueueUpdate) == [e.QueueUpdate([], [])]
-        session.follow_up("of the second")
+        await session.follow_up("of the second")
         heard.clear()
         await switch_session(session, str(first))
         assert queues(session) == (["of the first"], [])
@@ -349,8 +349,8 @@ def test_a_fork_does_not_hear_what_waits_in_its_source(tmp_path: Path, how: str)
     async def main() -> None:
         session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
         await talk(session, "one")
-        session.steer("waits")
-        session.follow_up("waits too")
+        await session.steer("waits")
+        await session.follow_up("waits too")
         source = file_of(session)
         match how:
             case "clone":
@@ -359,7 +359,7 @@ def test_a_fork_does_not_hear_what_waits_in_its_source(tmp_path: Path, how: str)
                 await session.prompt("two")
                 await fork(session, entry_of(session.conversation.log, "two"))
             case _:
-                session.adopt(kept_in(tmp_path / "forks").fork_file(source))
+                adopt(session, kept_in(tmp_path / "forks").fork_file(source))
         assert queues(session) == ([], []) and said(session) == ["one"]
         await session.close()
         assert queues(reopened(tmp_path, file_of(session))) == ([], []), "nor when it is opened again"
@@ -392,7 +392,7 @@ def test_a_fork_does_not_repeat_a_command_that_came_later_in_its_source(tmp_path
 def test_text_that_utf8_cannot_hold_waits_with_a_replacement(tmp_path: Path) -> None:
     async def main() -> None:
         session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        session.steer("half \ud83d")
+        await session.steer("half \ud83d")
         assert queues(reopened(tmp_path, after_a_crash(session))) == (["half \ufffd"], [])
         await clone(session)
         assert queues(session) == ([], [])

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.support import published
+
 Frame = dict[str, Any]
 
 #: Seconds after which something that has not happened will not happen. Generous: the machine may be busy.
@@ -29,7 +31,8 @@ SMALL_READ = 4096
 
 
 class Host:
-    """A running agent and its two pipes. Leaving the `with` block kills what is left of it."""
+    """A running agent and its two pipes. Leaving the `with` block kills what is left of it, and compares what went over the
+    pipes with what is published of the dialect."""
 
     def __init__(
         self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, reading: bool = True, read_size: int = 1 << 20
@@ -43,6 +46,10 @@ class Host:
         self._read_size = read_size
         self._pause = 0.0
         self._unended: list[bytes] = []
+        self._dialect = published.dialect_of(argv, env)
+        self._written: list[bytes] = []
+        #: The lines that `frames` were read from: tests take frames apart.
+        self._heard: list[bytes] = []
         self._changed = threading.Condition()
         self._stderr_path = cwd.parent / "stderr.txt"
         with self._stderr_path.open("wb") as stderr:
@@ -65,11 +72,14 @@ class Host:
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 stream.close()
+        if kind is None and self._dialect is not None:
+            published.check(self._dialect, b"".join(self._written), self._heard)
 
     # Saying
 
     def write(self, data: bytes) -> None:
         assert self.process.stdin is not None
+        self._written.append(data)
         view = memoryview(data)
         while view:
             view = view[self.process.stdin.write(view) :]
@@ -212,6 +222,7 @@ class Host:
         with self._changed:
             self.bytes_read += len(data)
             self.longest_line = max([self.longest_line, *(len(line) + 1 for line in lines)])
+            self._heard += lines
             self.frames.extend(json.loads(line.decode("utf-8", "strict")) for line in lines)
             self._changed.notify_all()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 
 import pytest
@@ -80,6 +81,21 @@ def test_ignored_and_binary_files_are_skipped_and_hidden_ones_are_not(box):
     box.put("binary", b"needle\n\0\n")
     assert box.call("grep", pattern="needle").text.split("\n") == [".hidden:1: needle", "c.txt:1: needle", "keep.log:1: needle"]
     assert box.call("grep", pattern="needle", path="build").text == "out.txt:1: needle"
+
+
+def test_a_gitignore_that_is_no_regular_file_is_not_read(box):
+    box.put("a.txt", "needle")
+    pipe = box.cwd / ".gitignore"
+    os.mkfifo(pipe)
+    # Whoever reads the pipe is told to ignore the file, and does not wait for ever.
+    writing = threading.Thread(target=pipe.write_text, args=("*.txt\n",))
+    writing.start()
+    try:
+        assert box.call("grep", pattern="needle").text == "a.txt:1: needle"
+    finally:
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        writing.join()
+        os.close(reader)
 
 
 def test_the_limit_is_named_when_there_is_more(box):

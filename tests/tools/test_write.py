@@ -153,7 +153,7 @@ def test_a_write_that_is_stopped_before_the_file_changes_leaves_nothing(box, lin
         (box.cwd / "b").hardlink_to(path)
     stop = Stop()
     with pytest.raises(ToolError, match="Operation aborted"):
-        replace_file(path, b"new", stop, before_replacing=stop.ask)
+        replace_file(path, b"new", None, stop, before_replacing=stop.ask)
     assert path.read_text() == "old"
     assert names(box.cwd) == (["a", "b"] if linked else ["a"])
 
@@ -164,7 +164,7 @@ def test_a_write_cannot_be_stopped_once_the_file_changes(box, linked):
     if linked:
         (box.cwd / "b").hardlink_to(path)
     stop = Stop()
-    replace_file(path, b"new", stop)
+    replace_file(path, b"new", None, stop)
     assert stop.committed
 
 
@@ -173,7 +173,7 @@ def test_a_write_that_is_stopped_while_it_writes_leaves_nothing(box):
     stop.ask()
     reached = []
     with pytest.raises(ToolError, match="Operation aborted"):
-        replace_file(box.cwd / "a", b"new", stop, before_replacing=lambda: reached.append("the end"))
+        replace_file(box.cwd / "a", b"new", None, stop, before_replacing=lambda: reached.append("the end"))
     assert (names(box.cwd), reached) == ([], [])
 
 

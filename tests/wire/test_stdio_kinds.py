@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support import published
 from tests.support.host import PATIENCE, Frame
 from tests.support.stage import bash, calls, says, stage
 from tests.support.surroundings import Surroundings, rpc, surroundings
@@ -33,7 +34,9 @@ def start(around: Surroundings, *flags: str, **stdio: Any) -> subprocess.Popen[b
 
 def frames(data: bytes) -> list[Frame]:
     assert data.endswith(b"\n")
-    return [json.loads(line) for line in data.decode().split("\n")[:-1]]
+    lines = data.split(b"\n")[:-1]
+    published.check("pi", COMMANDS, lines)
+    return [json.loads(line.decode()) for line in lines]
 
 
 def read_lines(descriptor: int, count: int) -> bytes:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fairlead import __version__
 from fairlead.agent import Agent
-from fairlead.agent_options import AgentOptions
+from fairlead.agent.options import AgentOptions
 from fairlead.cli.flags import Arguments
 from fairlead.cli.speak import complain
 from fairlead.errors import ConfigError
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 
 def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
+    agent = Agent(agent_options(arguments, profile))
+    if arguments.verbose:
+        _describe(agent, profile)
+    return agent
+
+
+def agent_options(arguments: Arguments, profile: Profile | None) -> AgentOptions:
+    """The agent that the flags describe, with what else a dialect wants."""
     options = AgentOptions(
         models=_names(arguments.models),
         exclude_tools=_names(arguments.exclude_tools),
@@ -27,6 +35,13 @@ def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
         find_prompt_templates=not arguments.no_prompt_templates,
         skills=arguments.skill,
         prompt_templates=arguments.prompt_template,
+        extensions=arguments.extension,
+        find_extensions=not arguments.no_extensions,
+        extension_flags={**{name.lstrip("-"): value for name, value in arguments.ignored.items()}, **arguments.unknown},
+        mode=_mode(arguments),
+        approve=_approved(arguments),
+        find_mcp=not arguments.no_mcp,
+        mcp_config=arguments.mcp_config,
         isolated=arguments.isolated,
         cwd=_working_directory(),
         warn=lambda warning: complain(f"fairlead: {warning}"),
@@ -34,6 +49,7 @@ def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
         resume=arguments.resume or arguments.resume_named == "",
         session_name=arguments.name,
         **given(arguments, "provider", "model", "api_key", "thinking", "fork", "session_id", "session_dir", "durability"),
+        **given(arguments, "approval", "sandbox"),
     )
     for flag, given_too in (("--session", arguments.session), ("--continue", arguments.resume)):
         if given_too and arguments.resume_named:
@@ -47,15 +63,29 @@ def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
         options.tools = []
     if profile is not None:
         options.default_tools = profile.default_tools
+        if arguments.mode == "rpc-ui":
+            options.default_tools = (*profile.default_tools, "ask")
         options.schedule = profile.schedule
         options.interrupt = profile.interrupt
         options.compaction_reserve = profile.compaction_reserve
         options.eager_todos = profile.eager_todos
         options.reset_settings = profile.reset_settings
-    agent = Agent(options)
-    if arguments.verbose:
-        _describe(agent, profile)
-    return agent
+    if arguments.no_builtin_tools:
+        options.default_tools = ()
+    return options
+
+
+def _mode(arguments: Arguments) -> Literal["rpc", "print", "json"]:
+    if arguments.mode == "json":
+        return "json"
+    return "print" if arguments.mode in (None, "text") else "rpc"
+
+
+def _approved(arguments: Arguments) -> bool | None:
+    """Whether the project is trusted this time; None: nobody said."""
+    if arguments.approve and arguments.no_approve:
+        raise ConfigError("--approve and --no-approve contradict each other: give one of them.")
+    return True if arguments.approve else False if arguments.no_approve else None
 
 
 def _describe(agent: Agent, profile: Profile | None) -> None:

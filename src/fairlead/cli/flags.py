@@ -20,7 +20,7 @@ Kind: TypeAlias = Literal["switch", "value", "list", "optional", "session"]
 
 
 class Flag(Struct, frozen=True):
-    """One flag. `name` is its field in `Arguments`; `metavar` its value's name in the help."""
+    """One flag. `name` is its field in `Arguments`, if it has one; `metavar` its value's name in the help."""
 
     names: tuple[str, ...]
     name: str
@@ -35,12 +35,12 @@ FLAGS: tuple[Flag, ...] = (
         ("--mode",),
         "mode",
         "value",
-        "how to talk: text (the answer alone), json (events), rpc (a host)",
+        "how to talk: text (the answer alone), json (events), rpc (a host), rpc-ui (one whose user the model may ask), opal",
         "MODE",
-        ("text", "json", "rpc"),
+        ("text", "json", "rpc", "rpc-ui", "opal"),
     ),
     Flag(("-p", "--print"), "print", "switch", "answer the prompt on standard output and exit"),
-    Flag(("--dialect",), "dialect", "value", "the protocol of rpc mode: pi, omp, xcsh or pi-2025", "NAME"),
+    Flag(("--dialect",), "dialect", "value", "the protocol of rpc mode: pi, omp, xcsh, pi-2025 or opal", "NAME"),
     Flag(("--provider",), "provider", "value", "the provider of the model", "NAME"),
     Flag(("--model",), "model", "value", "the model: provider/id, an id or a pattern, with :level if you like", "PATTERN"),
     Flag(("--models",), "models", "value", "models to cycle through, as patterns separated by commas", "PATTERNS"),
@@ -64,14 +64,36 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("-nc", "--no-context-files"), "no_context_files", "switch", "do not read AGENTS.md and CLAUDE.md"),
     Flag(("--skill",), "skill", "list", "a skill, or a folder of skills; may be repeated", "PATH"),
     Flag(("--no-rules",), "no_rules", "switch", "no stream rules"),
+    Flag(
+        ("--approval",),
+        "approval",
+        "value",
+        "calls of tools that change something: let them run, ask first, or refuse them",
+        "MODE",
+        ("auto", "ask", "deny"),
+    ),
+    Flag(
+        ("--sandbox",),
+        "sandbox",
+        "value",
+        "workspace: commands can change the working directory alone, and have no network",
+        "MODE",
+        ("off", "workspace"),
+    ),
     Flag(("-ns", "--no-skills"), "no_skills", "switch", "no skills but those of --skill"),
     Flag(
         ("--prompt-template",), "prompt_template", "list", "a prompt template, or a folder of templates; may be repeated", "PATH"
     ),
     Flag(("-np", "--no-prompt-templates"), "no_prompt_templates", "switch", "no templates but those of --prompt-template"),
+    Flag(("--mcp-config",), "mcp_config", "list", "a file of MCP servers; may be repeated", "FILE"),
+    Flag(("--no-mcp",), "no_mcp", "switch", "no MCP servers but those of --mcp-config"),
+    Flag(("-e", "--extension"), "extension", "list", "an extension, or a folder of extensions; may be repeated", "PATH"),
+    Flag(("-ne", "--no-extensions"), "no_extensions", "switch", "no extensions but those of --extension"),
+    Flag(("-a", "--approve"), "approve", "switch", "trust the project this time: its own extensions and servers may run"),
+    Flag(("-na", "--no-approve"), "no_approve", "switch", "do not trust the project this time"),
     Flag(("-t", "--tools"), "tools", "value", "the tools that the model may use, separated by commas", "NAMES"),
     Flag(("-nt", "--no-tools"), "no_tools", "switch", "no tools at all"),
-    Flag(("-nbt", "--no-builtin-tools"), "no_tools", "switch", "no built-in tools"),
+    Flag(("-nbt", "--no-builtin-tools"), "no_builtin_tools", "switch", "no built-in tools"),
     Flag(("-xt", "--exclude-tools"), "exclude_tools", "value", "tools to leave out, separated by commas", "NAMES"),
     Flag(("--session",), "session", "value", "go on with a session: its file, or the beginning of its id", "FILE|ID"),
     Flag(("-c", "--continue"), "resume", "switch", "go on with the session of this directory that changed last"),
@@ -115,11 +137,11 @@ FLAGS: tuple[Flag, ...] = (
 
 #: Flags of pi, omp and xcsh without a value, and with one, that do nothing here (yet).
 IGNORED_SWITCHES = frozenset(
-    """--no-title --no-extensions -ne --no-themes --approve -a --no-approve -na --no-lsp --no-pty --no-memory --no-mcp
+    """--no-title --no-themes --no-lsp --no-pty --no-memory
     --allow-home --auto-approve --yolo --hide-thinking --no-hide-thinking --no-startup-checks""".split()
 )
 IGNORED_VALUES = frozenset(
-    """--provider-session-id --extension -e --hook --skills --theme --use-theme --tui-mode
+    """--provider-session-id --hook --skills --theme --use-theme --tui-mode
     --export --plan --smol --slow --config --plugin-dir""".split()
 )
 
@@ -146,8 +168,15 @@ class Arguments(Struct):
     no_skills: bool = False
     prompt_template: list[str] = []
     no_prompt_templates: bool = False
+    mcp_config: list[str] = []
+    no_mcp: bool = False
     tools: str | None = None
+    extension: list[str] = []
+    no_extensions: bool = False
+    approve: bool = False
+    no_approve: bool = False
     no_tools: bool = False
+    no_builtin_tools: bool = False
     exclude_tools: str | None = None
     session: str | None = None
     resume: bool = False
@@ -160,6 +189,8 @@ class Arguments(Struct):
     no_session: bool = False
     durability: str | None = None
     no_rules: bool = False
+    approval: str | None = None
+    sandbox: str | None = None
     isolated: bool = False
     updates: str | None = None
     max_frame_bytes: str | None = None
@@ -172,17 +203,19 @@ class Arguments(Struct):
     version: bool = False
     #: What is not a flag: prompts, and files as @name.
     words: list[str] = []
-    #: Flags that do nothing here.
-    ignored: list[str] = []
+    #: Flags that do nothing here, unless an extension has them; each with its value, if it has one.
+    ignored: dict[str, str | None] = {}
+    #: Flags that may be an extension's, without their dashes, each with the word behind it that may be its value.
+    unknown: dict[str, str | None] = {}
 
 
 class UsageError(ConfigError):
     """The command line cannot be understood."""
 
 
-def parse(argv: Sequence[str]) -> Arguments:
-    """Read a command line. Raises UsageError."""
-    known = {name: flag for flag in FLAGS for name in flag.names}
+def parse(argv: Sequence[str], more: Sequence[Flag] = ()) -> Arguments:
+    """Read a command line; `more` are flags of extensions', whose values are theirs. Raises UsageError."""
+    known = {name: flag for flag in (*more, *FLAGS) for name in flag.names}
     arguments = Arguments()
     words = list(reversed(argv))
     while words:
@@ -196,12 +229,16 @@ def parse(argv: Sequence[str]) -> Arguments:
         name, has_value, value = word.partition("=") if word.startswith("--") else (word, "", "")
         if name in IGNORED_SWITCHES or name in IGNORED_VALUES:
             if name in IGNORED_VALUES and not has_value and words and not words[-1].startswith("-"):
-                words.pop()
-            arguments.ignored.append(name)
+                value = words.pop()
+            arguments.ignored[name] = value or None
         elif name in known:
             _set(arguments, known[name], name, value if has_value else None, words)
+        elif word.startswith("--"):
+            if not has_value and words and not words[-1].startswith(("-", "@")):
+                value = words.pop()
+            arguments.unknown[name[2:]] = value or None
         else:
-            raise UsageError(_unknown(name, known))
+            raise UsageError(unknown_flag(name))
     return arguments
 
 
@@ -209,7 +246,8 @@ def _set(arguments: Arguments, flag: Flag, name: str, value: str | None, words: 
     if flag.kind == "switch":
         if value is not None:
             raise UsageError(f"{name} takes no value.")
-        setattr(arguments, flag.name, True)
+        if flag.name:
+            setattr(arguments, flag.name, True)
         return
     if value is None:
         if flag.kind == "optional":
@@ -225,14 +263,16 @@ def _set(arguments: Arguments, flag: Flag, name: str, value: str | None, words: 
     if flag.kind == "list":
         before: list[Any] = getattr(arguments, flag.name)
         setattr(arguments, flag.name, [*before, value])
-    else:
+    elif flag.name:
         setattr(arguments, flag.name, value)
 
 
-def _unknown(name: str, known: dict[str, Flag]) -> str:
+def unknown_flag(name: str, more: Sequence[str] = ()) -> str:
+    """What to say of a flag that nobody has. `more` are those of extensions."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, [*known, *IGNORED_SWITCHES, *IGNORED_VALUES], 1)
+    known = [each for flag in FLAGS for each in flag.names]
+    near = get_close_matches(name, [*known, *more, *IGNORED_SWITCHES, *IGNORED_VALUES], 1)
     hint = f" Did you mean {near[0]}?" if near else ""
     return f"Unknown flag {name}.{hint} `fairlead --help` lists them all."
 
@@ -244,9 +284,12 @@ def help_text() -> str:
         "  fairlead --mode rpc [flags]            serve a host on standard input and output",
         "  fairlead -p [flags] PROMPT [@FILE...]  answer one prompt; piped input comes before it",
         "  fairlead --mode json [flags] PROMPT    the same, as a line of JSON per event",
-        "  fairlead shim pi|omp|xcsh DIR          write launchers that hosts of these programs can start",
+        "  fairlead --mode opal [flags]           serve a client of Opal's",
+        "  fairlead shim pi|omp|xcsh|opal DIR     write launchers that hosts of these programs can start",
         "  fairlead export FILE [PAGE]            a session file as a page to read",
+        "  fairlead trust [PATH]                  let a project run extensions and servers of its own",
         "  fairlead rules test FILE [flags]       what a stream rule would match",
+        "  fairlead schema [--dialect NAME]       the protocol as JSON Schema, or with --typescript as types",
         "",
         "Flags:",
     ]

@@ -8,16 +8,18 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.cli.build import build_agent
+from fairlead.cli.ending import run
 from fairlead.cli.flags import Arguments, UsageError
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import ABORTED
 from fairlead.errors import ConfigError, FairleadError, ProviderError, RunAborted
+from fairlead.tools.guard import readable
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -25,49 +27,67 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
     from fairlead.agent import Agent
+    from fairlead.config.files import Check
     from fairlead.wire.pi.profile import Profile
 
+NOTHING_TO_DO = (
+    "There is nothing to do: give a prompt, or --mode rpc to serve a host. (The chat in the terminal is not available yet.)"
+)
 
-def once(arguments: Arguments, profile: Profile) -> int:
+
+def once(argv: Sequence[str], arguments: Arguments, profile: Profile) -> int:
     """Answer the prompts. The exit code is 1 if the last run failed."""
-    before, prompts, images = _prompts(arguments)
-    if not before and not prompts:
-        raise UsageError(
-            "There is nothing to do: give a prompt, or --mode rpc to serve a host. "
-            "(The chat in the terminal is not available yet.)"
-        )
+    piped = "" if sys.stdin.isatty() else sys.stdin.buffer.read().decode("utf-8", "replace").strip()
+    if not piped and not arguments.words and not arguments.unknown:
+        raise UsageError(NOTHING_TO_DO)
     agent = build_agent(arguments, profile)
-    return asyncio.run(_Once(agent, arguments, profile).run(_expanded(agent, before, prompts), images))
+    return run(_answer(agent, argv, arguments, profile, piped, _Stdout()))
 
 
-def _expanded(agent: Agent, before: str, prompts: list[str]) -> list[str]:
-    """The prompts as they are asked. A slash command is one also behind what was piped in, which itself is none then."""
-    if not prompts:
-        return [agent.session.expanded(before)]
-    first, *rest = [agent.session.expanded(text) for text in prompts]
-    return ["\n\n".join(part for part in (before, first) if part), *rest]
+async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profile: Profile, piped: str, stdout: _Stdout) -> int:
+    if arguments.unknown:
+        from fairlead.cli.extension_flags import settled
+
+        arguments = await settled(agent, argv, arguments)
+        if not piped and not arguments.words:
+            raise UsageError(NOTHING_TO_DO)
+    await agent.extensions.find_model()
+    before, prompts, images = _prompts(piped, arguments.words, readable(agent.session.workspace.guard))
+    return await _Once(agent, arguments, profile, stdout).run(_expanded(agent, before, prompts), images)
+
+
+def _expanded(agent: Agent, before: str, prompts: list[str]) -> list[tuple[str, bool]]:
+    """The prompts as they are asked, and whether each may still be a command: one that is found only when it is asked.
+
+    A slash command is one also behind what was piped in, which itself is none then.
+    """
+    texts = prompts or [before]
+    expanded = [agent.session.expanded(text) for text in texts]
+    asked = [(new, new == text) for new, text in zip(expanded, texts, strict=True)]
+    return [(f"{before}\n\n{expanded[0]}", False), *asked[1:]] if before and prompts else asked
 
 
 class _Once:
     """One invocation: its agent, its output, and what makes it stop before its time."""
 
-    def __init__(self, agent: Agent, arguments: Arguments, profile: Profile) -> None:
+    def __init__(self, agent: Agent, arguments: Arguments, profile: Profile, stdout: _Stdout) -> None:
         self._agent = agent
         self._arguments = arguments
         self._profile = profile
-        self._stdout = _Stdout(self._stop)
+        self._stdout = stdout
+        stdout.on_error = self._stop
         self._stopped = False
-        self._asking: asyncio.Task[str] | None = None
+        self._asking: asyncio.Task[None] | None = None
 
-    async def run(self, prompts: list[str], images: list[ImageContent]) -> int:
+    async def run(self, prompts: list[tuple[str, bool]], images: list[ImageContent]) -> int:
         self._catch_signals(asyncio.get_running_loop())
         async with self._agent:
             if self._arguments.mode == "json":
                 self._write_events()
-            for index, prompt in enumerate(prompts):
-                if self._stopped:
+            for index, (prompt, expand) in enumerate(prompts):
+                if self._stopped or self._agent.shutdown_requested:
                     break
-                self._asking = asyncio.create_task(self._agent.ask(prompt, images if index == 0 else None, expand=False))
+                self._asking = asyncio.create_task(self._ask(prompt, images if index == 0 else None, expand))
                 try:
                     await self._asking
                 except (ProviderError, RunAborted):
@@ -77,6 +97,10 @@ class _Once:
                 except asyncio.CancelledError:
                     break
         return self._conclude()
+
+    async def _ask(self, prompt: str, images: list[ImageContent] | None, expand: bool) -> None:
+        await self._agent.ask(prompt, images, expand=expand)
+        await self._agent.idle()
 
     def _write_events(self) -> None:
         from fairlead.wire.json_lines import JsonLines
@@ -97,8 +121,10 @@ class _Once:
             return 1  # whoever closed the other end of the pipe knows
         if error is not None:
             return self._failed(f"Cannot write to standard output: {error.strerror}.")
-        if self._stopped or end is None:
+        if self._stopped:
             return self._failed(ABORTED)
+        if end is None:
+            return 0  # extensions have seen to all there was
         return self._failed(end.message.error_message or "The model failed without saying why.")
 
     def _failed(self, error: str) -> int:
@@ -129,10 +155,12 @@ class _Once:
 class _Stdout(io.FileIO):
     """Standard output. A failure to write is told once and kept; what follows is dropped."""
 
-    def __init__(self, on_error: Callable[[], None]) -> None:
-        super().__init__(sys.stdout.fileno(), "w", closefd=False)
+    def __init__(self) -> None:
+        # A copy of our own: what extensions, and their children, print goes to stderr, also while they are loaded.
+        super().__init__(os.dup(sys.stdout.fileno()), "w")
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self.error: OSError | None = None
-        self._on_error = on_error
+        self.on_error: Callable[[], None] = lambda: None
 
     def write(self, data: ReadableBuffer, /) -> int:
         view = memoryview(data)
@@ -144,32 +172,33 @@ class _Stdout(io.FileIO):
                 select.select([], [self.fileno()], [])
             except OSError as error:
                 self.error = error
-                self._on_error()
+                self.on_error()
         return size
 
 
-def _prompts(arguments: Arguments) -> tuple[str, list[str], list[ImageContent]]:
+def _prompts(piped: str, words: list[str], check: Check | None) -> tuple[str, list[str], list[ImageContent]]:
     """What comes before the first prompt (piped input, then files), the prompts, and the images of the first one.
 
     Arguments and file names may hold bytes that are no text; models and hosts get U+FFFD for them.
     """
-    before: list[str] = []
+    before = [piped]
     images: list[ImageContent] = []
-    if not sys.stdin.isatty():
-        before.append(sys.stdin.buffer.read().decode("utf-8", "replace").strip())
-    for word in arguments.words:
+    for word in words:
         if word.startswith("@"):
-            text, image = _file(word[1:])
+            text, image = _file(word[1:], check)
             before.append(text)
             images += [image] if image else []
-    prompts = [word for word in arguments.words if not word.startswith("@")]
+    prompts = [word for word in words if not word.startswith("@")]
     return scrub_text("\n\n".join(part for part in before if part)), [scrub_text(text) for text in prompts], images
 
 
-def _file(name: str) -> tuple[str, ImageContent | None]:
+def _file(name: str, check: Check | None) -> tuple[str, ImageContent | None]:
     path = Path(name).expanduser()
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            if check is not None:
+                check(file.fileno(), path)
+            data = file.read()
     except OSError as error:
         raise ConfigError(f"@{name}: {error.strerror}") from error
     kind = _image_type(data)

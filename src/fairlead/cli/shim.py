@@ -1,7 +1,7 @@
 """`fairlead shim`: launchers under the names that hosts look for.
 
 A host that starts `pi` gets a program called `pi`; a client that starts `node cli.js` or `bun cli.js` gets a
-`cli.js`. Both start this fairlead, with the dialect chosen.
+`cli.js`. Both start this fairlead, with the dialect chosen. Clients of Opal look for an `opal-server`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairlead.cli.flags import UsageError
-from fairlead.errors import ConfigError, NotAvailable
+from fairlead.errors import ConfigError
 
 USAGE = "usage: fairlead shim pi|omp|xcsh|opal DIR"
 
@@ -38,21 +38,23 @@ def shim(arguments: Sequence[str]) -> int:
     if len(arguments) != 2:
         raise UsageError(USAGE)
     dialect, folder = arguments[0], Path(arguments[1])
-    if dialect == "opal":
-        raise NotAvailable("The dialect opal is not available yet.")
-    if dialect not in ("pi", "omp", "xcsh"):
+    if dialect not in ("pi", "omp", "xcsh", "opal"):
         raise UsageError(f"Unknown dialect {dialect!r}. {USAGE}")
     # -P: hosts start this in a project's folder, whose files must not pass for Python's own modules.
     command = [sys.executable, "-P", "-m", "fairlead", "--dialect", dialect]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / dialect, f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        launcher = folder / ("opal-server" if dialect == "opal" else dialect)
+        _write(launcher, f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        if dialect == "opal":
+            sys.stdout.write(f"{launcher}\n")
+            return 0
         _write(folder / "cli.js", _NODE.format(command=json.dumps(command)))
         # A package.json further up could declare every .js file a module; this one is not.
         _write(folder / "package.json", '{"type": "commonjs"}\n', mode=0o644)
     except OSError as error:
         raise ConfigError(f"Cannot write launchers to {folder}: {error.strerror}") from error
-    sys.stdout.write(f"{folder / dialect}\n{folder / 'cli.js'}\n")
+    sys.stdout.write(f"{launcher}\n{folder / 'cli.js'}\n")
     return 0
 
 

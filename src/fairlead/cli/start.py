@@ -7,8 +7,12 @@ import gc
 
 def main() -> int:
     # Loading makes many objects and drops hardly any: to look for those that were dropped costs a tenth of the start.
-    # `wire.rpc` turns it on again after the first answer, `cli.main` in the other modes.
+    # `wire.process` turns it on again after the first answer, `cli.main` in the other modes.
     gc.disable()
     from fairlead.cli.main import main
 
-    return main()
+    code = main()
+    from fairlead.cli.ending import leave
+
+    leave(code)
+    return code

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -28,7 +28,11 @@ _KINDS = {
 }
 
 
-def read_bytes(path: Path) -> bytes | None:
+#: Asked about a file that was opened, by the path that led there. Raises ConfigError if it must not be read.
+Check: TypeAlias = Callable[[int, Path], None]
+
+
+def read_bytes(path: Path, check: Check | None = None) -> bytes | None:
     """The contents of a file; None if there is none.
 
     Raises ConfigError if it cannot be read, is longer than 16 MiB, or is no regular file: a pipe or a device
@@ -40,6 +44,8 @@ def read_bytes(path: Path) -> bytes | None:
             kind = _KINDS.get(stat.S_IFMT(mode), "something else")
             raise ConfigError(f"{path}: cannot be read: expected a regular file, found {kind}.")
         with path.open("rb") as file:
+            if check is not None:
+                check(file.fileno(), path)
             data = file.read(_LONGEST_FILE + 1)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -124,7 +130,24 @@ def locked(path: Path) -> Generator[None]:
 
 def change_object(path: Path, key: str, value: Any) -> None:
     """Set `key` (`"a"`, or `"a.b"` for b in the object a) in the JSON object that `path` holds, keeping everything else;
-    None takes it out.
+    None takes it out. Raises ConfigError as `update_object` does."""
+
+    def change(content: dict[str, Any]) -> None:
+        group, dot, name = key.partition(".")
+        target = content
+        if dot:
+            inner = content.get(group)
+            target = content[group] = cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
+        if value is None:
+            target.pop(name or group, None)
+        else:
+            target[name or group] = value
+
+    update_object(path, change)
+
+
+def update_object(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Let `change` work on the JSON object that `path` holds.
 
     The file is replaced as a whole and readable by its owner alone; its folder is made if need be.
     Raises ConfigError, leaving the file as it is, if that cannot be done without losing what it says.
@@ -133,15 +156,7 @@ def change_object(path: Path, key: str, value: Any) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(path):
             content = _strict_object(path)
-            group, dot, name = key.partition(".")
-            target = content
-            if dot:
-                inner = content.get(group)
-                target = content[group] = cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
-            if value is None:
-                target.pop(name or group, None)
-            else:
-                target[name or group] = value
+            change(content)
             _replace(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror or error}.") from error

@@ -79,6 +79,14 @@ class Home(Struct, frozen=True):
         user, project = self.root / "rules", project_folder(cwd) / "rules"
         return {"user": user} if user == project else {"user": user, "project": project}
 
+    def mcp_files(self, cwd: Path) -> tuple[tuple[Level, Path], ...]:
+        """The files of MCP servers, and whose they are; of two servers of the same name, that of the later file holds."""
+        if self.isolated:
+            return ()
+        user, own = self.root / "mcp.json", project_folder(cwd) / "mcp.json"
+        project: tuple[tuple[Level, Path], ...] = (("project", cwd / ".mcp.json"), ("project", own))
+        return (("user", user), *(each for each in project if each[1] != user))
+
     def _readable(self, name: str) -> tuple[Path, ...]:
         if self.isolated:
             return ()

@@ -18,11 +18,14 @@ from fairlead.core.model import ThinkingLevel
 from fairlead.core.queues import InterruptMode, QueueMode
 from fairlead.errors import ConfigError
 
-#: What only the user may set: a project that somebody else wrote must not choose the programs that run here.
-_NOT_FOR_PROJECTS = ("shellPath", "shellCommandPrefix")
+#: What only the user may set: a project that somebody else wrote must not choose the programs that run here, nor leave extensions
+#: that watch over calls so little time that they are not loaded.
+_NOT_FOR_PROJECTS = ("shellPath", "shellCommandPrefix", "defaultProjectTrust", "extensionTimeoutSeconds")
+#: What a project may set, but what counts only once the project is trusted: see `project_extensions`.
+_AFTER_TRUST = ("extensions",)
 
 #: Lists of paths, which begin at the folder of the file they are in. A project adds to the user's.
-_PATHS = ("skills", "prompts")
+_PATHS = ("skills", "prompts", "extensions")
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -30,6 +33,15 @@ Positive: TypeAlias = Annotated[int, Meta(ge=1)]
 #: What a stream rule may cut off: everything, text and thinking, calls of tools, nothing.
 RuleInterruptMode: TypeAlias = Literal["always", "prose-only", "tool-only", "never"]
 RepeatMode: TypeAlias = Literal["once", "after-gap"]
+
+#: What becomes of calls that no rule speaks of: they run, somebody is asked, or they are refused.
+ApprovalMode: TypeAlias = Literal["auto", "ask", "deny"]
+ApprovalAction: TypeAlias = Literal["allow", "ask", "deny"]
+#: What becomes of a project that nobody has decided about.
+DefaultTrust: TypeAlias = Literal["ask", "always", "never"]
+SandboxMode: TypeAlias = Literal["off", "workspace"]
+#: Settings of which only a stricter value is taken from a project, and that are read as strictly as they may be meant.
+GUARDING = ("approvals", "protectedPaths", "sandbox")
 
 
 class _Group(Struct, rename="camel", frozen=True):
@@ -100,6 +112,18 @@ class TasksSettings(_Group, frozen=True):
     todo_clear_delay: float = 60
 
 
+class AskSettings(_Group, frozen=True):
+    """The questions that the model asks the user."""
+
+    #: Seconds that the user has to answer a question of the model's; 0: as long as it takes.
+    timeout: Count = 0
+
+
+class McpSettings(_Group, frozen=True):
+    #: Seconds that a prompt waits for MCP servers that are being connected; the tools of slower ones come later.
+    wait_seconds: Annotated[float, Meta(gt=0)] = 10
+
+
 class OutputSettings(_Group, frozen=True):
     """How frames leave: see "Streaming without swelling" in the documentation."""
 
@@ -127,6 +151,27 @@ class RuleSettings(_Group, frozen=True):
     disabled_rules: list[str] = []
 
 
+class ApprovalRule(_Group, frozen=True):
+    """What becomes of some calls of some tools."""
+
+    action: ApprovalAction
+    #: The names of the tools, with `*` for any characters.
+    tool: str = "*"
+    #: What the call is about: a command, the path of a file, the arguments as JSON. With `*`; None: whatever it is about.
+    pattern: str | None = None
+
+
+class ApprovalSettings(_Group, frozen=True):
+    """Which calls of tools need somebody's consent."""
+
+    #: What becomes of calls that no rule speaks of: `auto` lets them run, `ask` asks, `deny` refuses them.
+    mode: ApprovalMode = "auto"
+    #: Of all rules that fit a call, the strictest holds.
+    rules: list[ApprovalRule] = []
+    #: Seconds to wait for an answer; without one the call is refused.
+    timeout_seconds: Annotated[float, Meta(gt=0)] = 300
+
+
 class Settings(_Group, frozen=True):
     """Everything a user can set, with what holds if they do not."""
 
@@ -151,6 +196,12 @@ class Settings(_Group, frozen=True):
     prompts: list[str] = []
     #: Whether `/skill:name` in a prompt stands for the skill of that name.
     enable_skill_commands: bool = True
+    #: Extensions beside those in the usual folders: files, or folders. A project's own count once it is trusted.
+    extensions: list[str] = []
+    #: Seconds that an extension has to be loaded, and to answer each time that the agent waits for it.
+    extension_timeout_seconds: Annotated[float, Meta(gt=0)] = 30
+    #: What becomes of a project's own extensions and servers if nothing is known about the project.
+    default_project_trust: DefaultTrust = "ask"
     #: How long a provider's stream may be silent; 0: for ever.
     http_idle_timeout_ms: Count = 300_000
     compaction: CompactionSettings = CompactionSettings()
@@ -160,6 +211,14 @@ class Settings(_Group, frozen=True):
     task: TaskSettings = TaskSettings()
     tasks: TasksSettings = TasksSettings()
     todo: TodoSettings = TodoSettings()
+    ask: AskSettings = AskSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    #: Files that the file tools leave alone, beside those with fairlead's and pi's keys: paths and patterns. `!path` lifts
+    #: the protection.
+    protected_paths: list[str] = []
+    #: `workspace`: commands run in a sandbox in which they can change the working directory alone, and have no network.
+    sandbox: SandboxMode = "off"
+    mcp: McpSettings = McpSettings()
     output: OutputSettings = OutputSettings()
     ttsr: RuleSettings = RuleSettings()
 
@@ -172,19 +231,47 @@ def load_settings(home: Home, cwd: Path) -> tuple[Settings, list[str]]:
         try:
             data = files.read_bytes(path)
             if data is not None:
-                values = files.parse_object(path, data)
-                if path != home.settings_path:
+                values = _parsed(path, data, merged, warnings)
+                of_project = path != home.settings_path
+                if of_project:
                     values = _for_project(values, path, warnings)
+                if any(key in values for key in GUARDING):
+                    from fairlead.config.guarding import guarded
+
+                    merged = merged | guarded(values, merged, path, warnings, of_project=of_project)
                 merged = _merge(merged, _with_paths(_usable(values, Settings, path, "", warnings), path, merged))
         except ConfigError as error:
             warnings.append(str(error))
     return (msgspec.convert(merged, Settings) if merged else Settings()), warnings
 
 
+def _parsed(path: Path, data: bytes, merged: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
+    try:
+        return files.parse_object(path, data)
+    except ConfigError:
+        from fairlead.config.guarding import closed
+
+        merged |= closed(data, merged, path, warnings)
+        raise
+
+
 def _for_project(values: dict[str, Any], path: Path, warnings: list[str]) -> dict[str, Any]:
     refused = [key for key in _NOT_FOR_PROJECTS if values.get(key) is not None]
     warnings += [f"{path}: {key} is ignored in a project; set it in your own settings." for key in refused]
-    return {key: value for key, value in values.items() if key not in refused}
+    return {key: value for key, value in values.items() if key not in refused and key not in _AFTER_TRUST}
+
+
+def project_extensions(home: Home, cwd: Path, warnings: list[str]) -> list[str]:
+    """The paths of extensions that a project's own settings name. Whether it may have them is for others to say."""
+    path = next((path for path in home.settings_files(cwd) if path != home.settings_path), None)
+    try:
+        data = files.read_bytes(path) if path is not None else None
+        if path is None or data is None:
+            return []
+        named = {"extensions": files.parse_object(path, data).get("extensions")}
+    except ConfigError:  # it was told of when the settings were loaded
+        return []
+    return _with_paths(_usable(named, Settings, path, "", warnings), path, {}).get("extensions", [])
 
 
 def _with_paths(values: dict[str, Any], path: Path, before: dict[str, Any]) -> dict[str, Any]:

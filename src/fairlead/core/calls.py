@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SKIPPED = "Skipped due to queued user message."
 ABORTED = "Command aborted"
+#: Seconds that whoever looks at a result has to finish after the run was aborted.
+LAST_LOOK = 0.4
 
 Say = Callable[[Message], Awaitable[None]]
 
@@ -98,19 +100,66 @@ async def _execute(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, An
             run.notify(ToolUpdate(call.id, call.name, call.arguments, partial))
 
     try:
+        if run.before_call is not None or run.approver is not None:
+            arguments = await _permitted(run, tool, call, arguments)
         work = tool.run(arguments, ToolContext(call.id, run.cancel, update))
-        return await run.runtime.bounded(work, run.cancel, timeout=tool.timeout, grace=tool.grace), False
-    except ToolError as error:
-        return _failure(str(error), error.details)
-    except Interrupted:
-        return _failure(ABORTED)
-    except TimedOut:
-        return _failure(f"{call.name} did not finish within {tool.timeout:g} seconds and was stopped.")
-    except Exception as error:  # a tool's own bug must not end the run
-        run.report(error)
-        return _failure(f"{type(error).__name__}: {error}")
+        outcome = await run.runtime.bounded(work, run.cancel, timeout=tool.timeout, grace=tool.grace), False
+    except _NotPermitted as refusal:
+        return _failure(str(refusal.error), refusal.error.details)
+    except Exception as error:
+        outcome = _failed(run, tool, error)
     finally:
         over = True
+    look = run.after_call(tool, call, arguments, *outcome) if run.after_call is not None else None
+    if look is None:
+        return outcome
+    try:
+        return await run.runtime.bounded(look, run.cancel, timeout=None, grace=LAST_LOOK)
+    except Exception as error:  # it may have been about to take something out of the result: that is not shown without it
+        return _failed(run, tool, error)
+
+
+class _NotPermitted(Exception):
+    def __init__(self, error: ToolError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+async def _permitted(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments to run the tool with, once everybody who is asked has agreed. However long that takes, it is not counted
+    as the tool's time, and an abort ends it at once. Raises _NotPermitted."""
+    try:
+        asked = run.before_call(tool, call, arguments) if run.before_call is not None else None
+        if asked is not None:
+            # Whoever was asked may have changed them.
+            arguments = tool.checked(await run.runtime.bounded(asked, run.cancel, timeout=None, grace=0))
+        if run.approver is not None:
+            check = run.approver.check(tool, call.id, arguments, run.cancel)
+            await run.runtime.bounded(check, run.cancel, timeout=None, grace=0)
+    except ToolError as error:
+        raise _NotPermitted(error) from None
+    except Interrupted:
+        raise _NotPermitted(ToolError(ABORTED)) from None
+    except Exception as error:  # who cannot be asked has not agreed
+        run.report(error)
+        raise _NotPermitted(ToolError(f"{type(error).__name__}: {error}")) from error
+    if run.cancel.fired:
+        raise _NotPermitted(ToolError(ABORTED))
+    return arguments
+
+
+def _failed(run: Run, tool: Tool, error: Exception) -> tuple[ToolResult, bool]:
+    """What an error means as the outcome of a call."""
+    match error:
+        case ToolError():
+            return _failure(str(error), error.details)
+        case Interrupted():
+            return _failure(ABORTED)
+        case TimedOut():
+            return _failure(f"{tool.name} did not finish within {tool.timeout:g} seconds and was stopped.")
+        case _:  # a bug of the tool's own must not end the run
+            run.report(error)
+            return _failure(f"{type(error).__name__}: {error}")
 
 
 def _valid(result: ToolResult) -> ToolResult:

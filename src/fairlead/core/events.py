@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Raw, Struct
 
 from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, Usage
-from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, PartialMessage, ThinkingLevel
+from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, Model, PartialMessage, ThinkingLevel
 from fairlead.core.subagents import LifecyclePayload, ProgressPayload
 from fairlead.core.tool import ToolResult
 
@@ -113,7 +113,8 @@ class CompactionResult(Struct, rename="camel", omit_defaults=True):
     summary: str
     first_kept_entry_id: str
     tokens_before: int
-    details: FileLists
+    #: FileLists; an extension that wrote the summary may keep something else there.
+    details: Any
     #: For the summary and the messages that stay.
     estimated_tokens_after: int | None = None
     #: Of all requests that the summary took.
@@ -137,8 +138,21 @@ class CompactionEnd(Struct):
     error: str | None = None
 
 
+#: How a model came to be chosen: by name, as the next one, or because a conversation had it.
+ModelSource: TypeAlias = Literal["set", "cycle", "restore"]
+
+
+class ModelSelected(Struct):
+    """Another model answers from here on."""
+
+    model: Model
+    previous: Model | None
+    source: ModelSource
+
+
 class ThinkingLevelChanged(Struct):
     level: ThinkingLevel
+    previous: ThinkingLevel
 
 
 class SessionInfoChanged(Struct):
@@ -173,6 +187,45 @@ class TodoReminder(Struct):
 
 class TodoAutoClear(Struct):
     """Todos that had been done for a while went from the list."""
+
+
+#: What a person can be asked for.
+UiPromptKind: TypeAlias = Literal["select", "confirm", "input", "editor"]
+
+
+class UiPromptStart(Struct):
+    """Something waits for an answer of the person behind the host."""
+
+    kind: UiPromptKind
+    title: str
+
+
+class UiPromptEnd(Struct):
+    """It waits no longer, whether there was an answer or not."""
+
+    kind: UiPromptKind
+    title: str
+
+
+class ToolApprovalRequested(Struct):
+    """A call waits for somebody's consent. Hosts are asked in their own way; this is for extensions."""
+
+    call_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+    #: What the person who is asked gets to see.
+    message: str
+
+
+class ToolApprovalResolved(Struct):
+    """It was decided whether a call may happen: by somebody who was asked, by what they had said before, or by the settings."""
+
+    call_id: str
+    tool_name: str
+    approved: bool
+    by: Literal["user", "session", "settings", "nobody"]
+    #: Why it was refused; empty if it was not.
+    reason: str = ""
 
 
 class ExtensionError(Struct):
@@ -219,6 +272,7 @@ Event: TypeAlias = (
     | RetryEnd
     | CompactionStart
     | CompactionEnd
+    | ModelSelected
     | ThinkingLevelChanged
     | SessionInfoChanged
     | EntryAppended
@@ -226,6 +280,10 @@ Event: TypeAlias = (
     | TtsrTriggered
     | TodoReminder
     | TodoAutoClear
+    | UiPromptStart
+    | UiPromptEnd
+    | ToolApprovalRequested
+    | ToolApprovalResolved
     | ExtensionError
     | SubagentLifecycle
     | SubagentProgress

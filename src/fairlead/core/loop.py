@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from fairlead.core.events import (
     TurnEnd,
     TurnStart,
 )
-from fairlead.core.messages import AssistantMessage, Message, UserMessage
+from fairlead.core.messages import AssistantMessage, Message, ToolCall
 from fairlead.core.model import (
     BlockDelta,
     BlockEnd,
@@ -39,9 +40,9 @@ from fairlead.core.model import (
     StreamEvent,
     StreamStart,
 )
-from fairlead.core.queues import Queues
+from fairlead.core.queues import Queued, Queues
 from fairlead.core.runtime import Cancel, Runtime
-from fairlead.core.tool import Schedule, Tool
+from fairlead.core.tool import Approver, Schedule, Tool, ToolResult
 
 
 class Turn(Struct, frozen=True):
@@ -54,6 +55,21 @@ class Turn(Struct, frozen=True):
     schedule: Schedule
     #: How many tools may run at once.
     concurrent: int = 8
+
+
+class BeforeCall(Protocol):
+    """Says what arguments a tool is to run with; they are checked again. None: those it has. It is awaited at once.
+    Raises ToolError if the tool is not to run."""
+
+    def __call__(self, tool: Tool, call: ToolCall, arguments: dict[str, Any], /) -> Awaitable[dict[str, Any]] | None: ...
+
+
+class AfterCall(Protocol):
+    """Looks at what came of a tool that ran, an error or not, and says what counts instead. None: that. It is awaited at once."""
+
+    def __call__(
+        self, tool: Tool, call: ToolCall, arguments: dict[str, Any], result: ToolResult, is_error: bool, /
+    ) -> Awaitable[tuple[ToolResult, bool]] | None: ...
 
 
 class Run(Struct, frozen=True):
@@ -76,6 +92,12 @@ class Run(Struct, frozen=True):
     queues: Queues
     runtime: Runtime
     cancel: Cancel
+    #: Asked before a tool runs.
+    before_call: BeforeCall | None = None
+    #: Asked after that; None: every call may happen.
+    approver: Approver | None = None
+    #: Asked when it has run.
+    after_call: AfterCall | None = None
 
 
 async def run_agent(run: Run, prompts: Sequence[Message], added: list[Message]) -> StreamEnd:
@@ -91,7 +113,7 @@ async def run_agent(run: Run, prompts: Sequence[Message], added: list[Message]) 
         added.append(message)
         await emit(MessageEnd(message))
 
-    async def deliver(messages: list[UserMessage]) -> None:
+    async def deliver(messages: list[Queued]) -> None:
         for message in messages:
             await emit(queues.update())
             await say(message)

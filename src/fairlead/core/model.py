@@ -8,7 +8,7 @@ deltas merged. Nothing here grows with the square of an answer's length.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Hashable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -26,6 +26,9 @@ from fairlead.core.messages import (
     Usage,
 )
 from fairlead.core.runtime import Cancel
+
+if TYPE_CHECKING:
+    from fairlead.core.interceptor import Interceptor
 
 ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh")
@@ -110,6 +113,8 @@ class Request(Struct):
     max_tokens: int | None = None
     #: Stable over a conversation; providers route to a warm prompt cache by it.
     session_id: str | None = None
+    #: Steps in between the adapter and its provider; None: nobody does.
+    interceptor: Interceptor | None = None
 
 
 class StreamStart(Struct):

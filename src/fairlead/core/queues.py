@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from fairlead.core.events import QueueUpdate
-from fairlead.core.messages import UserMessage, user_text
+from fairlead.core.messages import CustomMessage, UserMessage, user_text
 
 QueueMode: TypeAlias = Literal["all", "one-at-a-time"]
 InterruptMode: TypeAlias = Literal["immediate", "wait"]
+#: What becomes of a prompt that comes while the agent runs: it is heard as soon as possible, or when the agent would stop.
+Behavior: TypeAlias = Literal["steer", "followUp"]
+#: What can wait: something that the user said, or that an extension adds.
+Queued: TypeAlias = UserMessage | CustomMessage
 
 
 class Queue:
@@ -16,16 +20,17 @@ class Queue:
 
     def __init__(self) -> None:
         self.mode: QueueMode = "one-at-a-time"
-        self.messages: list[UserMessage] = []
+        self.messages: list[Queued] = []
 
-    def take(self) -> list[UserMessage]:
+    def take(self) -> list[Queued]:
         """The messages that the next turn hears. They no longer wait: nothing can come between here and their delivery."""
         count = len(self.messages) if self.mode == "all" else 1
         taken, self.messages[:] = self.messages[:count], self.messages[count:]
         return taken
 
     def texts(self) -> list[str]:
-        return [user_text(message) for message in self.messages]
+        """What the user said, of all that waits."""
+        return [user_text(message) for message in self.messages if isinstance(message, UserMessage)]
 
     def clear(self) -> list[str]:
         texts = self.texts()

@@ -44,6 +44,15 @@ class RunTool(Protocol):
     def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Awaitable[ToolResult]: ...
 
 
+class Approver(Protocol):
+    """Decides whether a call may happen. It is asked last before the tool runs, with the arguments that it will run with."""
+
+    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> None:
+        """Return if the call may happen; raise ToolError, worded for the model, if not. May take as long as a person takes: if
+        `cancel` fires meanwhile, it is not waited for any more."""
+        ...
+
+
 class Tool(Struct, frozen=True):
     """Something the model may call.
 
@@ -63,6 +72,8 @@ class Tool(Struct, frozen=True):
     guidelines: tuple[str, ...] = ()
     #: Changes the machine: under the `exclusive` schedule it runs alone and in call order.
     exclusive: bool = False
+    #: Changes nothing and runs nothing by itself: it needs nobody's approval unless a rule says so.
+    harmless: bool = False
     #: Works on the session that it was made for: sub-agents of that session do not get it.
     bound: bool = False
     #: Seconds until it is cut off; None: no limit.
@@ -71,6 +82,8 @@ class Tool(Struct, frozen=True):
     grace: float = 0.4
     #: Repairs arguments in an older form before they are checked.
     prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    #: Lets go of what the tool holds on to between calls, when its session ends; for tools that are `bound`.
+    close: Callable[[], Awaitable[None]] | None = None
     _check: list[Any] = []
 
     def spec(self) -> ToolSpec:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fairlead.extend.places import Place, Places
     from fairlead.extend.skills import Skill
     from fairlead.extend.templates import Template
-    from fairlead.session.additions import PromptParts, SlashCommand
+    from fairlead.session.additions import PromptParts, SkillSummary, SlashCommand
 
 
 class UserAdditions:
@@ -50,6 +50,23 @@ class UserAdditions:
 
         return expanded(text, self._templates_of(cwd), self._skills_of(cwd) if self._skill_commands else None)
 
+    def skills(self, cwd: Path) -> list[SkillSummary]:
+        from fairlead.session.additions import SkillSummary
+
+        return [SkillSummary(each.name, each.description) for each in self._skills_of(cwd).values() if not each.hidden]
+
+    def skill_text(self, name: str, cwd: Path) -> str:
+        from fairlead.extend.skills import require_skill
+
+        return require_skill(name, {each.name: each for each in self._skills_of(cwd).values() if not each.hidden}).invoked("")
+
+    def discover(self, skills: Sequence[Path], templates: Sequence[Path]) -> None:
+        """Look for skills and templates in these places, too, in place of those that extensions named before."""
+        from msgspec.structs import replace
+
+        self._places = replace(self._places, discovered_skills=skills, discovered_templates=templates)
+        self.reload()
+
     def reload(self) -> None:
         self._parts.clear()
         self._skills.clear()
@@ -73,11 +90,12 @@ class UserAdditions:
         if home is None:
             return PromptParts(skills=skills_told)
         problems: list[str] = []
-        appended = prompt_file("APPEND_SYSTEM.md", home, cwd, problems)
+        check = self._places.check
+        appended = prompt_file("APPEND_SYSTEM.md", home, cwd, problems, check)
         parts = PromptParts(
-            instead=prompt_file("SYSTEM.md", home, cwd, problems),
+            instead=prompt_file("SYSTEM.md", home, cwd, problems, check),
             appended=() if appended is None else (appended,),
-            context=told(context_files(home, cwd, problems)) if self._places.context_files else "",
+            context=told(context_files(home, cwd, problems, check)) if self._places.context_files else "",
             skills=skills_told,
         )
         self._warn(problems)
@@ -91,7 +109,7 @@ class UserAdditions:
                 from fairlead.extend.skills import load_skills
 
                 problems: list[str] = []
-                self._skills[cwd] = load_skills(places, problems)
+                self._skills[cwd] = load_skills(places, problems, self._places.check)
                 self._warn(problems)
         return self._skills[cwd]
 
@@ -103,7 +121,7 @@ class UserAdditions:
                 from fairlead.extend.templates import load_templates
 
                 problems: list[str] = []
-                self._templates[cwd] = load_templates(places, problems)
+                self._templates[cwd] = load_templates(places, problems, self._places.check)
                 self._warn(problems)
         return self._templates[cwd]
 

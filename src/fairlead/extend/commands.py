@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fairlead.errors import ConfigError
-from fairlead.extend.skills import Skill
+from fairlead.extend.skills import Skill, require_skill
 from fairlead.extend.templates import Template
 from fairlead.session.additions import SlashCommand
 
@@ -32,8 +31,4 @@ def expanded(text: str, templates: Mapping[str, Template], skills: Mapping[str, 
         return templates[name].filled(arguments)
     if skills is None or not name.startswith(SKILL):
         return text
-    skill = skills.get(name.removeprefix(SKILL))
-    if skill is None:
-        known = f"The skills are: {', '.join(skills)}." if skills else "There are no skills here."
-        raise ConfigError(f"There is no skill of the name {name.removeprefix(SKILL)!r}. {known}")
-    return skill.invoked(arguments)
+    return require_skill(name.removeprefix(SKILL), skills).invoked(arguments)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from fairlead.config.home import project_folder
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fairlead.config.files import Check
 
 #: Names of the file of a folder; the first one there counts.
 CONTEXT_NAMES = ("AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
@@ -23,10 +27,10 @@ class ContextFile(Struct, frozen=True):
     text: str
 
 
-def context_files(home: Path, cwd: Path, problems: list[str]) -> list[ContextFile]:
+def context_files(home: Path, cwd: Path, problems: list[str], check: Check | None = None) -> list[ContextFile]:
     """The instructions for work in `cwd`: those of the home, then one file of each folder from the top down to `cwd`."""
     folders = dict.fromkeys([home, *reversed(cwd.parents), cwd])
-    found = (_context_file(folder, problems) for folder in folders)
+    found = (_context_file(folder, problems, check) for folder in folders)
     return [file for file in found if file is not None and file.text]
 
 
@@ -38,31 +42,31 @@ def told(files: Sequence[ContextFile]) -> str:
     return "\n\n".join([_INTRODUCTION, *parts])
 
 
-def prompt_file(name: str, home: Path, cwd: Path, problems: list[str]) -> str | None:
+def prompt_file(name: str, home: Path, cwd: Path, problems: list[str], check: Check | None = None) -> str | None:
     """The text of the project's file of that name, else of the home's; None if there is none."""
     for folder in (project_folder(cwd), home):
-        text = _text(folder / name, problems)
+        text = _text(folder / name, problems, check)
         if text is not None:
             return text
     return None
 
 
-def _context_file(folder: Path, problems: list[str]) -> ContextFile | None:
+def _context_file(folder: Path, problems: list[str], check: Check | None) -> ContextFile | None:
     for name in CONTEXT_NAMES:
         path = folder / name
-        text = _text(path, problems)
+        text = _text(path, problems, check)
         if text is not None:
             return ContextFile(path, text)
     return None
 
 
-def _text(path: Path, problems: list[str]) -> str | None:
+def _text(path: Path, problems: list[str], check: Check | None) -> str | None:
     if not os.path.lexists(path):  # in most places; much cheaper than to fail
         return None
     from fairlead.config.files import read_bytes
 
     try:
-        data = read_bytes(path)
+        data = read_bytes(path, check)
     except ConfigError as error:
         problems.append(str(error))
         return None

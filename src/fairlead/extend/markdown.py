@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairlead.errors import ConfigError
 
+if TYPE_CHECKING:
+    from fairlead.config.files import Check
 
-def read_markdown(path: Path, keys: Collection[str]) -> tuple[dict[str, str], str]:
+
+def read_markdown(path: Path, keys: Collection[str], check: Check | None = None) -> tuple[dict[str, str], str]:
     """The texts of some keys of the front matter, and what comes after it. Raises ConfigError."""
     from fairlead.config.files import read_bytes
     from fairlead.session.front_matter import FrontMatterError, pick
 
-    data = read_bytes(path)
+    data = read_bytes(path, check)
     if data is None:
         raise ConfigError(f"{path}: there is no such file.")
     try:

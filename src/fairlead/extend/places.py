@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from fairlead.config.files import Check
 from fairlead.config.home import PROJECT_FOLDER, Level
 from fairlead.session.additions import Origin
 
@@ -34,12 +35,18 @@ class Places(Struct, frozen=True, kw_only=True):
     find_templates: bool = True
     skills: Sequence[Path] = ()
     templates: Sequence[Path] = ()
+    #: Those that extensions bring.
+    discovered_skills: Sequence[Path] = ()
+    discovered_templates: Sequence[Path] = ()
     settings_skills: Sequence[str] = ()
     settings_templates: Sequence[str] = ()
+    #: Says which files must not be read; None: nobody does.
+    check: Check | None = None
 
     def skill_places(self, cwd: Path) -> Iterator[Place]:
         """Where skills are; of two with one name, the one that is found first counts."""
         yield from _flagged("--skill", self.skills)
+        yield from _discovered(self.discovered_skills)
         if self.home is None or not self.find_skills:
             return
         yield _folder(cwd / PROJECT_FOLDER, "skills", "project")
@@ -53,6 +60,7 @@ class Places(Struct, frozen=True, kw_only=True):
     def template_places(self, cwd: Path) -> Iterator[Place]:
         """Where prompt templates are; of two with one name, the one that is found first counts."""
         yield from _flagged("--prompt-template", self.templates)
+        yield from _discovered(self.discovered_templates)
         if self.home is None or not self.find_templates:
             return
         yield _folder(cwd / PROJECT_FOLDER, "prompts", "project")
@@ -68,6 +76,10 @@ class Places(Struct, frozen=True, kw_only=True):
 
 def _flagged(flag: str, paths: Sequence[Path]) -> Iterator[Place]:
     return (Place(path, Origin(path, "cli", "temporary"), flag) for path in paths)
+
+
+def _discovered(paths: Sequence[Path]) -> Iterator[Place]:
+    return (Place(path, Origin(path, "local", "temporary"), "an extension") for path in paths)
 
 
 def _folder(base: Path, name: str, scope: Level) -> Place:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
+from fairlead.config.files import Check
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 from fairlead.extend.markdown import read_markdown, unreadable
@@ -43,23 +44,25 @@ class Skill(Struct, frozen=True, kw_only=True):
     origin: Origin
     #: Only for the user to ask for; the model is not told of it.
     hidden: bool = False
+    #: Asked whenever the file is read: it may be another one by then.
+    check: Check | None = None
 
     def invoked(self, arguments: str) -> str:
         """What a prompt that asks for the skill stands for. Raises ConfigError if its file cannot be read any more."""
-        body = read_markdown(self.path, _KEYS)[1]
+        body = read_markdown(self.path, _KEYS, self.check)[1]
         location, folder = scrub_text(str(self.path)), scrub_text(str(self.path.parent))
         block = f'<skill name="{self.name}" location="{location}">\nReferences are relative to {folder}.\n\n{body}\n</skill>'
         return f"{block}\n\n{arguments}" if arguments else block
 
 
-def load_skills(places: Iterable[Place], problems: list[str]) -> dict[str, Skill]:
+def load_skills(places: Iterable[Place], problems: list[str], check: Check | None = None) -> dict[str, Skill]:
     """The skills in these places by name; of two with one name, the first counts."""
     skills: dict[str, Skill] = {}
     seen: set[str] = set()
     for place in places:
         for path in _files(place, seen, problems):
             try:
-                skill = read_skill(path, place.origin, problems)
+                skill = read_skill(path, place.origin, problems, check)
             except ConfigError as error:
                 problems.append(f"{error} This skill is left out.")
             else:
@@ -67,9 +70,17 @@ def load_skills(places: Iterable[Place], problems: list[str]) -> dict[str, Skill
     return {name: skills[name] for name in sorted(skills)}
 
 
-def read_skill(path: Path, origin: Origin, problems: list[str]) -> Skill:
+def require_skill(name: str, skills: Mapping[str, Skill]) -> Skill:
+    """The skill of that name. Raises ConfigError if there is none."""
+    if name not in skills:
+        known = f"The skills are: {', '.join(skills)}." if skills else "There are no skills here."
+        raise ConfigError(f"There is no skill of the name {name!r}. {known}")
+    return skills[name]
+
+
+def read_skill(path: Path, origin: Origin, problems: list[str], check: Check | None = None) -> Skill:
     """The skill in a file. Raises ConfigError, which says why it cannot be used."""
-    fields, _ = read_markdown(path, _KEYS)
+    fields, _ = read_markdown(path, _KEYS, check)
     description = fields.get("description", "")
     if not description:
         raise ConfigError(f"{path}: description: expected a text that says what the skill is good for.")
@@ -81,6 +92,7 @@ def read_skill(path: Path, origin: Origin, problems: list[str]) -> Skill:
         path=path,
         origin=Origin(path, origin.source, origin.scope, origin.base),
         hidden=fields.get("disable-model-invocation", "").lower() == "true",
+        check=check,
     )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from fairlead.config.files import Check
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 from fairlead.extend.markdown import read_markdown, unreadable
@@ -58,13 +59,13 @@ def split_arguments(written: str) -> list[str]:
     return [found["single"] if found["single"] is not None else _QUOTED.sub(r"\1", found[0]) for found in _WORD.finditer(written)]
 
 
-def load_templates(places: Iterable[Place], problems: list[str]) -> dict[str, Template]:
+def load_templates(places: Iterable[Place], problems: list[str], check: Check | None = None) -> dict[str, Template]:
     """The templates in these places by name; of two with one name, the first counts."""
     templates: dict[str, Template] = {}
     for place in places:
         for path in _files(place, problems):
             try:
-                template = read_template(path, place.origin)
+                template = read_template(path, place.origin, check)
             except ConfigError as error:
                 problems.append(f"{error} This prompt template is left out.")
             else:
@@ -72,9 +73,9 @@ def load_templates(places: Iterable[Place], problems: list[str]) -> dict[str, Te
     return {name: templates[name] for name in sorted(templates)}
 
 
-def read_template(path: Path, origin: Origin) -> Template:
+def read_template(path: Path, origin: Origin, check: Check | None = None) -> Template:
     """The template in a file. Raises ConfigError, which says why it cannot be used."""
-    fields, text = read_markdown(path, ("description",))
+    fields, text = read_markdown(path, ("description",), check)
     name = scrub_text(path.stem)
     if name.split() != [name]:
         raise ConfigError(f"{path}: a name with spaces cannot be asked for: rename the file.")

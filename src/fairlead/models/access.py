@@ -5,12 +5,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.core.model import Model, ModelStream
 from fairlead.models.connect import connect
 from fairlead.models.http import Http
 from fairlead.models.registry import Registry
+
+#: Milliseconds before its end at which a key counts as expired.
+EARLY_MS = 60_000
+
+
+class _Connected(Struct, frozen=True):
+    """A stream, and how long the key that it was made with holds."""
+
+    stream: ModelStream
+    version: int
+    expires: int | None
 
 
 class ModelAccess:
@@ -34,7 +46,7 @@ class ModelAccess:
         self._budgets = thinking_budgets
         self._block_images = block_images
         self._after = after
-        self._streams: dict[tuple[str, str], ModelStream] = {}
+        self._streams: dict[tuple[str, str], _Connected] = {}
 
     def available(self) -> list[Model]:
         return self._registry.available()
@@ -46,17 +58,29 @@ class ModelAccess:
         return self._registry.providers()
 
     def known(self, model: Model) -> ModelStream | None:
-        return self._streams.get((model.provider, model.id))
+        added = self._registry.stream(model)
+        if added is not None:
+            return added
+        kept = self._streams.get((model.provider, model.id))
+        if kept is None or kept.version != self._registry.version:
+            return None
+        return kept.stream if kept.expires is None or self._now_ms() + EARLY_MS < kept.expires else None
 
     async def stream(self, model: Model) -> ModelStream:
         stream = self.known(model)
         if stream is None:
+            registry = self._registry
+            if registry.login(model.provider) is not None:
+                from fairlead.models.logins import renew_if_due
+
+                await renew_if_due(registry, self._http, model.provider)
+            version = registry.version
             # In a thread, because the key may be the output of a command.
             try:
-                endpoint = await asyncio.to_thread(self._registry.endpoint, model)
+                endpoint = await asyncio.to_thread(registry.endpoint, model)
             finally:
                 self._after()
             asked = replace(model, input=["text"]) if self._block_images else model
             stream = connect(asked, endpoint, self._http, self._now_ms, thinking_budgets=self._budgets)
-            self._streams[model.provider, model.id] = stream
+            self._streams[model.provider, model.id] = _Connected(stream, version, endpoint.expires)
         return stream

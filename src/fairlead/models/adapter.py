@@ -47,7 +47,7 @@ class Adapter(ABC):
     def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
         partial = PartialMessage(self._model, self._now_ms())
         reader = self._reader(partial)
-        return run(self._http, lambda: self._request(request), partial, reader.read, cancel, reader.closed)
+        return run(self._http, lambda: self._request(request), partial, reader.read, cancel, reader.closed, request.interceptor)
 
     @abstractmethod
     def _set_up(self) -> None:

@@ -2,7 +2,8 @@
 
 In this order: the key given on the command line, auth.json, the provider's environment variable,
 `apiKey` in models.json. A value in auth.json or models.json is a `!command` whose output counts, the
-name of an environment variable that is set, or the value itself.
+name of an environment variable that is set, or the value itself. Where a provider has a login, the token
+of one that auth.json holds is its key.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from fairlead.models.catalog import PROVIDERS
 
 if TYPE_CHECKING:
     from subprocess import Popen
+
+    from fairlead.models.device_login import Token
 
 COMMAND_SECONDS = 10.0
 #: Seconds that something in the background may go on writing after the command itself has ended.
@@ -53,16 +56,20 @@ class Credentials:
         if self._flag_provider is None:
             self._flag_provider = provider
 
-    def configured(self, provider: str, models_json_key: str | None) -> bool:
-        """Whether there is a key, as far as can be told without running a command."""
-        return self._written(provider, models_json_key) is not None
+    def reload(self) -> None:
+        """Read auth.json anew when it is next needed."""
+        self._auth = None
 
-    def key(self, provider: str, models_json_key: str | None) -> str | None:
+    def configured(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> bool:
+        """Whether there is a key, as far as can be told without running a command. With `logins`, a token is one."""
+        return self._written(provider, models_json_key, logins) is not None
+
+    def key(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> str | None:
         """The key of a provider; None if there is none. Raises NoCredentials if a command that should print it fails.
 
         It may take as long as that command does, so callers with an event loop ask from a thread.
         """
-        written = self._written(provider, models_json_key)
+        written = self._written(provider, models_json_key, logins)
         if written is None:
             return None
         value, literal = written
@@ -84,13 +91,29 @@ class Credentials:
         entry = self._auth_entry(provider)
         return entry is not None and not _key_of(entry)
 
-    def _written(self, provider: str, models_json_key: str | None) -> tuple[str, bool] | None:
+    def token(self, provider: str) -> Token | None:
+        """The token of the provider's login in auth.json; None if there is none."""
+        entry = self._auth_entry(provider)
+        if not isinstance(entry, dict) or cast("dict[str, Any]", entry).get("type") != "oauth":
+            return None
+        import msgspec
+
+        from fairlead.models.device_login import Token
+
+        try:
+            return msgspec.convert(entry, Token)
+        except msgspec.ValidationError:
+            return None
+
+    def _written(self, provider: str, models_json_key: str | None, logins: bool) -> tuple[str, bool] | None:
         """The key as written, and whether it stands for itself."""
         if self._flag_key and provider == self._flag_provider:
             return self._flag_key, True
         stored = _key_of(self._auth_entry(provider))
         if stored:
             return stored, False
+        if logins and (token := self.token(provider)) is not None:
+            return token.access, True
         known = PROVIDERS.get(provider)
         for variable in known.key_variables if known else ():
             if value := self._env.get(variable, "").strip():
@@ -98,12 +121,13 @@ class Credentials:
         return (models_json_key, False) if models_json_key else None
 
     def _auth_entry(self, provider: str) -> Any:
-        if self._auth is None:
-            entries: dict[str, Any] = {}
+        entries: dict[str, Any] | None = self._auth  # another thread may let go of it at any time
+        if entries is None:
+            entries = {}
             for path in self._home.auth_files():
                 entries = {**self._read_auth(path), **entries}
             self._auth = entries
-        return self._auth.get(provider)
+        return entries.get(provider)
 
     def _read_auth(self, path: Path) -> dict[str, Any]:
         try:
@@ -126,11 +150,22 @@ class Credentials:
 
 def store_key(home: Home, provider: str, key: str) -> None:
     """Write a key to auth.json, which only its owner may read. Raises ConfigError if that cannot be done."""
-    if home.isolated:
-        raise ConfigError("Keys are not stored in an isolated run.")
     if not provider or not key.strip():
         raise ConfigError("A key needs the name of its provider, and must not be empty.")
-    files.change_object(home.auth_path, provider, {"type": "api_key", "key": key.strip()})
+    _store(home, provider, {"type": "api_key", "key": key.strip()})
+
+
+def store_login(home: Home, provider: str, token: Token) -> None:
+    """Write the token of a login to auth.json, in the place of what it has for the provider. Raises ConfigError."""
+    import msgspec
+
+    _store(home, provider, {"type": "oauth", **msgspec.to_builtins(token)})
+
+
+def _store(home: Home, provider: str, entry: dict[str, Any]) -> None:
+    if home.isolated:
+        raise ConfigError("Keys are not stored in an isolated run.")
+    files.update_object(home.auth_path, lambda content: content.update({provider: entry}))
 
 
 def _key_of(entry: Any) -> str | None:

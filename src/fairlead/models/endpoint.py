@@ -13,6 +13,8 @@ class Endpoint(Struct, frozen=True):
     api_key: str | None = None
     #: Extra headers; they win over an adapter's own, whatever their case.
     headers: dict[str, str] = {}
+    #: When the key is no longer good, in milliseconds since the epoch; None: that is not known.
+    expires: int | None = None
 
     def merged(self, ours: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """An adapter's headers, with those of the endpoint in their place."""

@@ -63,6 +63,16 @@ class ModelEntry(ModelChange, rename="camel", frozen=True, kw_only=True):
 M = TypeVar("M", bound=ModelChange)
 
 
+class OAuthEntry(Struct, rename="camel", frozen=True):
+    """How to log in at a provider with a code that the user enters on a page of the provider's."""
+
+    #: Where a code is asked for, and where it is traded for a token.
+    device_url: str
+    token_url: str
+    client_id: str
+    scope: str | None = None
+
+
 class ProviderEntry(Struct, rename="camel", frozen=True):
     """What models.json says of one provider."""
 
@@ -73,6 +83,7 @@ class ProviderEntry(Struct, rename="camel", frozen=True):
     #: Send the key as `Authorization: Bearer`, besides the way the API has for it.
     auth_header: bool | None = None
     compat: dict[str, Any] | None = None
+    oauth: OAuthEntry | None = None
     models: list[ModelEntry] | None = None
     model_overrides: dict[str, ModelChange] | None = None
 
@@ -98,6 +109,22 @@ def read_models_json(path: Path, warnings: list[str]) -> dict[str, ProviderEntry
         warnings.append(str(error))
         return {}
     return {name: _complete(path, name, _sound(path, name, entry, warnings), warnings) for name, entry in providers.items()}
+
+
+def provider_entry(name: str, config: dict[str, Any], *, complete: bool = True) -> ProviderEntry:
+    """A provider that is described in the form of models.json, by a program. Raises ConfigError if it cannot be used as it is.
+
+    With `complete`, its models must be reachable by what the description says.
+    """
+    problems: list[str] = []
+    here = Path("register_provider")
+    entry = _read_piecewise(here, {"providers": {name: config}}, problems).get(name) or ProviderEntry()
+    entry = _sound(here, name, entry, problems)
+    if complete:
+        entry = _complete(here, name, entry, problems)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return entry
 
 
 def _sound(path: Path, provider: str, entry: ProviderEntry, warnings: list[str]) -> ProviderEntry:

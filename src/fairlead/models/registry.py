@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings
-from fairlead.core.model import Model, Price, ThinkingLevel
+from fairlead.core.model import Model, ModelStream, Price, ThinkingLevel
 from fairlead.errors import ModelNotFound, NoCredentials
 from fairlead.models import patterns
 from fairlead.models.catalog import PROVIDERS, catalog_models
 from fairlead.models.credentials import Credentials
 from fairlead.models.endpoint import Endpoint
-from fairlead.models.models_json import ModelChange, ModelEntry, ProviderEntry, read_models_json
+from fairlead.models.models_json import ModelChange, ModelEntry, OAuthEntry, ProviderEntry, read_models_json
+
+if TYPE_CHECKING:
+    from fairlead.models.device_login import Token
 
 DEFAULT_LEVEL: ThinkingLevel = "medium"
 
@@ -30,7 +35,7 @@ class Registry:
 
     def __init__(self, home: Home, env: Mapping[str, str], credentials: Credentials, warnings: list[str]) -> None:
         self.warnings = warnings
-        self._home = home
+        self.home = home
         self._env = env
         self._credentials = credentials
         self._entries: dict[str, ProviderEntry] | None = None
@@ -38,6 +43,11 @@ class Registry:
         self._logins: dict[tuple[str, str], str] = {}
         self._own: list[Model] | None = None
         self._all: list[Model] | None = None
+        #: Providers that a program has added, and how to ask their models, where the program does that itself.
+        self._added: dict[str, ProviderEntry] = {}
+        self._streams: dict[str, Callable[[Model], ModelStream]] = {}
+        #: Grows whenever keys may have changed: what was made with an older one is stale.
+        self.version = 0
 
     @classmethod
     def load(
@@ -114,6 +124,31 @@ class Registry:
         known = PROVIDERS.get(provider)
         return None if known is None else self.find(provider, known.default_model)
 
+    # what programs add
+
+    def add_provider(self, name: str, entry: ProviderEntry, stream: Callable[[Model], ModelStream] | None = None) -> None:
+        """Add a provider, in the place of what models.json says of it. With `stream`, that is how its models are asked."""
+        self._added[name] = entry
+        self._streams.pop(name, None)
+        if stream is not None:
+            self._streams[name] = stream
+        self._forget()
+
+    def remove_provider(self, name: str) -> None:
+        """Take back a provider that was added."""
+        self._added.pop(name, None)
+        self._streams.pop(name, None)
+        self._forget()
+
+    def stream(self, model: Model) -> ModelStream | None:
+        """How a program that has added the model asks it."""
+        make = self._streams.get(model.provider)
+        return None if make is None else make(model)
+
+    def _forget(self) -> None:
+        self._entries = self._own = self._all = None
+        self.version += 1
+
     # reaching one
 
     def endpoint(self, model: Model) -> Endpoint:
@@ -128,23 +163,43 @@ class Registry:
             name: self._credentials.resolve(value, f"The header {name} of {model.provider}")
             for name, value in self._headers(model).items()
         }
-        key = self._credentials.key(model.provider, entry.api_key)
+        logins = entry.oauth is not None
+        token = self._credentials.token(model.provider) if logins else None
+        key = self._credentials.key(model.provider, entry.api_key, logins=logins)
+        expires = token.expires if token is not None and token.access == key else None
+        if expires is not None and expires <= time.time() * 1000:
+            raise NoCredentials(f"The login for {model.provider} has expired. Log in again.")
         if key is None:
             if not (_is_loopback(model.base_url) or _carries_key(headers)):
                 raise self._no_key(model.provider)
         elif entry.auth_header:
             headers["Authorization"] = f"Bearer {key}"
-        return Endpoint(key, headers)
+        return Endpoint(key, headers, expires)
+
+    # keys and logins
+
+    def logins(self) -> dict[str, OAuthEntry]:
+        """How to log in, by provider, where that is possible; in the order of models.json."""
+        return {name: entry.oauth for name, entry in self._provider_entries().items() if entry.oauth is not None}
+
+    def login(self, provider: str) -> Token | None:
+        """The token that a login at the provider has left, if it is to be used."""
+        return self._credentials.token(provider) if provider in self.logins() else None
+
+    def keys_changed(self) -> None:
+        """auth.json was changed: what it says is read anew."""
+        self._credentials.reload()
+        self.version += 1
 
     # inside: reading
 
     def _provider_entries(self) -> dict[str, ProviderEntry]:
         if self._entries is None:
             entries: dict[str, ProviderEntry] = {}
-            for path in self._home.models_files():
+            for path in self.home.models_files():
                 for name, entry in read_models_json(path, self.warnings).items():
                     entries.setdefault(name, entry)
-            self._entries = entries
+            self._entries = entries | self._added
         return self._entries
 
     def _entry(self, provider: str) -> ProviderEntry:
@@ -280,7 +335,10 @@ class Registry:
         return [model for model in models if keys[model.provider] or self._can_use(model)]
 
     def _has_key(self, provider: str) -> bool:
-        return self._credentials.configured(provider, self._entry(provider).api_key)
+        if provider in self._streams:
+            return True
+        entry = self._entry(provider)
+        return self._credentials.configured(provider, entry.api_key, logins=entry.oauth is not None)
 
     def _can_use(self, model: Model) -> bool:
         return self._has_key(model.provider) or _is_loopback(model.base_url) or _carries_key(self._headers(model))
@@ -289,11 +347,11 @@ class Registry:
         known = PROVIDERS.get(provider)
         ways = [f"set {known.key_variables[0]}"] if known else []
         ways.append("pass --api-key")
-        if not self._home.isolated:
-            ways.append(f"add an apiKey for {provider} to {self._home.models_path}")
+        if not self.home.isolated:
+            ways.append(f"add an apiKey for {provider} to {self.home.models_path}")
         text = f"No API key found for {provider}. To give one, {', '.join(ways[:-1])} or {ways[-1]}."
         if self._credentials.has_login(provider):
-            text += " auth.json has a login for it that is not an API key; fairlead cannot use that."
+            text += " auth.json has a login for it that is not an API key; that needs an oauth block in models.json."
         return NoCredentials(text)
 
 

@@ -7,6 +7,7 @@ ends up in the message.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,6 +16,9 @@ from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
 from fairlead.models.http import Http, HttpRequest, RequestAborted, Response
 from fairlead.models.sse import SSEDecoder
+
+if TYPE_CHECKING:
+    from fairlead.core.interceptor import Interceptor
 
 #: How much of an unexpected answer is shown.
 _SHOWN = 4096
@@ -28,15 +32,26 @@ async def run(
     on_event: Callable[[bytes, bytes], None],
     cancel: Cancel,
     on_close: Callable[[], None] | None = None,
+    interceptor: Interceptor | None = None,
 ) -> AsyncIterator[list[StreamEvent]]:
     """Ask a provider and build `partial` from the events of its answer, until it is finished.
 
     `on_event` gets the name and the data of each event. If it raises ValueError or a msgspec error, the
-    event is skipped. `on_close` is called when the answer ends before the message does, and may finish it.
+    event is skipped. `on_close` is called when the answer ends before the message does, and may finish it. An `interceptor`
+    may change the request, and sees the head of the answer.
     """
     reader = _Reader(partial, on_event)
     try:
-        async with http.stream(request(), cancel) as response:
+        asked = request()
+        if interceptor is not None:
+            from fairlead.models.intercepting import changed
+
+            asked = await changed(asked, interceptor, cancel)
+        async with http.stream(asked, cancel) as response:
+            if interceptor is not None:
+                from fairlead.models.intercepting import seen
+
+                await seen(response, interceptor, cancel)
             if response.status >= 400:
                 await _fail_with_status(partial, response)
             else:

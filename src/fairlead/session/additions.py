@@ -38,8 +38,15 @@ class SlashCommand(Struct, frozen=True):
 
     name: str
     description: str
-    source: Literal["prompt", "skill"]
+    source: Literal["extension", "prompt", "skill"]
     origin: Origin
+
+
+class SkillSummary(Struct, frozen=True):
+    """What the model is told of a skill before it asks for it."""
+
+    name: str
+    description: str
 
 
 class Additions(Protocol):
@@ -54,6 +61,14 @@ class Additions(Protocol):
 
         Raises ConfigError if it names a command that cannot be used.
         """
+        ...
+
+    def skills(self, cwd: Path) -> list[SkillSummary]:
+        """The skills that the model may ask for."""
+        ...
+
+    def skill_text(self, name: str, cwd: Path) -> str:
+        """What such a skill says. Raises ConfigError if there is none of that name, or if it cannot be read any more."""
         ...
 
     def reload(self) -> None:

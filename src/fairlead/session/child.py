@@ -34,10 +34,10 @@ from fairlead.core.subagents import (
     SubagentStatus,
 )
 from fairlead.errors import FairleadError
-from fairlead.session.pace import Paced
 from fairlead.session.running import report
 from fairlead.session.slots import Slot
 from fairlead.session.tokens import add_usage
+from fairlead.tools.pace import Paced
 
 if TYPE_CHECKING:
     from fairlead.session.agents import AgentDefinition

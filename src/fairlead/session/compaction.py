@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -28,8 +28,8 @@ from fairlead.session.summary import SummaryWriter, file_lists, joined
 from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS, estimate, estimate_all, tokens_since, usable_reserve
 
 #: The tools whose `path` is remembered over compactions.
-_READERS = frozenset({"read"})
-_MODIFIERS = frozenset({"write", "edit"})
+_READERS = frozenset({"read", "read_file"})
+_MODIFIERS = frozenset({"write", "edit", "write_file", "edit_file"})
 
 #: The longest `shortSummary`.
 _BRIEF_CHARACTERS = 200
@@ -67,8 +67,8 @@ class Plan(Struct, frozen=True):
     modified_files: list[str]
 
 
-def plan(items: Sequence[Item], keep_recent_tokens: int) -> Plan:
-    """Decide what to summarise so that about `keep_recent_tokens` of the newest messages stay.
+def plan(items: Sequence[Item], keep_recent_tokens: int, *, keep_messages: int | None = None) -> Plan:
+    """Decide what to summarise so that about `keep_recent_tokens` of the newest messages stay, or at most `keep_messages`.
 
     Going back from the newest message until they add up to that much, the cut is at the next place that parts no
     tool call from its result. If all such places are older, it is at the last of them.
@@ -81,7 +81,7 @@ def plan(items: Sequence[Item], keep_recent_tokens: int) -> Plan:
     start = _range_start(items, last)
     entries = items[start:]
 
-    cut = _cut(entries, keep_recent_tokens)
+    cut = _cut(entries, estimate, keep_recent_tokens) if keep_messages is None else _cut(entries, _one, keep_messages)
     turn = _turn_start(entries, cut)
     to_summarise, turn_prefix = _messages(entries[:turn]), _messages(entries[turn:cut])
     removed = to_summarise + turn_prefix
@@ -195,16 +195,20 @@ def _range_start(items: Sequence[Item], last_compaction: int | None) -> int:
     return next((i for i in range(last_compaction) if items[i].id == wanted), last_compaction + 1)
 
 
-def _cut(entries: Sequence[Item], keep_recent_tokens: int) -> int:
-    """The index of the first message that stays."""
+def _one(message: Message) -> int:
+    return 1
+
+
+def _cut(entries: Sequence[Item], size: Callable[[Message], int], keep: int) -> int:
+    """The index of the first message that stays, for messages of that size to stay which add up to `keep`."""
     cuts = _cut_points(entries)
     recent = 0
     for index in range(len(entries) - 1, -1, -1):
         message = entries[index].message
         if message is None:
             continue
-        recent += estimate(message)
-        if recent >= keep_recent_tokens and cuts:
+        recent += size(message)
+        if recent >= keep and cuts:
             return cuts[min(bisect_left(cuts, index), len(cuts) - 1)]
     raise NothingToCompact
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from fairlead.config.settings import CompactionSettings
 from fairlead.core.events import CompactionEnd, CompactionReason, CompactionResult, CompactionStart, FileLists
-from fairlead.core.runtime import Cancel
-from fairlead.errors import CompactingError, CompactionCancelled, ConfigError, FairleadError, NothingToCompact
+from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.errors import CompactingError, CompactionCancelled, ConfigError, EntryNotFound, FairleadError, NothingToCompact
 from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS, should_compact, usable_reserve
 
 if TYPE_CHECKING:
@@ -20,10 +22,21 @@ if TYPE_CHECKING:
     from fairlead.session.log import Log
     from fairlead.session.session import Session
 
+#: What extensions have to say to a compaction: a summary of their own, that it is not to be, or nothing.
+Given: TypeAlias = CompactionResult | CompactionCancelled | None
+
 OVERFLOW_AGAIN = (
     "Context overflow recovery failed after one compact-and-retry attempt. "
     "Try reducing context or switching to a larger-context model."
 )
+
+
+class Wish(Struct, frozen=True):
+    """Why a compaction is wanted, and how. `keep_messages` is how many of the newest messages stay at most."""
+
+    reason: CompactionReason
+    instructions: str | None = None
+    keep_messages: int | None = None
 
 
 class Compactor:
@@ -59,29 +72,35 @@ class Compactor:
 
     # Asked for
 
-    def request(self, instructions: str | None) -> asyncio.Task[CompactionResult]:
-        """Compact now, after ending the run that is going on. It counts as begun from here on.
+    def request(self, instructions: str | None, *, keep_messages: int | None = None) -> asyncio.Task[CompactionResult]:
+        """Compact now, after ending the run that is going on. It counts as begun from here on. `keep_messages` is how many of
+        the newest messages stay at most; None: what the settings say.
 
         Raises, or the task does, if there is nothing to compact, no model, or the model fails; then nothing has changed.
         """
         if self._requested is not None:
             raise CompactingError("The session is being compacted already.")
-        # The run is told first: what is stopped from here on is the compaction.
-        self._session.cancel()
+        if not self._session.may_be_extended:  # else they are asked first
+            # The run is told first: what is stopped from here on is the compaction.
+            self._session.cancel()
         stop = Cancel()
         self._stops.append(stop)
-        self._requested = asyncio.create_task(self._on_request(stop, instructions), name="fairlead-compaction")
+        wish = Wish("manual", instructions, keep_messages)
+        self._requested = asyncio.create_task(self._on_request(wish, stop), name="fairlead-compaction")
         self._requested.add_done_callback(lambda task: self._request_ended(task, stop))
         return self._requested
 
-    async def _on_request(self, stop: Cancel, instructions: str | None) -> CompactionResult:
-        await self._session.run_ended()
-        return await self._compact("manual", stop, instructions)
+    async def _on_request(self, wish: Wish, stop: Cancel) -> CompactionResult:
+        given = await self._from_extensions(wish, stop)
+        if not isinstance(given, CompactionCancelled):
+            self._session.cancel_run()
+            await self._session.run_ended()
+        return await self._compact(wish, stop, given)
 
     def _request_ended(self, task: asyncio.Task[CompactionResult], stop: Cancel) -> None:
         self._requested = None
         self._stops.remove(stop)
-        self._session.add_deferred()
+        self._session.commands.take_places()
         if not task.cancelled():
             task.exception()  # whoever asked has it too; if nobody waits any more, it is not to be complained of
 
@@ -122,21 +141,45 @@ class Compactor:
     async def _automatic(self, reason: CompactionReason, cancel: Cancel) -> bool:
         with self.stoppable(cancel) as stop:
             try:
-                await self._compact(reason, stop, None)
+                wish = Wish(reason)
+                await self._compact(wish, stop, await self._from_extensions(wish, stop))
             except FairleadError:  # it was told of
                 return False
         return True
 
     # Either way
 
-    async def _compact(self, reason: CompactionReason, stop: Cancel, instructions: str | None) -> CompactionResult:
+    async def _from_extensions(self, wish: Wish, stop: Cancel) -> Given:
+        """What extensions have to say to a compaction that is about to begin. Nothing has been stopped or changed by then."""
+        session = self._session
+        hooks = await session.ready()
+        if hooks is None or not hooks.wants("session_before_compact"):
+            return None
+        from fairlead.session.before_compaction import given_summary, shown
+
+        try:
+            planned = self._plan(wish.keep_messages)
+        except FairleadError:  # it will be told when it is tried
+            return None
+        log = session.conversation.log
+        try:
+            answer = await session.ask(hooks.before_compact(shown(log, planned, wish.reason, wish.instructions, stop)), stop)
+        except Interrupted:
+            return CompactionCancelled()
+        return given_summary(log, planned, answer)
+
+    async def _compact(self, wish: Wish, stop: Cancel, given: Given) -> CompactionResult:
         """Compact, and tell of the beginning and of the end, whatever that is."""
+        reason = wish.reason
         tell, what = self._session.tell, "Compaction" if reason == "manual" else "Auto-compaction"
         tell(CompactionStart(reason))
         try:
-            result = await self._summarise(stop, instructions)
-        except CompactionCancelled:
-            tell(CompactionEnd(reason, aborted=True))
+            if isinstance(given, CompactionCancelled):
+                raise given
+            result = given or await self._summary(wish, stop)
+            await self._replace(reason, result, from_hook=given is not None)
+        except CompactionCancelled as cancelled:
+            tell(CompactionEnd(reason, aborted=True, error=cancelled.reason or None))
             raise
         except FairleadError as error:
             tell(CompactionEnd(reason, error=f"{what} failed: {error}"))
@@ -147,23 +190,32 @@ class Compactor:
         tell(CompactionEnd(reason, result, will_retry=reason == "overflow"))
         return result
 
-    async def _summarise(self, stop: Cancel, instructions: str | None) -> CompactionResult:
-        """Put a summary in the place of the older part of the conversation."""
+    async def _summary(self, wish: Wish, stop: Cancel) -> CompactionResult:
+        """Have the model write a summary of the older part of the conversation."""
         from fairlead.session.compaction import compact
 
-        session, model, conversation = self._session, self._model(), self._session.conversation
-        planned = self._plan()
-        result = await compact(
+        model = self._model()
+        planned = self._plan(wish.keep_messages)
+        return await compact(
             planned,
             model,
-            await session.stream_of(model, stop),
+            await self._session.turns.stream_of(model, stop),
             cancel=stop,
-            instructions=instructions,
+            instructions=wish.instructions,
             reserve_tokens=self.reserve_tokens,
             thinking=self._thinking(),
         )
-        conversation.compacted(result)
-        return result
+
+    async def _replace(self, reason: CompactionReason, result: CompactionResult, *, from_hook: bool) -> None:
+        """Put a summary in the place of the older part of the conversation."""
+        session, conversation = self._session, self._session.conversation
+        kept, log = result.first_kept_entry_id, conversation.log
+        if from_hook and all(entry.id != kept for entry in log.path()):
+            raise EntryNotFound(f"An extension wants to keep what follows entry {kept}, which is no part of the conversation.")
+        conversation.compacted(result, from_hook=from_hook)
+        if session.hooks is not None and session.hooks.wants("session_compact"):
+            with suppress(Interrupted):
+                await session.ask(session.hooks.compacted(log.plain(log.path()[-1:])[0], reason, from_hook))
 
     async def summarise_branch(self, left: Sequence[Entry], instructions: str | None, stop: Cancel) -> BranchSummary:
         """What happened in the entries of a branch that the conversation is about to leave. Raises as a compaction does."""
@@ -174,7 +226,7 @@ class Compactor:
         return await summarise_branch(
             messages,
             model,
-            await self._session.stream_of(model, stop),
+            await self._session.turns.stream_of(model, stop),
             cancel=stop,
             instructions=instructions,
             reserve_tokens=self.reserve_tokens,
@@ -206,7 +258,7 @@ class Compactor:
         level = self._session.thinking
         return level if level in ("off", "minimal") else "low"
 
-    def _plan(self) -> Plan:
+    def _plan(self, keep_messages: int | None = None) -> Plan:
         from fairlead.session.compaction import plan
 
         model = self._model()
@@ -214,7 +266,7 @@ class Compactor:
         if model.context_window > 0:  # what stays must leave room for the summary and for work
             free = model.context_window - usable_reserve(self.reserve_tokens, model.context_window)
             keep = min(keep, free // 2)
-        return plan(_items(self._session.conversation.log), keep)
+        return plan(_items(self._session.conversation.log), keep, keep_messages=keep_messages)
 
 
 def _items(log: Log) -> list[Item]:

@@ -113,10 +113,15 @@ class Conversation:
         self._changed()
         return Raw(log.last_line)
 
-    def compacted(self, result: CompactionResult) -> None:
+    def compacted(self, result: CompactionResult, *, from_hook: bool = False) -> None:
         """Put a summary in the place of what came before the entries it keeps. Raises SessionError."""
         self.log.compaction(
-            result.summary, result.first_kept_entry_id, result.tokens_before, details=result.details, usage=result.usage
+            result.summary,
+            result.first_kept_entry_id,
+            result.tokens_before,
+            details=result.details,
+            usage=result.usage,
+            from_hook=from_hook,
         )
         self._changed()
 

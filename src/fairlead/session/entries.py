@@ -28,6 +28,10 @@ VERSION = 3
 WAITING = "fairlead.queue"
 #: The type of the custom entries for the list of things to do: see `fairlead.session.todos`.
 TODOS = "fairlead.todos"
+#: The type of the custom entries for Opal's tasks: see `fairlead.session.opal.task_keeper`.
+TASKS = "fairlead.tasks"
+#: The type of the custom entries that note a move to the entry before them: see `fairlead.session.moves.branch`.
+BRANCH = "fairlead.branch"
 
 
 class Header(Struct, tag_field="type", tag="session", rename="camel", omit_defaults=True, frozen=True):

@@ -265,6 +265,10 @@ class Log:
         """The entry that was added last, as JSON."""
         return self._lines[-1]
 
+    def plain(self, entries: Iterable[Entry]) -> list[dict[str, Any]]:
+        """Entries as their JSON objects, as copies."""
+        return [msgspec.json.decode(self._lines[self._positions[entry.id]]) for entry in entries]
+
     def entries_json(self, since: str | None = None) -> bytes:
         """`entries` as a JSON array, as they were written."""
         return b"[%b]" % b",".join(self._lines[0 if since is None else self._position(since) + 1 :])

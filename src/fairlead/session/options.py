@@ -10,7 +10,7 @@ from msgspec import Struct
 from fairlead.config.settings import CompactionSettings, RetrySettings, TodoSettings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.runtime import Cancel
-from fairlead.core.tool import Schedule, Tool
+from fairlead.core.tool import Approver, Schedule, Tool
 from fairlead.session.conversation import Conversation
 from fairlead.session.models import Models
 from fairlead.session.runtime import AsyncioRuntime
@@ -20,7 +20,9 @@ from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.session.additions import Additions
+    from fairlead.session.hooks import CallHooks, LateHooks
     from fairlead.session.rule_keeper import RuleKeeper
+    from fairlead.session.servers import Servers
     from fairlead.session.session import Session
     from fairlead.session.subagents import Subagents
 
@@ -72,5 +74,13 @@ class SessionOptions(Struct, kw_only=True):
     compaction: CompactionSettings = CompactionSettings()
     #: What users add to its prompts; None: nothing.
     additions: Additions | None = None
+    #: Programs beside it that bring tools; None: there are none.
+    servers: Servers | None = None
     #: Whom it can give work to; None: nobody.
     subagents: Subagents | None = None
+    #: Where extensions step in; None: there are none.
+    hooks: LateHooks | None = None
+    #: Where they step in around tool calls, in a session that works for another one.
+    call_hooks: CallHooks | None = None
+    #: Decides which tool calls may happen, after the extensions; None: all.
+    approver: Approver | None = None

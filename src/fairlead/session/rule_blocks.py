@@ -23,6 +23,8 @@ _EDITS: Place = ("edits",)
 _FILE_TEXTS: Mapping[str, frozenset[Place]] = {
     "write": frozenset({("content",)}),
     "edit": frozenset({("edits", "newText"), ("newText",)}),
+    "write_file": frozenset({("content",)}),
+    "edit_file": frozenset({("new_string",)}),
 }
 
 

@@ -6,6 +6,7 @@ an overflow of the context, for messages that were queued while the end of the r
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from fairlead.core.events import AgentEnd, AgentStart, EntryAppended, ExtensionE
 from fairlead.core.loop import Run, run_agent
 from fairlead.core.messages import Message
 from fairlead.core.model import PartialMessage, StreamEnd
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.session.tokens import is_good_answer
 
 if TYPE_CHECKING:
@@ -47,9 +48,12 @@ class Running:
                 self._ended = False
                 await session.emit(AgentStart())
                 end = session.last_end = await run_agent(run, self._prompts, self._added)
-                if not await self._goes_on(end):
+                last = list(self._added)
+                if not await self._goes_on(end) and not await self._is_kept_going(end, last):
                     break
-        except Exception as error:  # a bug of ours: the host still gets an end, and the next prompt its chance
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a bug of ours: the host still gets an end, and the next prompt its chance
             self._break_off(error)
         finally:
             # Without waiting for anybody: from the last look into the queues to the settled session nothing else may
@@ -62,8 +66,13 @@ class Running:
 
     def _run(self) -> Run:
         session = self._session
+        before = after = None
+        if session.call_hooks is not None:
+            from fairlead.session.extending import after_call, before_call
+
+            before, after = before_call(session.call_hooks), after_call(session.call_hooks)
         return Run(
-            next_turn=session.next_turn,
+            next_turn=lambda: session.turns.next(self._cancel),
             between=self._between,
             watch=session.rules.saw if session.rules is not None else None,
             add=session.conversation.add,
@@ -73,6 +82,9 @@ class Running:
             queues=session.queues,
             runtime=session.runtime,
             cancel=self._cancel,
+            before_call=before,
+            approver=session.approver,
+            after_call=after,
         )
 
     async def _goes_on(self, end: StreamEnd) -> bool:
@@ -98,7 +110,7 @@ class Running:
             return await compactor.recover(self._cancel) and not self._cancel.fired
         if end.message.stop_reason in ("error", "aborted") or self._cancel.fired:
             return False
-        reminder = session.todo_reminder()
+        reminder = session.todos.reminder()
         if reminder is not None:
             self._end(will_retry=True)
             session.conversation.add(reminder)  # without an event: hosts have had one of its own
@@ -109,6 +121,27 @@ class Running:
         self._end()
         await self._make_room()
         return self._hears_more()
+
+    async def _is_kept_going(self, end: StreamEnd, added: list[Message]) -> bool:
+        """Whether the run does not end here after all, because extensions want it to go on or somebody has spoken meanwhile."""
+        session, hooks = self._session, self._session.hooks
+        if hooks is None or self._cancel.fired or not hooks.wants("agent_before_settle"):
+            return False
+        try:
+            wanted = await session.ask(hooks.before_settle(added), self._cancel)
+        except Interrupted:
+            return False
+        if not wanted and end.message.stop_reason == "error":
+            return False
+        if not self._ended:
+            self._end()
+        if not wanted:
+            return self._hears_more()
+        for message in wanted:
+            session.conversation.add(message)
+        self._prompts = list(wanted)
+        await self._make_room()
+        return not self._cancel.fired
 
     def _was_cut_off(self) -> bool:
         """Whether a stream rule ended the last answer; the model is then told of the rule."""
@@ -159,7 +192,7 @@ class Running:
     def _is_due(self) -> bool:
         return self._compactable and not self._cancel.fired and self._session.compactor.is_due()
 
-    def _break_off(self, error: Exception) -> None:
+    def _break_off(self, error: BaseException) -> None:
         session = self._session
         report(error)
         assert session.model is not None, "a run needs a model, and a model is never unset"
@@ -170,6 +203,6 @@ class Running:
         session.tell(ExtensionError("session", "run", text))  # no message tells of it
 
 
-def report(error: Exception) -> None:
+def report(error: BaseException) -> None:
     """Show a bug to whoever watches stderr."""
     traceback.print_exception(error)

@@ -46,7 +46,7 @@ class AsyncioRuntime:
 
     async def bounded(self, work: Awaitable[T], cancel: Cancel, *, timeout: float | None, grace: float) -> T:
         loop = asyncio.get_running_loop()
-        task = asyncio.ensure_future(work)
+        task = asyncio.ensure_future(_without_exit(work))
         cut: list[Exception] = []
         timers: list[asyncio.TimerHandle] = []
 
@@ -68,3 +68,11 @@ class AsyncioRuntime:
             forget()
             for timer in timers:
                 timer.cancel()
+
+
+async def _without_exit(work: Awaitable[T]) -> T:
+    """`work`, whose end is not that of the process: asyncio lets a SystemExit through to whoever runs the loop."""
+    try:
+        return await work
+    except SystemExit as error:
+        raise RuntimeError(f"tried to end the process with exit code {error.code}") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from fairlead.core.events import Event, ThinkingLevelChanged
+from fairlead.core.events import Event, ModelSelected, ModelSource, ThinkingLevelChanged
 from fairlead.core.model import THINKING_LEVELS, Model, ThinkingLevel
 from fairlead.errors import ModelNotFound
 from fairlead.session.models import Models
@@ -72,7 +72,7 @@ class Selection:
         model = self.find(provider, model_id)
         if model is None:
             raise ModelNotFound(f"Model not found: {provider}/{model_id}")
-        self._use(model, None)
+        self._use(model, None, "set")
         return model
 
     def cycle_model(self) -> tuple[Model, bool] | None:
@@ -85,7 +85,7 @@ class Selection:
             return None
         here = next((i for i, (model, _) in enumerate(models) if model == self.model), -1)
         model, level = models[(here + 1) % len(models)]
-        self._use(model, level)
+        self._use(model, level, "cycle")
         return model, scoped
 
     # Sessions
@@ -106,7 +106,7 @@ class Selection:
         if chosen is not None and (self.model is None or (chosen.provider, chosen.id) != (self.model.provider, self.model.id)):
             found = self.find(chosen.provider, chosen.id) if model else None
             if found is not None:
-                self.model = found
+                self._change(found, "restore")
             elif self.model is not None:
                 self.on_model(self.model)
             if model and found is None:
@@ -122,15 +122,20 @@ class Selection:
 
     # Inside
 
-    def _use(self, model: Model, level: ThinkingLevel | None) -> None:
+    def _use(self, model: Model, level: ThinkingLevel | None, source: ModelSource) -> None:
         before = self.thinking
-        self.model = model
+        self._change(model, source)
         self.on_model(model)  # also if it was this one: the branch that the conversation moved to may know another
         if level is not None and level != self.wanted:
             self.wanted = level
             self.on_level(level)
         self._tell_if_changed(before)
 
+    def _change(self, model: Model, source: ModelSource) -> None:
+        previous, self.model = self.model, model
+        if previous != model:
+            self._tell(ModelSelected(model, previous, source))
+
     def _tell_if_changed(self, before: ThinkingLevel) -> None:
         if self.thinking != before:
-            self._tell(ThinkingLevelChanged(self.thinking))
+            self._tell(ThinkingLevelChanged(self.thinking, before))

@@ -7,48 +7,68 @@ Everything happens on one asyncio loop. Listeners are called in order, at once, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from fairlead.core.events import AgentSettled, Event, ExtensionError, MessageEnd, SessionInfoChanged, SessionReplaced
-from fairlead.core.loop import Turn
-from fairlead.core.messages import Attachment, Attribution, CustomMessage, ImageContent, Message, UserMessage, user_message
-from fairlead.core.model import Model, ModelStream, Request, StreamEnd, ThinkingLevel
-from fairlead.core.queues import Queue, Queues
+from fairlead.core.events import (
+    AgentSettled,
+    EntryAppended,
+    Event,
+    ExtensionError,
+    MessageEnd,
+    SessionInfoChanged,
+)
+from fairlead.core.messages import (
+    Attachment,
+    Attribution,
+    CustomMessage,
+    ImageContent,
+    Message,
+    UserBlock,
+    UserMessage,
+)
+from fairlead.core.model import Model, StreamEnd, ThinkingLevel
+from fairlead.core.queues import Behavior, Queues
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool
-from fairlead.errors import BadCommand, BusyError, CompactingError, ConfigError, FairleadError, SessionError
+from fairlead.errors import BadCommand, SessionError
 from fairlead.session.attempts import Attempts
 from fairlead.session.compactor import Compactor
 from fairlead.session.conversation import Conversation
-from fairlead.session.models import failing, stopped
+from fairlead.session.late_todos import LateTodos
 from fairlead.session.options import Gate, SessionOptions
 from fairlead.session.running import Running, report
 from fairlead.session.selection import Selection
 from fairlead.session.sessions import Sessions
 from fairlead.session.tokens import is_good_answer
 from fairlead.session.toolbox import Toolbox
-from fairlead.session.user_bash import BashDone, UserCommands
+from fairlead.session.user_bash import UserCommands
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fairlead.session.log import Log
-    from fairlead.session.todo_keeper import TodoKeeper
-    from fairlead.session.todos import TodoPhase
-    from fairlead.session.waiting import Line
+    from fairlead.core.ui import Ui
+    from fairlead.session.additions import SlashCommand
+    from fairlead.session.extending import Extending
+    from fairlead.session.hooks import CallHooks, Hooks, InputSource, LateHooks
+    from fairlead.session.intake import Deliver, Intake
+    from fairlead.session.turns import Turns
 
-NO_MODEL = (
-    "No model selected.\n\nSet a provider's key in the environment (such as ANTHROPIC_API_KEY), or choose a model "
-    "with set_model or --model. `fairlead --list-models` shows what there is."
-)
-COMPACTING = "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."
+T = TypeVar("T")
 
 
 class Session:
     def __init__(self, options: SessionOptions) -> None:
+        self.approver = options.approver
+        #: Where extensions may step in, if there are any; and how they are asked, from when they are first needed.
+        self._late_hooks = options.hooks
+        self.extending: Extending | None = None
         self.queues = Queues()
+        self._intake: Intake | None = None
         self.runtime = options.runtime
         self.gate: Gate | None = None
+        #: Makes `ui` when that is first needed; None: nobody is there to be asked.
+        self.make_ui: Callable[[], Ui] | None = None
         #: The language tag of the user, if the host named one.
         self.locale: str | None = None
         #: How the last model call of the last run ended.
@@ -57,24 +77,25 @@ class Session:
         self.selection = Selection(options.models, options.model, options.thinking, options.scoped, self.tell)
         self.attempts = Attempts(options.retry, options.runtime, self.tell)
         self.compactor = Compactor(self, options.compaction)
-        self.commands = UserCommands(options.workspace, options.runtime.now_ms, self._ran)
+        self.commands = UserCommands(self)
         self.additions = options.additions
+        self.servers = options.servers
         self.subagents = options.subagents
         if self.subagents is not None:
             self.subagents.attach(self)
         self._options = options
         self._listeners: list[Callable[[Event], None]] = []
         self.toolbox = Toolbox(options.tools, options.active_tools)
-        self._todos: TodoKeeper | None = None
+        self.todos = LateTodos(self, options)
         self.rules = options.rules(self) if options.rules is not None else None
         self._run: asyncio.Task[None] | None = None
+        #: Stops the present run, or the prompt that is on its way.
         self._cancel = Cancel()
-        self._deferred: list[Message] = []
         #: Conversations that were left while something of them could not be written.
         self.unsaved: list[Conversation] = []
         self.conversation = options.conversation or self.sessions.new()
         #: What was wrong with the conversation that it began with.
-        self.problems = self._take_up(options.model_goes_first, options.thinking_goes_first)
+        self.problems = self.take_up(options.model_goes_first, options.thinking_goes_first)
 
     # Listening
 
@@ -84,6 +105,11 @@ class Session:
         return lambda: self._listeners.remove(listener)
 
     def tell(self, event: Event) -> None:
+        if self.extending is not None:
+            self.extending.overhear(event)
+        self._pass_on(event)
+
+    def _pass_on(self, event: Event) -> None:
         for listener in list(self._listeners):
             try:
                 listener(event)
@@ -91,13 +117,24 @@ class Session:
                 report(error)
 
     async def emit(self, event: Event) -> None:
-        """Tell of an event, and wait while whoever listens cannot keep up."""
-        self.tell(event)
+        """Tell of an event, extensions first, and wait while whoever listens cannot keep up."""
+        if self.extending is not None:
+            await self.extending.hear(event, self._cancel)
+        self._pass_on(event)
         if isinstance(event, MessageEnd) and is_good_answer(event.message):
             self.attempts.answered()
         gate = self.gate
         if gate is not None and gate.paused:
             await gate.wait(self._cancel)
+
+    @cached_property
+    def ui(self) -> Ui:
+        """Asks and tells the person behind the host."""
+        if self.make_ui is not None:
+            return self.make_ui()
+        from fairlead.core.ui import NoUi
+
+        return NoUi()
 
     # Running
 
@@ -116,8 +153,27 @@ class Session:
 
     @property
     def is_streaming(self) -> bool:
-        """True from the acceptance of a prompt until the run is settled."""
-        return self._run is not None
+        """True from the acceptance of a prompt until the run is settled, and while it is not clear whether it is accepted."""
+        return self._run is not None or (self._intake is not None and self._intake.is_busy)
+
+    @property
+    def run_cancel(self) -> Cancel | None:
+        """Fires when the run that is going on is aborted; None if there is none."""
+        return self._cancel if self.is_streaming else None
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether anything may be added to the conversation: there is neither a run nor a compaction."""
+        return self._run is None and not self.compactor.is_running
+
+    @property
+    def intake(self) -> Intake:
+        """The way in for everything that is said to it."""
+        if self._intake is None:
+            from fairlead.session.intake import Intake
+
+            self._intake = Intake(self)
+        return self._intake
 
     async def prompt(
         self,
@@ -127,71 +183,84 @@ class Session:
         attachments: list[Attachment] | None = None,
         *,
         expand: bool = True,
-    ) -> UserMessage:
-        """Start a run. Raises if it cannot start; then nothing has changed. With `expand`, a text that begins with a slash
-        command stands for what that is made of."""
-        if self.model is None:
-            raise ConfigError(NO_MODEL)
-        text = self.expanded(text) if expand else text
-        cancel, conversation = Cancel(), self.conversation
-        if self._run is None and not self.compactor.is_running:
-            # From here on an abort means this run, also while its key is being looked up.
-            self._cancel = cancel
-            await self.stream_of(self.model, cancel)
-        if self.conversation is not conversation:
-            raise SessionError("The session was changed while the model's key was being looked up.")
-        if self._run is not None:
-            raise BusyError("Agent is already processing.")
-        if self.compactor.is_running:
-            raise CompactingError(COMPACTING)
-        message = user_message(text, images, self.runtime.now_ms(), attribution)
-        message.attachments = attachments or None
-        prompts: list[Message] = [message]
-        if self._todos is not None:
-            self._todos.begin()
-            prelude = self._todos.prelude(text)
-            if prelude is not None:
-                prompts.insert(0, prelude)
-        before = conversation.log.leaf
-        try:
-            for each in prompts:
-                conversation.ask(each)
-        except SessionError:
-            conversation.move(before)  # also if only what comes before the prompt could be written
-            raise
-        self._cancel = cancel
-        self._run = asyncio.create_task(Running(self, prompts, cancel).go(), name="fairlead-run")
-        return message
+        source: InputSource = "interactive",
+        behavior: Behavior | None = None,
+    ) -> UserMessage | None:
+        """Start a run. Raises if it cannot start; then nothing has changed. None: an extension has seen to it, and no run starts.
 
-    def steer(self, text: str, images: list[ImageContent] | None = None) -> UserMessage:
-        """Queue a message for the next moment at which the agent listens. Raises SessionError if it cannot be kept."""
-        return self._enqueue(self.queues.steering, "steering", text, images)
+        With `expand`, a text that begins with a slash command runs it, or stands for what that is made of. With a
+        `behavior`, the message is queued if a run is going on already.
+        """
+        return await self.intake.prompt(text, images, attribution, attachments, expand=expand, source=source, behavior=behavior)
 
-    def follow_up(self, text: str, images: list[ImageContent] | None = None) -> UserMessage:
-        """Queue a message for when the agent would otherwise stop. Raises SessionError if it cannot be kept."""
-        return self._enqueue(self.queues.follow_up, "followUp", text, images)
+    async def steer(
+        self,
+        text: str,
+        images: list[ImageContent] | None = None,
+        *,
+        expand: bool = True,
+        source: InputSource = "interactive",
+    ) -> UserMessage | None:
+        """Queue a message for the next moment at which the agent listens. Raises SessionError if it cannot be kept.
+
+        None: an extension has seen to it. Extension commands cannot be queued: BadCommand."""
+        return await self.intake.queue("steering", text, images, expand=expand, source=source)
+
+    async def follow_up(
+        self,
+        text: str,
+        images: list[ImageContent] | None = None,
+        *,
+        expand: bool = True,
+        source: InputSource = "interactive",
+    ) -> UserMessage | None:
+        """Queue a message for when the agent would otherwise stop. As `steer`."""
+        return await self.intake.queue("followUp", text, images, expand=expand, source=source)
+
+    async def send_message(
+        self,
+        custom_type: str,
+        content: str | list[UserBlock],
+        *,
+        display: bool = True,
+        details: Any = None,
+        deliver: Deliver | None = None,
+        trigger_turn: bool = False,
+    ) -> CustomMessage:
+        """Add a message of an extension's. While a run goes on it is queued, as steering unless `deliver` says otherwise;
+        else it is added at once, and begins a run if `trigger_turn` is set. `next_turn` waits for the next prompt.
+
+        Raises SessionError if it cannot be kept, and what `prompt` raises if it is to begin a run; then nothing has changed.
+        """
+        return await self.intake.send(
+            custom_type, content, display=display, details=details, deliver=deliver, trigger_turn=trigger_turn
+        )
+
+    def slash_commands(self) -> list[SlashCommand]:
+        """What a prompt can begin with to stand for something else."""
+        commands = [] if self.hooks is None else self.hooks.commands()
+        if self.additions is not None:
+            commands += self.additions.commands(self.workspace.cwd)
+        return commands if self.servers is None else commands + self.servers.commands()
 
     def expanded(self, text: str) -> str:
         """What a message stands for, if it begins with a slash command. Raises ConfigError if that cannot be used."""
         return text if self.additions is None else self.additions.expand(text, self.workspace.cwd)
 
     def clear_queue(self) -> tuple[list[str], list[str]]:
-        """Forget all queued messages; returns their texts, steering and follow-ups."""
-        queued = [*self.queues.steering.messages, *self.queues.follow_up.messages]
-        if queued:
-            from fairlead.session.entries import WAITING
-            from fairlead.session.waiting import cleared
-
-            log = self.conversation.log
-            self.conversation.keep(lambda: log.custom(WAITING, cleared(log, queued), keep=True))
-        texts = self.queues.steering.clear(), self.queues.follow_up.clear()
-        self.tell(self.queues.update())
-        return texts
+        """Forget all queued messages; returns the texts of the user's, steering and follow-ups."""
+        return self.intake.clear()
 
     def cancel(self) -> None:
-        """Tell the run, and a compaction, to stop, without waiting for them."""
-        self._cancel.fire()
+        """Tell the run, a compaction, and whatever waits for an extension, to stop, without waiting for them."""
+        self.cancel_run()
         self.compactor.cancel()
+        if self.extending is not None:
+            self.extending.cancel()
+
+    def cancel_run(self) -> None:
+        """Tell the run alone to stop, or the prompt that is on its way."""
+        self._cancel.fire()
 
     async def abort(self) -> None:
         """Stop the run, or a compaction, and wait until it has settled. Queued messages stay queued."""
@@ -202,14 +271,16 @@ class Session:
         await self.compactor.idle()
 
     async def run_ended(self) -> None:
-        """Wait until the run that is going on has settled."""
+        """Wait until the run that is going on has settled, or the one whose prompt is on its way."""
+        if self._intake is not None:
+            await self._intake.decided()
         if self._run is not None:
             await asyncio.wait([self._run])
 
     async def idle(self) -> None:
         """Wait until no run is going."""
-        while self._run is not None:
-            await asyncio.wait([self._run])
+        while self.is_streaming:
+            await self.run_ended()
         await self.compactor.idle()
 
     async def stop(self) -> None:
@@ -217,36 +288,21 @@ class Session:
         self.commands.abort_all()
         await self.abort()
         await self.commands.ended()
-        self.add_deferred()
+        self.commands.take_places()
 
     async def close(self) -> None:
         """Stop everything, and let other processes have the session's file."""
         await self.stop()
-        if self._todos is not None:
-            self._todos.stop()
+        if self.extending is not None:
+            await self.extending.farewell()
+        await self.toolbox.close()
+        self.todos.stop()
         for conversation in (*self.unsaved, self.conversation):
             conversation.close()
+        if self.servers is not None:
+            await self.servers.close()
 
     # The conversation
-
-    def adopt(self, conversation: Conversation) -> None:
-        """Go on with another conversation. Nothing may be running."""
-        queued = len(self.queues)
-        left, self.conversation = self.conversation, conversation
-        self.unsaved = [each for each in (*self.unsaved, left) if each is not conversation and not each.close()]
-        self.queues.steering.messages.clear()
-        self.queues.follow_up.messages.clear()
-        self.last_end = None
-        if self.additions is not None:
-            self.additions.reload()
-        if self.subagents is not None:
-            self.subagents.forget()
-        problems = self._take_up()
-        self.tell(SessionReplaced())
-        if queued or len(self.queues):
-            self.tell(self.queues.update())
-        for problem in problems:
-            self.tell(ExtensionError("session", "open", problem))
 
     def set_name(self, name: str) -> None:
         name = name.strip()
@@ -255,36 +311,31 @@ class Session:
         self.conversation.log.session_info(name)
         self.tell(SessionInfoChanged(name))
 
+    def append_entry(self, custom_type: str, data: Any = None) -> str:
+        """Keep state of an extension's in the session; the model is not told. Returns the entry's id. Raises SessionError."""
+        from msgspec import UNSET, Raw
+
+        from fairlead.session.entries import TASKS, TODOS, WAITING
+        from fairlead.session.intake import as_json
+
+        if custom_type in (TASKS, TODOS, WAITING):
+            raise BadCommand(f'Entries of type "{custom_type}" are kept by fairlead itself; choose another name.')
+        log = self.conversation.log
+        entry = log.custom(custom_type, UNSET if data is None else as_json(data))
+        self.tell(EntryAppended(Raw(log.last_line)))
+        return entry.id
+
+    def set_label(self, entry_id: str, label: str | None) -> str:
+        """Bookmark an entry, or take its bookmark away. Returns the id of the entry that says so. Raises EntryNotFound."""
+        return self.conversation.log.label(entry_id, label).id
+
     def stands_elsewhere(self) -> None:
         """The conversation is another one, or has moved within its tree: what is read from it is read anew."""
-        log = self.conversation.log if self.conversation.has_begun else None
         if self.rules is not None:
             self.rules.take_up()
-        if self._todos is not None:
-            self._todos.take_up(log)
-        elif log is not None and _has_todos(log):
-            self._todos = self.todos
-
-    # Todos
-
-    @property
-    def todos(self) -> TodoKeeper:
-        if self._todos is None:
-            from fairlead.session.todo_keeper import TodoKeeper
-
-            options = self._options
-            eager = options.eager_todos if options.todo.eager is None else options.todo.eager
-            self._todos = TodoKeeper(self, options.todo, options.todo_clear_delay, eager=eager)
-            if self.conversation.has_begun:
-                self._todos.take_up(self.conversation.log)
-        return self._todos
-
-    def todo_reminder(self) -> CustomMessage | None:
-        """What the model is told if it stops although there is something left to do."""
-        return self._todos.reminder() if self._todos is not None else None
-
-    def todo_phases(self) -> list[TodoPhase]:
-        return self._todos.phases if self._todos is not None else []
+        self.todos.take_up(self.conversation.log if self.conversation.has_begun else None)
+        if self.hooks is not None:
+            self.hooks.stands_elsewhere()
 
     # Tools
 
@@ -307,126 +358,89 @@ class Session:
         text = self._options.system_prompt(list(self.toolbox.active_tools().values()))
         return f"{text}\nAnswer in the language of the user's locale: {self.locale}" if self.locale else text
 
+    # Extensions
+
+    @property
+    def hooks(self) -> Hooks | None:
+        """Where extensions step in; None before they are loaded, and if there are none."""
+        return None if self.extending is None else self.extending.hooks
+
+    @property
+    def call_hooks(self) -> CallHooks | None:
+        """What is asked about each tool call: the hooks, or those of the session that this one works for."""
+        return self.hooks or self._options.call_hooks
+
+    @property
+    def may_be_extended(self) -> bool:
+        """Whether there are extensions, as far as is known."""
+        return self._late_hooks is not None
+
+    async def ready(self, *, stoppable: bool = False) -> Hooks | None:
+        """The hooks, if there are any, once they are loaded and know of this session. Raises RunAborted if it is `stoppable`, and
+        the session is told to stop meanwhile: extensions may take their time, or wait for the user."""
+        if self._late_hooks is None:
+            return None
+        if self.extending is None:
+            if not self._late_hooks.exist():
+                self._late_hooks = None
+                return None
+            from fairlead.session.extending import Extending
+
+            self.extending = Extending(self, self._late_hooks)
+        return await (self.extending.ready_or_stopped() if stoppable else self.extending.ready())
+
+    def take_hooks(self, late: LateHooks, hooks: Hooks) -> None:
+        """There are extensions after all, which are ready and are told by the caller that they are part of the session."""
+        from fairlead.session.extending import Extending
+
+        self._late_hooks, self.extending = late, Extending(self, late, hooks)
+
+    async def ask(self, work: Awaitable[T], cancel: Cancel | None = None) -> T:
+        """The answer of a hook. Raises Interrupted once `cancel` fires; without one, once the session is told to stop."""
+        assert self.extending is not None, "without hooks nobody is asked"
+        return await self.extending.ask(work, cancel)
+
     # For a run
 
-    async def stream_of(self, model: Model, cancel: Cancel) -> ModelStream:
-        """How to ask the model. Finding its key may take long; an abort does not wait for it."""
-        known = self._options.models.known(model)
-        if known is not None:
-            return known
-        finding = asyncio.ensure_future(self._options.models.stream(model))
-        forget = cancel.on_fire(finding.cancel)
-        try:
-            return await finding
-        except asyncio.CancelledError:
-            if not cancel.fired:
-                raise
-            return stopped(model, self.runtime.now_ms())
-        finally:
-            forget()
+    @cached_property
+    def turns(self) -> Turns:
+        from fairlead.session.turns import Turns
 
-    async def next_turn(self) -> Turn:
-        options, model = self._options, self.model
-        assert model is not None, "a run needs a model, and a model is never unset"
-        if self.rules is not None:
-            self.rules.begin()
-        tools = self.toolbox.active_tools()
-        request = Request(
-            system_prompt=self.system_prompt(),
-            messages=self.conversation.for_model(),
-            tools=[tool.spec() for tool in tools.values()],
-            thinking=self.thinking,
-            session_id=self.id,
-        )
-        try:
-            stream = await self.stream_of(model, self._cancel)
-        except FairleadError as error:
-            stream = failing(model, str(error), self.runtime.now_ms())
-        schedule = options.schedule_immediate if self.queues.interrupt == "immediate" else options.schedule
-        return Turn(model, stream, request, tools, schedule, options.concurrent_tools)
+        return Turns(self, self._options)
 
-    def add_deferred(self) -> None:
-        """Give the host's commands that ended meanwhile their place in the conversation, if it may have them now."""
-        if self._run is None and not self.compactor.is_running:
-            for message in self._deferred:
-                self.conversation.add(message)
-            self._deferred.clear()
+    def renew_cancel(self) -> Cancel:
+        """From here on an abort means what is about to begin."""
+        self._cancel = Cancel()
+        return self._cancel
+
+    def begin(self, prompts: Sequence[Message], cancel: Cancel, system_prompt: str | None) -> None:
+        """Start a run. What it begins with is part of the conversation already. None: the usual system prompt."""
+        self.turns.system_prompt = system_prompt
+        self._run = asyncio.create_task(Running(self, prompts, cancel).go(), name="fairlead-run")
 
     def settle(self) -> None:
         """The run is over."""
         self._run = None
-        self.add_deferred()
+        self.turns.system_prompt = None
+        self.commands.take_places()
         self.conversation.flush()
         self.unsaved = [conversation for conversation in self.unsaved if not conversation.close()]
         self.tell(AgentSettled())
 
     # Inside
 
-    def _enqueue(self, queue: Queue, line: Line, text: str, images: list[ImageContent] | None) -> UserMessage:
-        from fairlead.session.entries import WAITING
-        from fairlead.session.waiting import waits
-
-        message = user_message(self.expanded(text), images, self.runtime.now_ms())
-        self.conversation.note(WAITING, waits(line, message))
-        queue.messages.append(message)
-        self.tell(self.queues.update())
-        return message
-
-    def _ran(self, done: BashDone) -> None:
-        """A command of the host's has ended."""
-        message = done.message
-        if self._run is None and not self.compactor.is_running:
-            self.conversation.add(message)
-            return
-        # It must not come between a tool call and its result, nor onto a branch that is about to be left; but the host is
-        # about to be told, so it is written down.
-        from fairlead.session.entries import WAITING
-        from fairlead.session.waiting import waits
-
-        conversation = self.conversation
-        conversation.keep(lambda: conversation.log.custom(WAITING, waits("bash", message), keep=True))
-        self._deferred.append(message)
-
-    def _take_up(self, model_goes_first: bool = False, thinking_goes_first: bool = False) -> list[str]:
+    def take_up(self, model_goes_first: bool = False, thinking_goes_first: bool = False) -> list[str]:
         """Begin to work with the present conversation. Returns what is wrong with it, in sentences."""
         conversation, selection = self.conversation, self.selection
         conversation.on_trouble = self._unwritten
         conversation.on_begin = selection.write_down
         selection.on_model, selection.on_level = conversation.choose_model, conversation.choose_level
-        problems = list(conversation.problems)
         self.stands_elsewhere()
         if not conversation.has_begun:
-            return problems
-        from fairlead.session.waiting import still_waiting
+            return list(conversation.problems)
+        from fairlead.session.resuming import resume
 
-        problems += selection.take_over(conversation.log, model=not model_goes_first, level=not thinking_goes_first)
-        problems += self._follow(conversation.log.header.cwd)
-        for waiting in still_waiting(conversation.log):
-            match waiting.message:
-                case UserMessage() as message:
-                    queue = self.queues.steering if waiting.line == "steering" else self.queues.follow_up
-                    queue.messages.append(message)
-                case message:
-                    conversation.add(message)
-        return problems
-
-    def _follow(self, cwd: str) -> list[str]:
-        """Work where the conversation took place, as pi does."""
-        from pathlib import Path
-
-        workspace = self.workspace
-        if not cwd or Path(cwd) == workspace.cwd:
-            return []
-        if Path(cwd).is_dir():
-            workspace.cwd = Path(cwd)
-            return []
-        return [f"The session's working directory {cwd} does not exist any more; work goes on in {workspace.cwd}."]
+        return resume(self, model=not model_goes_first, level=not thinking_goes_first)
 
     def _unwritten(self, error: SessionError) -> None:
         self.tell(ExtensionError("session", "write", f"{error} What could not be written is kept and will be written later."))
-
-
-def _has_todos(log: Log) -> bool:
-    from fairlead.session.entries import TODOS, CustomEntry
-
-    return any(isinstance(entry, CustomEntry) and entry.custom_type == TODOS for entry in log.entries())

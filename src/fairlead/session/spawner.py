@@ -16,7 +16,6 @@ from fairlead.session.session import Session
 from fairlead.session.sessions import Sessions
 from fairlead.session.system_prompt import SystemPrompt
 from fairlead.session.task_tool import task_tool
-from fairlead.tools import builtin_tools
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -62,14 +61,19 @@ class SessionSpawner:
                 workspace=workspace,
                 system_prompt=SystemPrompt(workspace, agent.prompt, self._appended, self.like.additions),
                 additions=None,  # an assignment is the model's, and stands for itself
+                servers=None,  # their tools are those of the parent
                 model=model,
                 thinking=agent.thinking or level or parent.selection.wanted,
                 scoped=(),
                 sessions=sessions,
                 conversation=sessions.new(parent=str(kept_in) if kept_in is not None else None, path=file),
                 subagents=subagents,
+                hooks=None,  # extensions follow the first session; of the others they see the tool calls alone
+                call_hooks=parent.call_hooks,
+                approver=parent.approver,
             )
         )
+        session.make_ui = lambda: parent.ui
         session.attempts.enabled, session.compactor.enabled = parent.attempts.enabled, parent.compactor.enabled
         session.locale = parent.locale
         return session
@@ -81,9 +85,9 @@ class SessionSpawner:
 
 def _tools(parent: Session, workspace: Workspace, subagents: Subagents) -> dict[str, Tool]:
     """What an agent below `parent` may use: nothing that its parent may not."""
-    builtin = builtin_tools(workspace)
+    made = subagents.family.make_tools(workspace)
     active = parent.toolbox.active_tools()
-    tools = {name: builtin.get(name, tool) for name, tool in active.items() if not tool.bound}
+    tools = {name: made.get(name, tool) for name, tool in active.items() if name in made or not tool.bound}
     if subagents.may_spawn and "task" in active:
         tools["task"] = task_tool(subagents)
     return tools

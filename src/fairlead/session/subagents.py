@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,12 @@ from fairlead.core.events import EntryAppended, Event
 from fairlead.core.model import Model
 from fairlead.core.runtime import Cancel
 from fairlead.core.subagents import SubagentSnapshot
+from fairlead.core.tool import Tool
 from fairlead.session.agents import AgentDefinition
 from fairlead.session.places import transcripts_folder
 from fairlead.session.slots import Slot, Slots
+from fairlead.tools import builtin_tools
+from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.session.child import Child
@@ -53,6 +56,8 @@ class Family:
     def __init__(self, agents: Mapping[str, AgentDefinition], settings: TaskSettings, spawner: Spawner) -> None:
         self.agents = agents
         self.spawner = spawner
+        #: The tools of a sub-agent that are made anew for its workspace. Others it has from its parent.
+        self.make_tools: Callable[[Workspace], Mapping[str, Tool]] = builtin_tools
         self.slots = Slots(settings.max_concurrency)
         self.most_at_once = settings.max_concurrency
         self.deepest = settings.max_recursion_depth

@@ -19,6 +19,9 @@ _INTRODUCTION = (
     "run commands, and report what you did. Another program relays the conversation between you and the user."
 )
 
+#: The tools with which a model can read a skill.
+_SKILL_READERS = ("read", "use_skill")
+
 _HABITS = (
     "Look before you change: read the files that matter, follow the conventions you find.",
     "Check your work by running it where that is possible.",
@@ -33,28 +36,30 @@ def system_prompt(
     custom: str | None = None,
     appended: Sequence[str] = (),
     added: PromptParts | None = None,
+    advice: Sequence[str] = (),
     date: str,
 ) -> str:
-    """The system prompt. `custom` takes the place of the part that is ours; `appended` texts, what users added, the date and
-    the working directory follow either way. Users' own texts of the first two kinds stand in for those that are not given."""
+    """The system prompt. `custom` takes the place of the part that is ours, to which `advice` belongs; `appended` texts, what
+    users added, the date and the working directory follow either way. Users' own texts of the first two kinds stand in for
+    those that are not given."""
     if custom is None and added is not None:
         custom = added.instead
-    parts = [custom if custom is not None else _ours(tools), *appended]
+    parts = [custom if custom is not None else _ours(tools, advice), *appended]
     if added is not None:
         parts += [*(() if appended else added.appended), added.context]
-        if any(tool.name == "read" for tool in tools):  # without it the model could not follow a skill
+        if any(tool.name in _SKILL_READERS for tool in tools):  # without one the model could not follow a skill
             parts.append(added.skills)
     parts.append(f"Current date: {date}\nCurrent working directory: {scrub_text(str(cwd))}")
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
-def _ours(tools: Sequence[Tool]) -> str:
+def _ours(tools: Sequence[Tool], more: Sequence[str]) -> str:
     listed = "\n".join(f"- {tool.name}: {tool.snippet}" for tool in tools if tool.snippet)
     advice = dict.fromkeys([line for tool in tools for line in tool.guidelines])
     parts = [_INTRODUCTION]
     if listed:
         parts.append(f"Tools:\n{listed}")
-    parts.append("Guidelines:\n" + "\n".join(f"- {line}" for line in (*advice, *_HABITS)))
+    parts.append("Guidelines:\n" + "\n".join(f"- {line}" for line in (*advice, *more, *_HABITS)))
     return "\n\n".join(parts)
 
 
@@ -62,12 +67,19 @@ class SystemPrompt:
     """The system prompt of a session, made once for each working directory, set of tools, day and what users added."""
 
     def __init__(
-        self, workspace: Workspace, custom: str | None, appended: Sequence[str], additions: Additions | None = None
+        self,
+        workspace: Workspace,
+        custom: str | None,
+        appended: Sequence[str],
+        additions: Additions | None = None,
+        *,
+        advice: Sequence[str] = (),
     ) -> None:
         self._workspace = workspace
         self._custom = custom
         self._appended = appended
         self._additions = additions
+        self._advice = advice
         self._made: tuple[tuple[PromptParts | str | None, ...], str] | None = None
 
     def __call__(self, tools: Sequence[Tool]) -> str:
@@ -76,6 +88,8 @@ class SystemPrompt:
         added = self._additions.prompt_parts(cwd) if self._additions is not None else None
         key = (added, date, str(cwd), *(tool.name for tool in tools))
         if self._made is None or self._made[0] != key:
-            text = system_prompt(cwd, tools, custom=self._custom, appended=self._appended, added=added, date=date)
+            text = system_prompt(
+                cwd, tools, custom=self._custom, appended=self._appended, added=added, advice=self._advice, date=date
+            )
             self._made = key, text
         return self._made[1]

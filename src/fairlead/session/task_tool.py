@@ -60,6 +60,7 @@ def task_tool(subagents: Subagents) -> Tool:
         run=partial(run_task, subagents),
         snippet="Give pieces of work to sub-agents",
         guidelines=("Give independent pieces of work to sub-agents in one call of task; do small ones yourself.",),
+        harmless=True,  # what its agents do is decided call by call
         bound=True,
         timeout=None,
         grace=GRACE,
@@ -68,8 +69,8 @@ def task_tool(subagents: Subagents) -> Tool:
 
 async def run_task(subagents: Subagents, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     """Let sub-agents work on all tasks. Fails only if none of them came to an answer."""
-    from fairlead.session.pace import Paced
     from fairlead.session.subagents import Order
+    from fairlead.tools.pace import Paced
 
     agents = subagents.family.agents
     agent = agents.get(arguments["agent"])

@@ -30,7 +30,6 @@ class TodoKeeper:
         self._eager = eager
         self._todos = TodoList()
         self._reminders = Reminders(settings.reminders_max)
-        self._clear_delay = clear_delay
         self._auto_clear = AutoClear(self._todos, clear_delay)
         self._timer: asyncio.TimerHandle | None = None
         self.tool = todo_write_tool(self._todos, self._changed)

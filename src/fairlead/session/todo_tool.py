@@ -57,6 +57,7 @@ def todo_write_tool(todos: TodoList, on_change: Callable[[], object]) -> Tool:
             "Complete each todo as soon as it is done and checked, not several at once; abandon what turns out to be needless.",
         ),
         exclusive=True,
+        harmless=True,
         bound=True,
         prepare=_prepare,
     )

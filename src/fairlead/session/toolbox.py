@@ -36,19 +36,42 @@ class Toolbox:
             raise BadCommand(f"Unknown tool: {', '.join(unknown)}. The tools are: {', '.join(self._tools)}")
         self._active = list(dict.fromkeys(names))
 
+    def taken(self, owner: str) -> set[str]:
+        """The names that `owner` cannot bring, because others have them."""
+        return set(self._tools) - self._brought.get(owner, frozenset())
+
+    def begin_with(self, tools: Sequence[Tool]) -> None:
+        """Put `tools` in the place of those that the session began with. The model may use them all."""
+        names = frozenset[str]().union(*self._brought.values())
+        brought = {name: tool for name, tool in self._tools.items() if name in names}
+        own = {tool.name: tool for tool in tools if tool.name not in brought}
+        self._active = [*own, *(name for name in self._active if name in brought)]
+        self._tools = own | brought
+
+    async def close(self) -> None:
+        """Let the tools that this session alone has let go of what they hold."""
+        for tool in self._tools.values():
+            if tool.close is not None and tool.bound:
+                await tool.close()
+
     def replace(self, owner: str, tools: Sequence[Tool], *, inactive: Collection[str] = ()) -> None:
         """Put `tools` in the place of those that `owner` brought before.
 
-        A name that the owner had before stays active or not, as it was; a new one is active, unless `inactive` has it.
+        A name that the owner had before stays active or not, as it was; a new one is active, unless `inactive` has it. A new
+        one goes before those of owners that came later, so that the order is the same when one of them takes its time.
         Raises BadCommand if a name belongs to a tool that is not the owner's; then nothing has changed.
         """
         before = self._brought.get(owner, frozenset())
+        taken = self.taken(owner)
         for tool in tools:
-            if tool.name in self._tools and tool.name not in before:
+            if tool.name in taken:
                 raise BadCommand(f'{owner} tool "{tool.name}" conflicts with an existing tool')
         brought = {tool.name: tool for tool in tools}
         others = {name: tool for name, tool in self._tools.items() if name not in before}
         self._tools = others | brought
         self._active = [name for name in self._active if name in self._tools]
-        self._active += [name for name in brought if name not in before and name not in inactive]
         self._brought[owner] = frozenset(brought)
+        owners = list(self._brought)
+        later = frozenset[str]().union(*(self._brought[other] for other in owners[owners.index(owner) + 1 :]))
+        place = next((number for number, name in enumerate(self._active) if name in later), len(self._active))
+        self._active[place:place] = [name for name in brought if name not in before and name not in inactive]

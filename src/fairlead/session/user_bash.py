@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from fairlead.core.messages import BashExecutionMessage
-from fairlead.core.runtime import Cancel
-from fairlead.tools.workspace import Workspace
+from fairlead.core.runtime import Cancel, Interrupted
 
 if TYPE_CHECKING:
+    from fairlead.session.session import Session
     from fairlead.tools.truncate import Truncation
 
 
@@ -22,13 +22,13 @@ class BashDone(Struct):
 
 
 class UserCommands:
-    """The host's commands that run, beside whatever the agent does. `ended_with` gets each one's outcome."""
+    """The host's commands that run, beside whatever the agent does, and their place in the conversation of a session."""
 
-    def __init__(self, workspace: Workspace, now_ms: Callable[[], int], ended_with: Callable[[BashDone], None]) -> None:
-        self._workspace = workspace
-        self._now_ms = now_ms
-        self._ended_with = ended_with
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._running: dict[Cancel, asyncio.Future[BashDone]] = {}
+        #: Those that ended while something else was going on.
+        self._unplaced: list[BashExecutionMessage] = []
 
     def run(
         self, command: str, *, exclude_from_context: bool = False, on_output: Callable[[str], None] | None = None
@@ -51,6 +51,13 @@ class UserCommands:
         for cancel in list(self._running):
             cancel.fire()
 
+    def take_places(self) -> None:
+        """Give those that ended meanwhile their place in the conversation, if it may have them now."""
+        if self._session.is_at_rest:
+            for message in self._unplaced:
+                self._session.conversation.add(message)
+            self._unplaced.clear()
+
     async def ended(self) -> None:
         """Wait until none is running."""
         while self._running:
@@ -62,20 +69,50 @@ class UserCommands:
         """Run `command` to its end; colours and control characters are taken out of its output."""
         from fairlead.tools.process import run_shell
 
-        result = await run_shell(self._workspace, command, cancel=cancel, timeout=None, clean=True, on_output=on_output)
+        done = await self._run_elsewhere(command, cancel, exclude_from_context)
+        if done is not None:
+            return done
+        result = await run_shell(self._session.workspace, command, cancel=cancel, timeout=None, clean=True, on_output=on_output)
         message = BashExecutionMessage(
             command=command,
             output=result.output,
             cancelled=result.cancelled,
             truncated=result.truncation.truncated,
-            timestamp=self._now_ms(),
+            timestamp=self._session.runtime.now_ms(),
             exit_code=None if result.cancelled else result.exit_code,
             full_output_path=result.full_output_path,
             exclude_from_context=exclude_from_context,
         )
         return BashDone(message, result.truncation)
 
+    async def _run_elsewhere(self, command: str, cancel: Cancel, exclude_from_context: bool) -> BashDone | None:
+        """What came of a command, if an extension ran it, or if it was stopped before it could begin."""
+        session = self._session
+        hooks = await session.ready()
+        if hooks is None or not hooks.wants("user_bash"):
+            return None
+        try:
+            return await session.ask(hooks.user_bash(command, exclude_from_context), cancel)
+        except Interrupted:
+            from fairlead.tools.truncate import whole
+
+            now = session.runtime.now_ms()
+            message = BashExecutionMessage(command, "", True, False, now, exclude_from_context=exclude_from_context)
+            return BashDone(message, whole(""))
+
     def _ended(self, cancel: Cancel, done: asyncio.Future[BashDone]) -> None:
         del self._running[cancel]
-        if not done.cancelled() and done.exception() is None:
-            self._ended_with(done.result())
+        if done.cancelled() or done.exception() is not None:
+            return
+        message, session = done.result().message, self._session
+        if session.is_at_rest:
+            session.conversation.add(message)
+            return
+        # It must not come between a tool call and its result, nor onto a branch that is about to be left; but the host is
+        # about to be told, so it is written down.
+        from fairlead.session.entries import WAITING
+        from fairlead.session.waiting import waits
+
+        conversation = session.conversation
+        conversation.keep(lambda: conversation.log.custom(WAITING, waits("bash", message), keep=True))
+        self._unplaced.append(message)

@@ -2,12 +2,12 @@
 
 Each is a custom entry `fairlead.queue` of the session, written before it is acknowledged:
 
-    {"op": "add", "queue": "steering" | "followUp" | "bash", "message": {...}}
+    {"op": "add", "queue": "steering" | "followUp" | "nextTurn" | "bash", "message": {...}}
     {"op": "clear", "except"?: [{...}]}                             steering and follow-ups were taken back, all but these
     {"op": "fork"}                                                  it all waits in the session that this is a fork of
 
-It has been heard once the conversation has the same message as an entry of its own. `bash` is a command that the host
-ran during a run: its place in the conversation is after that run.
+It has been heard once the conversation has the same message as an entry of its own. `nextTurn` is what an extension wants to
+go with the next prompt. `bash` is a command that the host ran during a run: its place in the conversation is after that run.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from typing import Any, Literal, TypeAlias, cast
 
 from msgspec import Struct
 
-from fairlead.core.messages import BashExecutionMessage, UserMessage
-from fairlead.session.entries import WAITING, CustomEntry, decode_message, encode_message, role_of
+from fairlead.core.messages import BashExecutionMessage, CustomMessage, UserMessage
+from fairlead.core.queues import Queued
+from fairlead.session.entries import WAITING, CustomEntry, CustomMessageEntry, decode_message, encode_message, role_of
 from fairlead.session.log import Log
 
-Line: TypeAlias = Literal["steering", "followUp", "bash"]
+Line: TypeAlias = Literal["steering", "followUp", "nextTurn", "bash"]
+
+#: The lines that can be taken back.
+_QUEUES = ("steering", "followUp")
 
 CLEARED: dict[str, Any] = {"op": "clear"}
 FORKED: dict[str, Any] = {"op": "fork"}
@@ -31,17 +35,17 @@ class Waiting(Struct):
     """A message and what it waits in."""
 
     line: Line
-    message: UserMessage | BashExecutionMessage
+    message: Queued | BashExecutionMessage
 
 
-def waits(line: Line, message: UserMessage | BashExecutionMessage) -> dict[str, Any]:
+def waits(line: Line, message: Queued | BashExecutionMessage) -> dict[str, Any]:
     """What is written down of a message that begins to wait."""
     return {"op": "add", "queue": line, "message": message}
 
 
-def cleared(log: Log, queued: Sequence[UserMessage]) -> dict[str, Any]:
+def cleared(log: Log, queued: Sequence[Queued]) -> dict[str, Any]:
     """What is written down when all that is queued is taken back. What a turn has taken up, but not heard yet, is not."""
-    taken_up = [each.message for each in still_waiting(log) if each.line != "bash" and each.message not in queued]
+    taken_up = [each.message for each in still_waiting(log) if each.line in _QUEUES and each.message not in queued]
     return {**CLEARED, "except": taken_up} if taken_up else CLEARED
 
 
@@ -52,7 +56,7 @@ def still_waiting(log: Log) -> list[Waiting]:
         if isinstance(entry, CustomEntry):
             if entry.custom_type == WAITING:
                 _apply(entry.data, found)
-        elif found and role_of(entry) in ("user", "bashExecution"):
+        elif found and (isinstance(entry, CustomMessageEntry) or role_of(entry) in ("user", "bashExecution")):
             heard = log.read(entry)
             place = next((i for i, waiting in enumerate(found) if [waiting.message] == heard), None)
             if place is not None:
@@ -66,10 +70,10 @@ def _apply(data: Any, found: list[Waiting]) -> None:
         listed = fields.get("except")
         messages = cast("list[Any]", listed) if isinstance(listed, list) else []
         spared = [decode_message(encode_message(message)) for message in messages]
-        found[:] = [waiting for waiting in found if waiting.line == "bash" or waiting.message in spared]
+        found[:] = [waiting for waiting in found if waiting.line not in _QUEUES or waiting.message in spared]
     elif fields.get("op") == "fork":
         found.clear()
-    elif fields.get("op") == "add" and fields.get("queue") in ("steering", "followUp", "bash") and "message" in fields:
+    elif fields.get("op") == "add" and fields.get("queue") in (*_QUEUES, "nextTurn", "bash") and "message" in fields:
         message = decode_message(encode_message(fields["message"]))
-        if isinstance(message, UserMessage | BashExecutionMessage):
+        if isinstance(message, UserMessage | CustomMessage | BashExecutionMessage):
             found.append(Waiting(fields["queue"], message))

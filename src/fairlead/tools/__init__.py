@@ -51,6 +51,7 @@ def _read_tool(workspace: Workspace, timeout: float) -> Tool:
         run=partial(_run_read, workspace),
         snippet="Read files",
         guidelines=("Look at files with read, not with cat or sed.",),
+        harmless=True,
         timeout=timeout,
     )
 
@@ -153,6 +154,7 @@ def _grep_tool(workspace: Workspace, timeout: float) -> Tool:
         ),
         run=partial(_run_grep, workspace),
         snippet="Search file contents, respecting .gitignore",
+        harmless=True,
         timeout=timeout,
     )
 
@@ -177,6 +179,7 @@ def _find_tool(workspace: Workspace, timeout: float) -> Tool:
         ),
         run=partial(_run_find, workspace),
         snippet="Find files by name, respecting .gitignore",
+        harmless=True,
         timeout=timeout,
     )
 
@@ -194,6 +197,7 @@ def _ls_tool(workspace: Workspace, timeout: float) -> Tool:
         ),
         run=partial(_run_ls, workspace),
         snippet="List folders",
+        harmless=True,
         timeout=timeout,
     )
 

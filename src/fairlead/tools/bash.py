@@ -33,7 +33,7 @@ async def run_bash(workspace: Workspace, arguments: dict[str, Any], context: Too
     if result.truncation.truncated:
         text += f"\n\n{output.notice(result.truncation)}"
         details = _details(result.truncation, result.full_output_path)
-    problem = _problem(result, timeout)
+    problem = problem_of(result, timeout)
     if problem is None:
         return ToolResult.text(text or "(no output)", details)
     if result.exit_code is not None:
@@ -41,7 +41,8 @@ async def run_bash(workspace: Workspace, arguments: dict[str, Any], context: Too
     raise ToolError(f"{text}\n\n{problem}" if text else problem, details)
 
 
-def _problem(result: ShellResult, timeout: float | None) -> str | None:
+def problem_of(result: ShellResult, timeout: float | None) -> str | None:
+    """Why a command failed, in a sentence; None if it did not."""
     if result.cancelled:
         return "Command aborted"
     if result.timed_out:

@@ -57,9 +57,9 @@ def apply(original: str, replacements: Sequence[Replacement]) -> str:
 
 def describe(original: str, replacements: Sequence[Replacement], name: str, stop: Stop) -> Diff:
     """The difference that `replacements`, in order and not overlapping, make."""
-    lines = _lines(original, stop)
-    changes = list(_changes(original, lines, replacements, stop))
-    hunks = list(_hunks(changes))
+    lines = lines_of(original, stop)
+    changes = list(changes_of(original, lines, replacements, stop))
+    hunks = list(hunks_of(changes, CONTEXT))
     shift = 0
     numbered: list[str] = []
     patch = [f"--- {name}\n+++ {name}\n"]
@@ -84,14 +84,14 @@ def describe(original: str, replacements: Sequence[Replacement], name: str, stop
     return Diff("\n".join(numbered), "".join(patch), changes[0].line + 1 if changes else 1)
 
 
-def _lines(text: str, stop: Stop) -> list[str]:
+def lines_of(text: str, stop: Stop) -> list[str]:
     """Lines with their ends. Only LF ends a line: a form feed or a separator inside a line is no line end to an editor."""
     lines = [line + "\n" for line in stop.each(split_lines(text, stop))]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
 
 
-def _changes(original: str, lines: Sequence[str], replacements: Sequence[Replacement], stop: Stop) -> Iterator[Change]:
+def changes_of(original: str, lines: Sequence[str], replacements: Sequence[Replacement], stop: Stop) -> Iterator[Change]:
     """The lines that change, replacements that share a line taken together."""
     starts = [0, *accumulate(len(line) for line in stop.each(lines))]
     at = 0
@@ -107,7 +107,7 @@ def _changes(original: str, lines: Sequence[str], replacements: Sequence[Replace
         base = starts[first]
         moved = [Replacement(item.start - base, item.end - base, item.text) for item in group]
         new = apply(original[base : starts[last]], moved)
-        yield from _compare(first, lines[first:last], _lines(new, stop), stop)
+        yield from _compare(first, lines[first:last], lines_of(new, stop), stop)
 
 
 def _line_after(starts: Sequence[int], lines: Sequence[str], replacement: Replacement) -> int:
@@ -147,11 +147,11 @@ def _compare(line: int, old: Sequence[str], new: Sequence[str], stop: Stop) -> I
             yield Change(line + old_from, old[old_from:old_to], new[new_from:new_to])
 
 
-def _hunks(changes: Sequence[Change]) -> Iterator[list[Change]]:
-    """Changes whose context would touch are shown together."""
+def hunks_of(changes: Sequence[Change], context: int) -> Iterator[list[Change]]:
+    """Changes whose `context` lines would touch are shown together."""
     hunk: list[Change] = []
     for change in changes:
-        if hunk and change.line - (hunk[-1].line + len(hunk[-1].old)) > 2 * CONTEXT:
+        if hunk and change.line - (hunk[-1].line + len(hunk[-1].old)) > 2 * context:
             yield hunk
             hunk = []
         hunk.append(change)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -14,14 +12,8 @@ from fairlead.errors import ToolError
 from fairlead.tools import diff
 from fairlead.tools.background import Stop, change_in_order
 from fairlead.tools.matching import Haystack
-from fairlead.tools.read import open_regular, read_all
-from fairlead.tools.truncate import format_size
+from fairlead.tools.text_file import BOM, TextFile, with_line_ends_of
 from fairlead.tools.workspace import Workspace
-from fairlead.tools.write import replace_file
-
-_BOM = "\ufeff"
-#: A larger file is not loaded.
-_MAX_FILE = 256 * 1024 * 1024
 
 
 def prepare_edit(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -46,23 +38,16 @@ async def run_edit(workspace: Workspace, arguments: dict[str, Any], context: Too
     edits = [(scrub_text(edit["oldText"]), scrub_text(edit["newText"])) for edit in arguments["edits"]]
 
     def change(stop: Stop) -> diff.Diff:
-        return _edit_file(path, arguments["path"], edits, stop)
+        return _edit_file(workspace, path, arguments["path"], edits, stop)
 
     changed = await change_in_order(path, context.cancel, change)
     details = {"diff": changed.numbered, "patch": changed.patch, "firstChangedLine": changed.first_changed_line}
     return ToolResult.text(f"Successfully replaced {len(edits)} block(s) in {arguments['path']}.", details)
 
 
-def _edit_file(path: Path, name: str, edits: list[tuple[str, str]], stop: Stop) -> diff.Diff:
-    data, state = _load(path, name, stop)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        raise ToolError(f"{name} is not UTF-8 text and was left unchanged. Use bash to change it.") from None
-    if "\0" in text:
-        raise ToolError(f"{name} is a binary file and was left unchanged. Use bash to change it.")
-    bom = _BOM if text.startswith(_BOM) else ""
-    text = text.removeprefix(_BOM)
+def _edit_file(workspace: Workspace, path: Path, name: str, edits: list[tuple[str, str]], stop: Stop) -> diff.Diff:
+    file = TextFile(path, name, workspace.guard, stop)
+    text = file.text
     replacements = _locate(text, name, edits, stop)
     result = diff.apply(text, replacements)
     stop.check()
@@ -70,51 +55,10 @@ def _edit_file(path: Path, name: str, edits: list[tuple[str, str]], stop: Stop) 
         raise ToolError(
             f"No changes made to {name}. The replacement produced identical content. Check that newText differs from oldText."
         )
-
-    def refuse_if_changed() -> None:
-        if _state(path) != state and _load(path, name, stop)[0] != data:
-            raise ToolError(f"{name} was changed by someone else during the edit and was left as it is. Read it again.")
-
     # Described first: once the file has changed, nothing slow may stand between that and the report of it.
     described = diff.describe(text, replacements, name, stop)
-    replace_file(path, (bom + result).encode(), stop, before_replacing=refuse_if_changed)
+    file.save(result, stop)
     return described
-
-
-def _load(path: Path, name: str, stop: Stop) -> tuple[bytes, tuple[int, ...]]:
-    try:
-        file = open_regular(path)
-    except ToolError as error:
-        if isinstance(error.__cause__, OSError):
-            raise _cannot_edit(name, error.__cause__) from error
-        raise
-    try:
-        found = os.fstat(file)
-        if found.st_size > _MAX_FILE:
-            size = format_size(found.st_size)
-            raise ToolError(
-                f"{name} is too large to edit ({size}; the limit is {format_size(_MAX_FILE)}). Use bash to change it."
-            )
-        return read_all(file, stop), _fields(found)
-    except OSError as error:
-        raise _cannot_edit(name, error) from error
-    finally:
-        os.close(file)
-
-
-def _cannot_edit(name: str, error: OSError) -> ToolError:
-    return ToolError(f"Could not edit file: {name}. Error code: {errno.errorcode.get(error.errno or 0, 'EIO')}.")
-
-
-def _state(path: Path) -> tuple[int, ...] | None:
-    try:
-        return _fields(path.stat())
-    except OSError:
-        return None
-
-
-def _fields(found: os.stat_result) -> tuple[int, ...]:
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> list[diff.Replacement]:
@@ -123,7 +67,7 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
     placed: list[tuple[int, diff.Replacement]] = []
     for index, (old, new) in enumerate(stop.each(edits)):
         which = "the text" if len(edits) == 1 else f"edits[{index}].oldText"
-        old = old.removeprefix(_BOM)
+        old = old.removeprefix(BOM)
         if not old:
             raise ToolError(f"oldText must not be empty in {name}. Give the text to replace, or use write to make a file.")
         match = haystack.find(old)
@@ -137,7 +81,7 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
                 f"Found {match.count} occurrences of {which} in {name}. The text must be unique."
                 " Please provide more context to make it unique."
             )
-        new = _with_line_ends_of(text, match.start, match.end, new)
+        new = with_line_ends_of(text, match.start, match.end, new)
         placed.append((index, diff.Replacement(match.start, match.end, new)))
     placed.sort(key=lambda item: item[1].start)
     for (index, before), (other, after) in pairwise(placed):
@@ -145,12 +89,3 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
             first, second = sorted((index, other))
             raise ToolError(f"edits[{first}] and edits[{second}] overlap in {name}. Merge them into one edit.")
     return [replacement for _, replacement in placed]
-
-
-def _with_line_ends_of(text: str, start: int, end: int, new: str) -> str:
-    """`new` with the line ends of the place it goes to; if that is within one line, of the file's first line."""
-    new = new.replace("\r\n", "\n")
-    newline = text.find("\n", start, end)
-    if newline < 0:
-        newline = text.find("\n")
-    return new.replace("\n", "\r\n") if newline > 0 and text[newline - 1] == "\r" else new

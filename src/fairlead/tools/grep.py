@@ -12,13 +12,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.globs import Glob
 from fairlead.tools.listing import listing
+from fairlead.tools.read import open_regular
 from fairlead.tools.searchers import Line, PythonSearcher, Ripgrep, Searcher, Wanted
 from fairlead.tools.walk import walk
 from fairlead.tools.workspace import Workspace
@@ -38,18 +40,38 @@ async def run_grep(workspace: Workspace, arguments: dict[str, Any], context: Too
         limit=limit + 1,  # one more, to know whether there are more
     )
     report = _Report(root, limit, wanted.context)
+    await search(workspace, root, wanted, arguments.get("glob") or "", report, context.cancel)
+    return report.result()
+
+
+class Report(Protocol):
+    """Whoever takes what is found, until it is enough."""
+
+    full: bool
+
+    def add(self, path: str, lines: Sequence[Line]) -> None:
+        """Take what was found in one file."""
+        ...
+
+
+async def search(
+    workspace: Workspace, root: Path, wanted: Wanted, glob: str, report: Report, cancel: Cancel, *, respect_ignored: bool = True
+) -> None:
+    """Look for `wanted` in the file or folder `root` until the `report` is full. Raises ToolError."""
     searcher = _searcher(workspace)
     stop = Stop()
-    take_back = context.cancel.on_fire(stop.ask)
-    files = _files(root, workspace.cwd, arguments.get("glob") or "", stop)
+    take_back = cancel.on_fire(stop.ask)
+    files = _files(workspace, root, glob, stop, respect_ignored)
     try:
         while not report.full:
             stop.check()
             batch = await asyncio.to_thread(list[str], islice(files, searcher.batch))
             if not batch:
                 break
-            async with aclosing(searcher.search(wanted, batch, context.cancel)) as found:
+            async with aclosing(searcher.search(wanted, batch, cancel)) as found:
                 async for path, lines in found:
+                    if _is_forbidden(workspace, path):
+                        continue
                     report.add(path, lines)
                     if report.full:
                         break
@@ -57,29 +79,51 @@ async def run_grep(workspace: Workspace, arguments: dict[str, Any], context: Too
     finally:
         take_back()
         stop.ask()
-    return report.result()
 
 
 def _searcher(workspace: Workspace) -> Searcher:
     beside = Path(sys.executable).with_name("rg")
     program = workspace.which("rg") or (str(beside) if os.access(beside, os.X_OK) else None)
-    return PythonSearcher() if program is None else Ripgrep(program, workspace.env)
+    keep_in = workspace.keep_in
+    return PythonSearcher(keep_in) if program is None else Ripgrep(program, workspace.env, keep_in)
 
 
-def _files(root: Path, cwd: Path, glob: str, stop: Stop) -> Iterator[str]:
+def _is_forbidden(workspace: Workspace, path: str) -> bool:
+    if workspace.guard is None:
+        return False
+    try:
+        workspace.guard.check_reading(Path(os.path.realpath(path)), os.stat(path))  # noqa: PTH116
+    except (ToolError, OSError):
+        return True
+    return False
+
+
+def _files(workspace: Workspace, root: Path, glob: str, stop: Stop, respect_ignored: bool) -> Iterator[str]:
     """The files to search, found while they are asked for. A glob after `!` excludes."""
     if not root.exists():
         raise ToolError(f"Path not found: {root}")
     if root.is_file():
+        if workspace.guard is not None:
+            os.close(open_regular(root, workspace.guard))  # what was asked for by name is refused, not passed over
         yield str(root)
         return
     if not root.is_dir():
         raise ToolError(f"{root} is neither a file nor a directory.")
     pattern = Glob(glob.removeprefix("!")) if glob else None
     excluding = glob.startswith("!")
-    for entry in walk(root, cwd, stop):
+    for entry in walk(root, workspace.cwd, stop, respect_ignored=respect_ignored):
         if entry.is_file and (pattern is None or pattern.matches(entry.parts) != excluding):
             yield os.path.join(root, *entry.parts)  # noqa: PTH118
+
+
+def first_matches(lines: Sequence[Line], room: int, context: int) -> tuple[Sequence[Line], int]:
+    """The lines of a file up to its `room`th match, with the `context` after that; and how many matches there are."""
+    matching = [line.number for line in lines if line.matches]
+    if len(matching) <= room:
+        return lines, len(matching)
+    last = matching[room - 1] if room else 0
+    kept = [line for line in lines if line.number <= last or (room and line.number <= last + context and not line.matches)]
+    return kept, len(matching)
 
 
 class _Report:
@@ -95,18 +139,12 @@ class _Report:
         self._cut = False
 
     def add(self, path: str, lines: Sequence[Line]) -> None:
-        """Take what was found in one file."""
         name = os.path.relpath(path, self._root) if path != str(self._root) else self._root.name
         name = name.replace(os.sep, "/")
         room = self._limit - self._matches
-        matching = [line.number for line in lines if line.matches]
-        if len(matching) > room:
-            self.full = True
-            if room == 0:
-                return
-            last = matching[room - 1]
-            lines = [line for line in lines if line.number <= last or (line.number <= last + self._context and not line.matches)]
-        self._matches += min(len(matching), room)
+        lines, count = first_matches(lines, room, self._context)
+        self.full = count > room
+        self._matches += min(count, room)
         for line in lines:
             mark = ":" if line.matches else "-"
             self._lines.append(f"{name}{mark}{line.number}{mark} {self._shorten(line.text)}")

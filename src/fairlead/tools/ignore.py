@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.errors import ToolError
 from fairlead.tools.globs import NameMatcher, PathPattern, name_matcher
+from fairlead.tools.read import open_regular
+
+#: Bytes of a .gitignore that are read. Those that people write are far shorter.
+_LONGEST = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +92,11 @@ def rules_above(folder: Path, stop: Path) -> IgnoreRules:
 
 
 def _load(folder: Path) -> IgnoreFile | None:
+    """The file of a folder. What is no regular file, but a pipe or a device that may never end, says nothing."""
     try:
-        return IgnoreFile((folder / ".gitignore").read_text("utf-8", "replace"))
-    except OSError:
+        with os.fdopen(open_regular(folder / ".gitignore", None), "rb") as file:
+            return IgnoreFile(file.read(_LONGEST).decode("utf-8", "replace"))
+    except (ToolError, OSError):
         return None
 
 

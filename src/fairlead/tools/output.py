@@ -6,11 +6,20 @@ import codecs
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size, tail
 
 #: The tail is cut back when it grows past twice this; characters, so never fewer bytes than a result may show.
 _TAIL = 2 * MAX_BYTES
+
+
+class Mark(NamedTuple):
+    """A place in the output: how much came before it."""
+
+    characters: int = 0
+    bytes: int = 0
+    newlines: int = 0
 
 
 class Output:
@@ -26,6 +35,7 @@ class Output:
         self._log = _Log(log_dir, keep_log)
         self._parts: list[str] = []
         self._part_chars = 0
+        self._total_characters = 0
         self._total_bytes = 0
         self._newlines = 0
         self._last_line_bytes = 0
@@ -42,6 +52,7 @@ class Output:
             self._count(encoded)
             self._parts.append(text)
             self._part_chars += len(text)
+            self._total_characters += len(text)
             if self._part_chars > 2 * _TAIL:
                 self._parts = ["".join(self._parts)[-_TAIL:]]
                 self._part_chars = _TAIL
@@ -60,6 +71,21 @@ class Output:
         end = "".join(self._parts)
         self._parts = [end]
         return tail(end, self._total_lines(), self._total_bytes)
+
+    @property
+    def mark(self) -> Mark:
+        """The end of the output so far."""
+        return Mark(self._total_characters, self._total_bytes, self._newlines)
+
+    def since(self, mark: Mark) -> Truncation:
+        """The end of what came after `mark`. If it is cut, lines and bytes are counted from the very beginning, as in the log."""
+        end = "".join(self._parts)
+        self._parts = [end]
+        new = self._total_characters - mark.characters
+        shown = tail(end[-new:] if new else "", self._total_lines() - mark.newlines, self._total_bytes - mark.bytes)
+        if shown.truncated:
+            shown.total_lines, shown.total_bytes = self._total_lines(), self._total_bytes
+        return shown
 
     @property
     def log_path(self) -> str | None:

@@ -78,12 +78,19 @@ async def run_into(
     cancel: Cancel,
     timeout: float | None,
     on_output: Callable[[str], None] | None = None,
+    stdin: int | None = None,
+    on_start: Callable[[int], None] | None = None,
 ) -> ShellResult:
-    """`run_shell`, for a caller that looks at the output meanwhile and adds its own notes to it."""
+    """`run_shell`, for a caller that looks at the output meanwhile and adds its own notes to it.
+
+    `stdin` is a file for the command to read from, which is empty otherwise. `on_start` gets the number of its process group.
+    """
     if cancel.fired:
         return _result(output, None, cancelled=True, timed_out=False)
-    process, pipe = _start(workspace, command)
-    run = _Run(process, pipe, output, on_output)
+    process, pipe, info = _start(workspace, command, stdin)
+    if on_start is not None:
+        on_start(process.pid)
+    run = _Run(process, pipe, info, output, on_output)
     try:
         run.watch()
         take_back = cancel.on_fire(run.cancel)
@@ -95,6 +102,8 @@ async def run_into(
             take_back()
     finally:
         exit_code = run.close()
+        if workspace.sandbox is not None:
+            workspace.sandbox.tidy()
         rest = output.finish()
     if rest and on_output is not None:
         on_output(rest)
@@ -114,8 +123,9 @@ def _result(output: Output, exit_code: int | None, *, cancelled: bool, timed_out
     )
 
 
-def _start(workspace: Workspace, command: str) -> tuple[Popen[bytes], int]:
-    """Start the shell as the leader of a new session. The read end of its only output pipe comes with it."""
+def _start(workspace: Workspace, command: str, stdin: int | None) -> tuple[Popen[bytes], int, int | None]:
+    """Start the shell as the leader of a new session. The read end of its only output pipe comes with it, and that of the pipe on
+    which a sandbox says which process group the shell is in."""
     import subprocess
 
     shell = workspace.find_shell()
@@ -123,27 +133,39 @@ def _start(workspace: Workspace, command: str) -> tuple[Popen[bytes], int]:
         command = f"{workspace.command_prefix}\n{command}"
     if "\0" in command:
         raise ToolError("The command contains a NUL character, which cannot be passed to a shell.")
-    read_end = write_end = -1
+    words = [shell, "-c", command]
+    read_end = write_end = info = info_write = -1
     try:
         read_end, write_end = os.pipe()
+        if workspace.sandbox is not None:
+            info, info_write = os.pipe()
+            words = workspace.sandbox.wrapped(words, workspace.cwd, info=info_write)
         process = subprocess.Popen(
-            [shell, "-c", command],
-            stdin=subprocess.DEVNULL,
+            words,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
             stdout=write_end,
             stderr=write_end,
             cwd=workspace.cwd,
             env=workspace.env,
             start_new_session=True,
+            pass_fds=() if info_write < 0 else (info_write,),
         )
     except OSError as error:
-        if read_end >= 0:
-            os.close(read_end)
+        _close(read_end, info)
         raise ToolError(_why_not_started(workspace, shell, command, error)) from error
+    except ToolError:
+        _close(read_end, info)
+        raise
     finally:
-        if write_end >= 0:
-            os.close(write_end)
+        _close(write_end, info_write)
     os.set_blocking(read_end, False)
-    return process, read_end
+    return process, read_end, None if info < 0 else info
+
+
+def _close(*files: int) -> None:
+    for file in files:
+        if file >= 0:
+            os.close(file)
 
 
 def _why_not_started(workspace: Workspace, shell: str, command: str, error: OSError) -> str:
@@ -164,13 +186,16 @@ class _Run:
     after the exit, when something in the background still holds the pipe.
     """
 
-    def __init__(self, process: Popen[bytes], pipe: int, output: Output, on_output: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, process: Popen[bytes], pipe: int, info: int | None, output: Output, on_output: Callable[[str], None] | None
+    ) -> None:
         self.cancelled = False
         self.timed_out = False
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._process = process
         self._pipe: int | None = pipe
+        self._info = info
         self._exit_fd: int | None = None
         self._exited = False
         self._output = output
@@ -208,15 +233,24 @@ class _Run:
             timer.cancel()
         self._close_pipe()
         self._close_exit_fd()
+        _close(-1 if self._info is None else self._info)
         if self.cancelled or self.timed_out or not self._exited:
             # Before the shell is reaped, so that its number cannot belong to another group yet.
             self._signal(signal.SIGKILL)
         return _reap(self._process)
 
     def _stop(self) -> None:
-        self._signal(signal.SIGTERM)
+        self._ask_to_end()
         self.after(_GRACE, lambda: self._signal(signal.SIGKILL))
         self.after(_GRACE + _GIVE_UP, self._drained)
+
+    def _ask_to_end(self) -> None:
+        if self._info is None:
+            self._signal(signal.SIGTERM)
+        elif (group := _group_inside(self._info)) is not None:
+            # Not the sandbox: with it, all that is in it would be killed at once.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, signal.SIGTERM)
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -280,6 +314,17 @@ class _Run:
                 self._loop.call_soon_threadsafe(self._on_exit)
 
         threading.Thread(target=wait, name="fairlead-wait", daemon=True).start()
+
+
+def _group_inside(info: int) -> int | None:
+    """The process group of a command in a sandbox; None if it has not been started yet."""
+    import msgspec
+
+    os.set_blocking(info, False)
+    try:
+        return msgspec.json.decode(os.read(info, _CHUNK), type=dict[str, int])["child-pid"]
+    except (BlockingIOError, msgspec.DecodeError, KeyError):
+        return None
 
 
 def _reap(process: Popen[bytes]) -> int | None:

@@ -12,7 +12,7 @@ import msgspec
 
 from fairlead.tools.searchers import Found, Line, Request, Wanted
 
-#: More of a line is never shown.
+#: More of a line is not shown.
 _SHOWN = 501
 
 
@@ -46,19 +46,20 @@ def _search(path: bytes, pattern: re.Pattern[str], wanted: Wanted) -> list[Line]
     found: list[Line] = []
     before: deque[Line] = deque(maxlen=wanted.context)
     matches = after = 0
+    shown = None if wanted.whole_lines else _SHOWN
     for number, text in enumerate(_read_lines(path), 1):
         if "\0" in text:
             return []
         if matches < wanted.limit and pattern.search(text) is not None:
-            found += (*before, Line(number, text[:_SHOWN], True))
+            found += (*before, Line(number, text[:shown], True))
             before.clear()
             matches += 1
             after = wanted.context
         elif after:
-            found.append(Line(number, text[:_SHOWN], False))
+            found.append(Line(number, text[:shown], False))
             after -= 1
         else:
-            before.append(Line(number, text[:_SHOWN], False))
+            before.append(Line(number, text[:shown], False))
     return found
 
 

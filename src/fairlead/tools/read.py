@@ -14,6 +14,7 @@ from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
+from fairlead.tools.guard import Guard, opened_path
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
 from fairlead.tools.uris import Document, as_content
 from fairlead.tools.workspace import Workspace, describe_failure
@@ -31,31 +32,37 @@ async def run_read(workspace: Workspace, arguments: dict[str, Any], context: Too
         return await in_thread(context.cancel, lambda stop: _document_result(document, offset, limit, stop))
     path = workspace.resolve(arguments["path"])
 
-    def read(stop: Stop) -> ToolResult:
-        with os.fdopen(open_regular(path), "rb", buffering=0) as file:
-            try:
-                return _read(file.fileno(), stop)
-            except OSError as error:
-                raise ToolError(describe_failure(error, "read", path)) from error
-
-    def _read(file: int, stop: Stop) -> ToolResult:
-        from fairlead.tools.images import image_type, read_image
-
-        sample = os.pread(file, _SAMPLE, 0)
-        mime_type = image_type(sample)
-        if mime_type is not None:
-            return read_image(file, path, mime_type, stop, resize=workspace.resize_images)
-        if b"\0" in sample:
-            size = format_size(os.fstat(file).st_size)
-            raise ToolError(f"{path} is a binary file ({size}), not text. Look at it with bash, for example with file or xxd.")
-        window = read_window(lambda: os.read(file, _BLOCK), offset, limit, stop)
+    def show(window: Window) -> ToolResult:
         return _text_result(arguments["path"], offset, limit, window)
 
-    return await in_thread(context.cancel, read)
+    return await in_thread(context.cancel, lambda stop: read_file(workspace, path, offset, limit, show, stop))
 
 
-def open_regular(path: Path) -> int:
-    """Open a regular file for reading. Anything else, which might block or never end, is a ToolError."""
+def read_file(
+    workspace: Workspace, path: Path, offset: int, limit: int | None, show: Callable[[Window], ToolResult], stop: Stop
+) -> ToolResult:
+    """An image, or what `show` makes of a window of a text file. Raises ToolError."""
+    from fairlead.tools.images import image_type, read_image
+
+    with os.fdopen(open_regular(path, workspace.guard), "rb", buffering=0) as opened:
+        file = opened.fileno()
+        try:
+            sample = os.pread(file, _SAMPLE, 0)
+            mime_type = image_type(sample)
+            if mime_type is not None:
+                return read_image(file, path, mime_type, stop, resize=workspace.resize_images)
+            if b"\0" in sample:
+                size = format_size(os.fstat(file).st_size)
+                raise ToolError(
+                    f"{path} is a binary file ({size}), not text. Look at it with a shell command, such as file or xxd."
+                )
+            return show(read_window(lambda: os.read(file, _BLOCK), offset, limit, stop))
+        except OSError as error:
+            raise ToolError(describe_failure(error, "read", path)) from error
+
+
+def open_regular(path: Path, guard: Guard | None) -> int:
+    """Open a regular file for reading. Anything else, which might block or never end, or that `guard` forbids, is a ToolError."""
     try:
         # O_NONBLOCK: some files of /proc would block the reader, and a fifo put there since the check would block this call.
         _require_regular(path, path.stat().st_mode)
@@ -63,7 +70,10 @@ def open_regular(path: Path) -> int:
     except OSError as error:
         raise ToolError(describe_failure(error, "access", path)) from error
     try:
-        _require_regular(path, os.fstat(file).st_mode)
+        found = os.fstat(file)
+        _require_regular(path, found.st_mode)
+        if guard is not None:
+            guard.check_reading(opened_path(file, path), found)
     except ToolError:
         os.close(file)
         raise
@@ -198,7 +208,7 @@ def _document_result(document: Document, offset: int, limit: int | None, stop: S
     """A window of a document that is no file, with what else is known of it."""
     data = io.BytesIO(scrub_text(document.text).encode())
     result = _text_result(None, offset, limit, read_window(lambda: data.read(_BLOCK), offset, limit, stop))
-    result.content += as_content(document.notes)
+    result.content += [*document.images, *as_content(document.notes)]
     result.details = document.details | (result.details or {})
     return result
 

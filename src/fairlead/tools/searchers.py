@@ -9,14 +9,17 @@ import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from base64 import b64decode
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
+
+#: Makes of a command one that cannot read what is protected.
+KeepIn: TypeAlias = Callable[[Sequence[str]], list[str]]
 
 #: Seconds that Python's `re` may take; some patterns would keep it busy for ever.
 PYTHON_DEADLINE = 20.0
@@ -32,6 +35,8 @@ class Wanted(Struct):
     literal: bool
     context: int
     limit: int
+    #: Lines are wanted whole, however long they are; otherwise only what is shown of them.
+    whole_lines: bool = False
 
 
 class Line(Struct, array_like=True):
@@ -71,9 +76,10 @@ class Ripgrep:
     #: All paths are arguments, of which there can be about 2 MB; the longest path has 4 KB.
     batch = 400
 
-    def __init__(self, program: str, env: Mapping[str, str]) -> None:
+    def __init__(self, program: str, env: Mapping[str, str], keep_in: KeepIn = list) -> None:
         self._program = program
         self._env = env
+        self._keep_in = keep_in
 
     async def search(self, wanted: Wanted, files: Sequence[str], cancel: Cancel) -> AsyncGenerator[tuple[str, list[Line]], None]:
         options = ["--json", "--no-config", "--no-messages", "--no-mmap", "--crlf", "--threads=1"]
@@ -84,7 +90,7 @@ class Ripgrep:
             options.append("--fixed-strings")
         command = [self._program, *options, f"--regexp={wanted.pattern}", "--", *files]
         lines: list[Line] = []
-        async with _child(command, cancel, env=self._env) as child:
+        async with _child(self._keep_in(command), cancel, env=self._env) as child:
             async for raw in child.lines():
                 event = msgspec.json.decode(raw, type=_Event)
                 data = event.data
@@ -103,13 +109,16 @@ class Ripgrep:
 class PythonSearcher:
     batch = 20_000
 
+    def __init__(self, keep_in: KeepIn = list) -> None:
+        self._keep_in = keep_in
+
     async def search(self, wanted: Wanted, files: Sequence[str], cancel: Cancel) -> AsyncGenerator[tuple[str, list[Line]], None]:
         # The same modules as here, without the start-up costs and side effects of site-packages.
         code = f"import sys; sys.path[:] = {sys.path!r}; from fairlead.tools.python_grep import main; main()"
         command = [sys.executable, "-I", "-S", "-c", code]
         request = msgspec.json.encode(Request(wanted, [os.fsencode(file) for file in files]))
         decode = msgspec.json.Decoder(Found).decode
-        async with _child(command, cancel, stdin=request, deadline=PYTHON_DEADLINE) as child:
+        async with _child(self._keep_in(command), cancel, stdin=request, deadline=PYTHON_DEADLINE) as child:
             async for raw in child.lines():
                 found = decode(raw)
                 if found.error is not None:
@@ -164,7 +173,7 @@ class _Child:
             while (line := await self.process.stdout.readline()).endswith(b"\n"):
                 yield line
         except ValueError:
-            raise ToolError(f"A line that matches is longer than {_LONGEST} bytes. Search with bash instead.") from None
+            raise ToolError(f"A line that matches is longer than {_LONGEST} bytes. Search in the shell instead.") from None
 
     async def problem(self) -> str:
         """What it said on stderr."""

@@ -7,16 +7,17 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from fairlead.core.messages import TextContent, UserBlock
+from fairlead.core.messages import ImageContent, TextContent, UserBlock
 from fairlead.core.runtime import Cancel
 
 
 class Document(Struct):
-    """What is at a URI. The model sees `text`, then `notes`; `details` go to the host with the tool's result."""
+    """What is at a URI. The model sees `text`, then `images` and `notes`; `details` go to the host with the tool's result."""
 
     text: str
     notes: list[str]
     details: dict[str, Any]
+    images: list[ImageContent] = []
 
 
 class Uris(Protocol):
@@ -31,6 +32,28 @@ class Uris(Protocol):
     async def write(self, uri: str, content: str, cancel: Cancel) -> list[str]:
         """Replace all of what is at `uri`. Returns notes for the model."""
         ...
+
+
+def beside(first: Uris, other: Uris | None) -> Uris:
+    """Whoever answers for the URIs of both; where both would, `first` does."""
+    return first if other is None else _Both(first, other)
+
+
+class _Both(Struct, frozen=True):
+    first: Uris
+    other: Uris
+
+    def has(self, path: str) -> bool:
+        return self.first.has(path) or self.other.has(path)
+
+    async def read(self, uri: str, cancel: Cancel) -> Document:
+        return await self._who(uri).read(uri, cancel)
+
+    async def write(self, uri: str, content: str, cancel: Cancel) -> list[str]:
+        return await self._who(uri).write(uri, content, cancel)
+
+    def _who(self, uri: str) -> Uris:
+        return self.first if self.first.has(uri) else self.other
 
 
 def as_content(notes: Sequence[str]) -> list[UserBlock]:

@@ -20,14 +20,15 @@ class Entry:
     is_file: bool
 
 
-def walk(root: Path, cwd: Path, stop: Stop) -> Iterator[Entry]:
+def walk(root: Path, cwd: Path, stop: Stop, *, respect_ignored: bool = True) -> Iterator[Entry]:
     """Everything below `root`, a folder before what is in it, names in order.
 
     Hidden files are included, `.git` is not. Links are reported but not followed. Folders that
-    cannot be read count as empty.
+    cannot be read count as empty. What .gitignore names is left out, unless `respect_ignored` is false.
     """
     root = Path(os.path.realpath(root))
-    pending = [_Folder(root, (), rules_above(root, Path(os.path.realpath(cwd))), stop)]
+    rules = rules_above(root, Path(os.path.realpath(cwd))) if respect_ignored else None
+    pending = [_Folder(root, (), rules, stop)]
     while pending:
         entry = pending[-1].next_entry()
         if entry is None:
@@ -42,7 +43,7 @@ def walk(root: Path, cwd: Path, stop: Stop) -> Iterator[Entry]:
 class _Folder:
     """A folder half listed."""
 
-    def __init__(self, path: Path, parts: tuple[str, ...], outer: IgnoreRules, stop: Stop) -> None:
+    def __init__(self, path: Path, parts: tuple[str, ...], outer: IgnoreRules | None, stop: Stop) -> None:
         self.path = path
         self._parts = parts
         try:
@@ -50,7 +51,7 @@ class _Folder:
                 entries = sorted(stop.each(found), key=lambda entry: entry.name)
         except OSError:
             entries = []
-        self.rules = outer.inside(path.name, path, [entry.name for entry in entries])
+        self.rules = outer.inside(path.name, path, [entry.name for entry in entries]) if outer is not None else None
         self._entries = stop.each(entries)
 
     def next_entry(self) -> Entry | None:
@@ -62,6 +63,6 @@ class _Folder:
                 is_file = entry.is_file(follow_symlinks=False)
             except OSError:
                 continue
-            if not self.rules.ignores(entry.name, is_folder):
+            if self.rules is None or not self.rules.ignores(entry.name, is_folder):
                 return Entry((*self._parts, entry.name), is_folder, is_file)
         return None

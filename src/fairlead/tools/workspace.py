@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ToolError
+from fairlead.tools.guard import Guard, Sandbox
 from fairlead.tools.uris import Uris, scheme_of
 
 
@@ -31,6 +32,10 @@ class Workspace(Struct):
     default_timeout: float = 120
     #: Who answers for paths that are URIs and no files; None: nobody.
     uris: Uris | None = None
+    #: Says which files are to be left alone; None: nobody does.
+    guard: Guard | None = None
+    #: What commands are kept in; None: nothing.
+    sandbox: Sandbox | None = None
 
     def resolve(self, path: str) -> Path:
         """The absolute path that a model or a host means by `path`.
@@ -58,6 +63,12 @@ class Workspace(Struct):
             if os.path.isfile(candidate) and os.access(candidate, os.X_OK):  # noqa: PTH113
                 return candidate
         return None
+
+    @property
+    def keep_in(self) -> Callable[[Sequence[str]], list[str]]:
+        """Makes of a command one that is kept in the sandbox, if there is one."""
+        sandbox, cwd = self.sandbox, self.cwd
+        return list if sandbox is None else lambda command: sandbox.wrapped(command, cwd)
 
     def find_shell(self) -> str:
         """The shell to run commands with. Raises ToolError if there is none."""

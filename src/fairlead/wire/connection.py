@@ -28,6 +28,8 @@ class Connection:
         self.output = Output(self._writer.put, limit=queue_bytes, max_frame=max_frame)
         self.on_arrival: Callable[[bytes], bool] = lambda line: False
         self.on_end: Callable[[], None] = lambda: None
+        #: Called on the reader's thread, when the loop may be blocked.
+        self.on_end_seen: Callable[[], None] = lambda: None
         self.on_broken: Callable[[], None] = lambda: None
         self._lines: deque[bytes | None] = deque()
         self._ended = False
@@ -54,6 +56,13 @@ class Connection:
         """The lines whose turn has not come."""
         return [line for line in self._lines if line is not None]
 
+    def reconsider(self) -> None:
+        """Show the lines whose turn has not come to `on_arrival` once more."""
+        for line in self.waiting():
+            if self.on_arrival(line):
+                self._lines.remove(line)
+                self._let_go(line)
+
     def _let_go(self, line: bytes | None) -> None:
         """A line is held no longer."""
         with self._lock:
@@ -71,6 +80,7 @@ class Connection:
         self._call(self._arrive, lines)
 
     def _input_ended(self) -> None:
+        self.on_end_seen()
         self._call(self._end)
 
     def _bytes_written(self, count: int) -> None:

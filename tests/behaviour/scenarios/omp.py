@@ -10,8 +10,6 @@ from tests.support.stage import BEGAN, ENDLESS, HELD, WAIT, Stage, bash, calls, 
 OMP_RUNS = Repertoire(reasoning="fake-2")
 scenario = OMP_RUNS.scenario
 
-EXTENSION = 'export default (pi) => pi.registerCommand("ui", { handler: async (_, ctx) => ctx.ui.setTitle("ttl") });\n'
-
 
 # Prompts
 
@@ -321,8 +319,3 @@ def initial_message_arg(host: Stage) -> None:
 def stdin_close_busy(host: Stage) -> None:
     host.send({"id": "p1", "type": "prompt", "message": "hi"})
     host.update("text_delta")
-
-
-@scenario(flags=["-e", "ext.ts"], files={"ext.ts": EXTENSION})
-def title_default(host: Stage) -> None:
-    host.prompt("/ui", id="p1")

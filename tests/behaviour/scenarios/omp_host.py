@@ -84,6 +84,13 @@ def host_tools(host: Stage) -> None:
     call()
 
 
+@OMP_TOOLS.scenario(
+    calls(("ask", {"questions": [{"id": "q1", "question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}]})), says("ok")
+)
+def ask_tool(host: Stage) -> None:
+    host.prompt("ask me", id="p1")
+
+
 @OMP_URIS.scenario(
     calls(("read", {"path": "db://users/1"})),
     calls(("write", {"path": "db://users/1", "content": "new"})),

@@ -276,7 +276,7 @@ class SlashCommand(Struct, rename="camel"):
 
     name: str
     description: str
-    #: `prompt`: a template; `skill`.
+    #: `extension`: it runs code of an extension; `prompt`: a template; `skill`.
     source: str
     source_info: SourceInfo
 
@@ -286,7 +286,8 @@ class SlashCommands(Struct):
 
 
 class GetCommands(Command, tag="get_commands"):
-    """The slash commands: prompt templates, then skills. A message that begins with one stands for what it is made of."""
+    """The slash commands: those of extensions, prompt templates, skills. A message that begins with one stands for what it is
+    made of, or runs it."""
 
     result: ClassVar[Any] = SlashCommands
 
@@ -347,4 +348,4 @@ BASIC_COMMANDS: dict[str, type[Command]] = {
 }
 
 #: A host's answers to questions of ours. One that answers no open question is dropped without a word.
-ANSWERS: frozenset[str] = frozenset({"extension_ui_response", "host_tool_update", "host_tool_result", "host_uri_result"})
+ANSWER_NAMES: frozenset[str] = frozenset({"extension_ui_response", "host_tool_update", "host_tool_result", "host_uri_result"})

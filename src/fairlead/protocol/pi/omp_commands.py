@@ -39,11 +39,12 @@ class SetEventFilter(Command, tag="set_event_filter", kw_only=True):
 
 
 class OpenedSession(Struct, rename="camel"):
+    #: True if an extension forbade it. Then nothing has changed, and the rest is left out.
     cancelled: bool
     #: True if the folder had a session to go on with.
-    resumed: bool
-    session_id: str
-    session_file: str
+    resumed: bool | UnsetType = UNSET
+    session_id: str | UnsetType = UNSET
+    session_file: str | UnsetType = UNSET
 
 
 class OpenSession(Command, tag="open_session", kw_only=True):
@@ -99,7 +100,7 @@ class SetFastMode(Command, tag="set_fast_mode", kw_only=True):
 class LoginProvider(Struct):
     id: str
     name: str
-    #: Whether one can log in from here. Keys are given in the environment or in auth.json instead.
+    #: Whether one can log in with `login`. Keys of others are given in the environment or in auth.json.
     available: bool
     #: Whether there is a key for it.
     authenticated: bool
@@ -116,7 +117,8 @@ class GetLoginProviders(Command, tag="get_login_providers"):
 
 
 class Login(Command, tag="login", kw_only=True):
-    """Always an error, which says how to give the provider's key instead."""
+    """Log in at a provider: the user enters a code on the page that an `open_url` request names. Answered when they have, and the
+    token is kept. For a provider without a login, an error that says how to give its key."""
 
     provider_id: str
 

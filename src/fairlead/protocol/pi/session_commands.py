@@ -18,7 +18,7 @@ from fairlead.protocol.pi.command import Command, Persisted
 
 
 class Switched(Struct, rename="camel"):
-    #: Always false: nothing here can object to a change of session.
+    #: True if an extension forbade it; then nothing has changed.
     cancelled: bool
     #: True if there was no session in that file, so that a new one will be kept there.
     created: bool | UnsetType = UNSET
@@ -39,8 +39,9 @@ class SwitchSession(Command, tag="switch_session", kw_only=True):
 
 
 class Forked(Struct):
-    text: str
     cancelled: bool
+    #: What the user said at that place; left out if an extension forbade to go there.
+    text: str | UnsetType = UNSET
 
 
 class Fork(Command, tag="fork", kw_only=True):
@@ -219,6 +220,20 @@ class ExportHtml(Command, tag="export_html", kw_only=True):
     result: ClassVar[Any] = Exported
 
 
+# Extensions
+
+
+class Reloaded(Struct):
+    #: The names of the extensions that there are now.
+    extensions: list[str]
+
+
+class Reload(Command, tag="reload"):
+    """Load all extensions anew, without leaving the session. Refused while a run is going on."""
+
+    result: ClassVar[Any] = Reloaded
+
+
 SESSION_COMMANDS: tuple[type[Command], ...] = (
     NewSession,
     SwitchSession,
@@ -238,4 +253,5 @@ SESSION_COMMANDS: tuple[type[Command], ...] = (
     Compact,
     SetAutoCompaction,
     ExportHtml,
+    Reload,
 )

@@ -9,19 +9,20 @@ from fairlead.errors import BadCommand
 from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.protocol_2025 import Prompt2025
 from fairlead.wire.pi import host_handlers, omp_handlers, session_handlers, subagent_handlers
-from fairlead.wire.pi.handlers import BASIC_HANDLERS, BASIC_LATE
+from fairlead.wire.pi.handlers import BASIC_HANDLERS, BASIC_LATE, submit
 
 if TYPE_CHECKING:
     from fairlead.wire.pi.server import Server
 
 
-async def _prompt_2025(server: Server, command: Prompt2025) -> None:
+async def _prompt_2025(server: Server, command: Prompt2025) -> Any:
     for attached in command.attachments or ():
         if attached.type == "document" and attached.extracted_text is None:
             raise BadCommand(
                 f"The attachment {attached.file_name} is a document without extractedText: there is no text of it for the model."
             )
-    await server.session.prompt(command.message, attachments=command.attachments)
+    prompt = server.session.prompt(command.message, attachments=command.attachments, source="rpc")
+    return await submit(server, command, prompt)
 
 
 HANDLERS: dict[type[Command], Callable[..., Any]] = {
@@ -34,4 +35,4 @@ HANDLERS: dict[type[Command], Callable[..., Any]] = {
 }
 
 #: Commands that may be answered after ones that came later.
-LATE: frozenset[type[Command]] = BASIC_LATE | session_handlers.LATE
+LATE: frozenset[type[Command]] = BASIC_LATE | session_handlers.LATE | omp_handlers.LATE

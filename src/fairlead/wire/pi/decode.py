@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -12,30 +11,22 @@ from fairlead.core import lenient
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi.command import Command
 
-_KINDS = {
-    "str": "a string",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
 T = TypeVar("T", bound=Struct)
 
-_AT = re.compile(r"^(?P<text>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
+#: What a host calls a command by, as it wrote it.
+Id: TypeAlias = Raw | UnsetType
 
 
 class Envelope(Struct):
     """As much of a line as is needed to answer it, whatever else is wrong with it."""
 
     type: str | None
-    id: Raw | UnsetType
+    id: Id
 
 
 class _Lenient(Struct):
     type: Raw | UnsetType = UNSET
-    id: Raw | UnsetType = UNSET
+    id: Id = UNSET
 
 
 _envelopes = msgspec.json.Decoder(_Lenient)
@@ -72,7 +63,9 @@ def decoded(declared: type[T], line: bytes) -> T:
     try:
         return decoder.decode(line)
     except msgspec.ValidationError as error:
-        raise BadCommand(_explain(str(error), declared)) from None
+        from fairlead.protocol.explain import explain
+
+        raise BadCommand(explain(str(error), declared)) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return _convert(line, declared)
 
@@ -86,7 +79,9 @@ def _convert(line: bytes, declared: type[T]) -> T:
     try:
         return msgspec.json.decode(_repaired(line), type=declared)
     except msgspec.ValidationError as error:
-        raise BadCommand(_explain(str(error), declared)) from None
+        from fairlead.protocol.explain import explain
+
+        raise BadCommand(explain(str(error), declared)) from None
 
 
 def _repaired(line: bytes) -> bytes:
@@ -101,74 +96,7 @@ def _value(line: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise BadCommand(str(error)) from None
     if not isinstance(value, dict):
-        raise BadCommand(f"expected a JSON object, got {_kind_of(value)}")
+        from fairlead.protocol.explain import kind_of
+
+        raise BadCommand(f"expected a JSON object, got {kind_of(value)}")
     return value  # pyright: ignore[reportUnknownVariableType]
-
-
-def _kind_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case str():
-            return "a string"
-        case list():
-            return "a list"
-        case _:
-            return "a number"
-
-
-def _explain(text: str, declared: type[Struct]) -> str:
-    """msgspec's complaint in our words."""
-    match = _AT.match(text)
-    assert match is not None
-    what, path = match["text"], (match["path"] or "$").removeprefix("$").lstrip(".")
-    if missing := re.match(r"Object missing required field `(\w+)`", what):
-        field = f"{path}.{missing[1]}" if path else missing[1]
-        return f"{field}: required, but missing"
-    if wrong := re.match(r"Expected `([^`]+)`(?:, got `([^`]+)`)?$", what):
-        wanted = [_KINDS.get(kind.strip(), kind.strip()) for kind in wrong[1].split("|")]
-        wanted = [kind for kind in dict.fromkeys(wanted) if kind != "null"] or ["null"]
-        found = f", got {_kind_found(wrong[2])}" if wrong[2] else ""
-        return f"{path or 'the command'}: expected {' or '.join(wanted)}{found}"
-    if bad := re.match(r"Invalid (?:enum )?value (.*)", what):
-        allowed = _allowed(declared, path)
-        return f"{path}: expected {allowed}, got {bad[1]}" if allowed else f"{path}: invalid value {bad[1]}"
-    return f"{path}: {what}" if path else what
-
-
-def _allowed(declared: type[Struct], path: str) -> str | None:
-    """The values that the field at `path` may have, if they are a few words."""
-    info: Any = msgspec.inspect.type_info(declared)
-    for step in re.findall(r"\[[^\]]*\]|[^.\[]+", path):
-        if (values := _tags(info, step)) is not None:
-            break
-        info = _inside(info, step)
-    else:
-        values = info.values if isinstance(info, msgspec.inspect.LiteralType) else ()
-    return " or ".join(f'"{value}"' for value in values) or None
-
-
-def _inside(info: Any, step: str) -> Any:
-    """The type of a field of an object, or of the items of a list."""
-    match info:
-        case msgspec.inspect.ListType(item_type=item) if step.startswith("["):
-            return item
-        case msgspec.inspect.StructType(fields=fields):
-            return next((field.type for field in fields if field.encode_name == step), None)
-        case _:
-            return None
-
-
-def _tags(info: Any, step: str) -> tuple[Any, ...] | None:
-    """What tells the members of a union apart, if `step` is the field that does."""
-    if not isinstance(info, msgspec.inspect.UnionType):
-        return None
-    members = [member for member in info.types if isinstance(member, msgspec.inspect.StructType)]
-    tags = tuple(member.tag for member in members if member.tag_field == step)
-    return tags or None
-
-
-def _kind_found(name: str) -> str:
-    return "a number" if name == "int" else _KINDS.get(name, name)

@@ -10,6 +10,13 @@ from fairlead.protocol.pi.commands import BASIC_COMMANDS
 from fairlead.wire.pi.handlers import BASIC_HANDLERS, BASIC_LATE
 from fairlead.wire.pi.profile import Profile
 
+#: Commands that do not wait until extensions are loaded: they look at what no extension changes, stop something, are about the
+#: connection alone, or wait by themselves.
+BEFORE_EXTENSIONS = frozenset(
+    """get_state get_session_stats get_messages get_last_assistant_text abort abort_bash abort_retry shutdown clear_queue
+    set_updates negotiate_protocol set_event_filter bash prompt steer follow_up abort_and_prompt reload""".split()
+)
+
 
 def declaration(name: str, profile: Profile) -> type[Command] | None:
     """The command of that name; None if the profile has none."""

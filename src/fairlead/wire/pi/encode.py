@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 import msgspec
@@ -42,8 +42,18 @@ _FRAMES: dict[type, _Encode] = {
 }
 
 
-#: What is no frame, and what only those hosts are told who ask for it.
-_APART = (events.SessionReplaced, events.SubagentLifecycle, events.SubagentProgress, events.SubagentEvent)
+#: What is no frame of its own, and what only those hosts are told who ask for it.
+_APART = (
+    events.SessionReplaced,
+    events.ModelSelected,
+    events.UiPromptStart,
+    events.UiPromptEnd,
+    events.ToolApprovalRequested,
+    events.ToolApprovalResolved,
+    events.SubagentLifecycle,
+    events.SubagentProgress,
+    events.SubagentEvent,
+)
 
 #: The form of omp and xcsh, which are not told of compactions that they asked for.
 _AUTO_COMPACTION: dict[type, _Encode] = {
@@ -73,6 +83,21 @@ class Spliced(Struct):
     """The data of a response that is JSON already, in pieces: a long history is copied once on its way out, and not encoded."""
 
     pieces: tuple[bytes, ...]
+
+
+class Late(Struct):
+    """A command that goes on, and is answered after ones that came later."""
+
+    work: Coroutine[Any, Any, Any]
+
+
+class Handled(Struct):
+    """A prompt that an extension has seen to, so that the agent has nothing to do, unless the extension has told it something."""
+
+    #: Whether the host has its answer already.
+    is_answered: bool = False
+    #: How many runs had begun before that nobody prompted.
+    runs_before: int | None = None
 
 
 class EventFrames:

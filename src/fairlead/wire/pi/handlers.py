@@ -15,50 +15,81 @@ from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.state import ContextUsage, SessionStats, State, Tokens
 from fairlead.session.session import Session
 from fairlead.session.user_bash import BashDone
-from fairlead.wire.pi.encode import Spliced
+from fairlead.wire.pi.encode import Handled, Late, Spliced
 
 if TYPE_CHECKING:
+    from fairlead.core.messages import UserMessage
+    from fairlead.protocol.pi.protocol_2025 import Prompt2025
     from fairlead.session.additions import SlashCommand
+    from fairlead.session.hooks import Hooks
     from fairlead.wire.pi.server import Server
 
 
-async def _prompt(server: Server, command: c.Prompt) -> None:
-    session = server.session
+async def _prompt(server: Server, command: c.Prompt) -> Late | Handled | None:
     if command.locale is not None:
         from fairlead.wire.pi.omp_handlers import set_locale
 
         set_locale(server, command.locale)
-    queued = session.is_streaming and command.streaming_behavior is not None
-    if not queued:
-        message = await session.prompt(command.message, command.images)
-    elif command.streaming_behavior == "followUp":
-        message = session.follow_up(command.message, command.images)
-    else:
-        message = session.steer(command.message, command.images)
-    server.accepted(message, command.id, queued=queued)
+    wanted = command.streaming_behavior
+    behavior = None if wanted is None else "followUp" if wanted == "followUp" else "steer"
+    prompt = server.session.prompt(command.message, command.images, source="rpc", behavior=behavior)
+    return await submit(server, command, prompt)
 
 
-def _steer(server: Server, command: c.Steer) -> None:
-    server.session.steer(command.message, command.images)
+async def submit(
+    server: Server, command: c.Prompt | c.AbortAndPrompt | Prompt2025, prompt: Coroutine[Any, Any, UserMessage | None]
+) -> Late | Handled | None:
+    """Hand a prompt to the session. A command of an extension's may take as long as it likes, beside everything else."""
+    try:
+        hooks = await server.session.ready(stoppable=True)
+    except BaseException:
+        prompt.close()
+        raise
+    if hooks is not None and hooks.has_command(command.message):
+        prompt.close()  # which would do no more than what follows
+        return Late(_run_command(server, hooks, command))
+    message = await prompt
+    if message is None:
+        return Handled()
+    if server.outcomes is not None:
+        server.outcomes.accepted(message, command.id)
+    return None
 
 
-def _follow_up(server: Server, command: c.FollowUp) -> None:
-    server.session.follow_up(command.message, command.images)
+async def _run_command(server: Server, hooks: Hooks, command: c.Prompt | c.AbortAndPrompt | Prompt2025) -> Handled:
+    done = Handled(runs_before=None if server.outcomes is None else server.outcomes.unprompted_runs)
+
+    def acknowledge() -> None:
+        if server.profile.early_command_answers and not done.is_answered:
+            done.is_answered = True
+            server.acknowledge(command)
+
+    await hooks.run_command(command.message, acknowledge)
+    return done
+
+
+async def _steer(server: Server, command: c.Steer) -> None:
+    await server.session.steer(command.message, command.images, source="rpc")
+
+
+async def _follow_up(server: Server, command: c.FollowUp) -> None:
+    await server.session.follow_up(command.message, command.images, source="rpc")
 
 
 async def _abort(server: Server, command: c.Abort) -> None:
     await server.session.abort()
 
 
-async def _abort_and_prompt(server: Server, command: c.AbortAndPrompt) -> None:
+async def _abort_and_prompt(server: Server, command: c.AbortAndPrompt) -> Late | Handled | None:
     await server.session.abort()
-    server.accepted(await server.session.prompt(command.message, command.images), command.id, queued=False)
+    prompt = server.session.prompt(command.message, command.images, source="rpc")
+    return await submit(server, command, prompt)
 
 
 def _clear_queue(server: Server, command: c.ClearQueue) -> c.ClearedQueue:
     cleared = c.ClearedQueue(*server.session.clear_queue())
-    if not server.session.is_streaming:  # else at the end of the run
-        server.report_prompts()
+    if server.outcomes is not None and not server.session.is_streaming:  # else at the end of the run
+        server.outcomes.report()
     return cleared
 
 
@@ -78,7 +109,7 @@ def _get_state(server: Server, command: c.GetState) -> State:
         message_count=session.conversation.count,
         pending_message_count=len(session.queues),
         queued_message_count=len(session.queues),
-        todo_phases=to_builtins(session.todo_phases()),
+        todo_phases=to_builtins(session.todos.phases),
         thinking_level=_shown_level(server),
     )
     if session.conversation.path is not None:
@@ -243,10 +274,7 @@ def _set_active_tools(server: Server, command: c.SetActiveTools) -> c.ActiveTool
 
 
 def _get_commands(server: Server, command: c.GetCommands | c.GetAvailableCommands) -> c.SlashCommands:
-    session = server.session
-    if session.additions is None:
-        return c.SlashCommands([])
-    return c.SlashCommands([_slash_command(each) for each in session.additions.commands(session.workspace.cwd)])
+    return c.SlashCommands([_slash_command(each) for each in server.session.slash_commands()])
 
 
 def _slash_command(command: SlashCommand) -> c.SlashCommand:

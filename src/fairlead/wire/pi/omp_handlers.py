@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, to_builtins
 
-from fairlead.errors import BadCommand, CompactionCancelled, FairleadError
+from fairlead.errors import BadCommand, CompactionCancelled, FairleadError, LoginFailed, MoveCancelled
 from fairlead.protocol.pi import omp_commands as c
 from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.frames import BOUND, BOUNDED_VERSION
@@ -42,8 +43,11 @@ def _set_event_filter(server: Server, command: c.SetEventFilter) -> c.EventFilte
 async def _open_session(server: Server, command: c.OpenSession) -> c.OpenedSession:
     from fairlead.session.moves import open_folder
 
-    resumed = await open_folder(server.session, command.session_dir)
     session = server.session
+    try:
+        resumed = await open_folder(session, command.session_dir)
+    except MoveCancelled:
+        return c.OpenedSession(cancelled=True)
     return c.OpenedSession(cancelled=False, resumed=resumed, session_id=session.id, session_file=str(session.conversation.path))
 
 
@@ -57,14 +61,14 @@ async def _handoff(server: Server, command: c.Handoff) -> c.HandedOff:
         raise FairleadError("Cannot hand off while a response is in progress")
     try:
         await hand_off(session, command.custom_instructions)
-    except CompactionCancelled:
+    except (CompactionCancelled, MoveCancelled):
         raise FairleadError("Handoff cancelled") from None
     path = session.conversation.path
     return c.HandedOff(UNSET if path is None else str(path))
 
 
 def _set_todos(server: Server, command: c.SetTodos) -> c.TodoPhases:
-    todos = server.session.todos
+    todos = server.session.todos.keeper
     todos.set(command.phases)
     return c.TodoPhases(to_builtins(todos.phases))
 
@@ -76,15 +80,33 @@ def _set_fast_mode(server: Server, command: c.SetFastMode) -> c.FastMode:
 
 
 def _get_login_providers(server: Server, command: c.GetLoginProviders) -> c.LoginProviders:
-    known = server.session.selection.providers()
-    return c.LoginProviders([c.LoginProvider(name, name, available=False, authenticated=has_key) for name, has_key in known])
+    possible = () if server.logins is None else server.logins().possible()
+    return c.LoginProviders(
+        [
+            c.LoginProvider(name, name, available=name in possible, authenticated=has_key)
+            for name, has_key in server.session.selection.providers()
+        ]
+    )
 
 
-def _login(server: Server, command: c.Login) -> None:
-    name = command.provider_id
+async def _login(server: Server, command: c.Login) -> None:
+    name, ui = command.provider_id, server.session.ui
     if not any(name == known for known, _ in server.session.selection.providers()):
         raise BadCommand(f"Unknown OAuth provider: {name}")
-    raise FairleadError(f"There is no login for {name}. Put its key into the environment or into auth.json; see docs/models.md.")
+    logins = None if server.logins is None else server.logins()
+    if logins is None or name not in logins.possible():
+        raise FairleadError(
+            f"There is no login for {name}. Put its key into the environment or into auth.json; see docs/models.md."
+        )
+
+    async def pause(seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        if not ui.available:
+            raise LoginFailed("The host has left.")
+
+    code = await logins.begin(name)
+    ui.open_url(code.verification_uri, f"Enter the code {code.user_code}")
+    await logins.finish(code.device_code, code.interval, sleep=pause)
 
 
 def _set_locale(server: Server, command: c.SetLocale) -> c.Locale:
@@ -116,3 +138,5 @@ HANDLERS: dict[type[Command], Callable[..., Any]] = {
     c.SetLocale: _set_locale,
     c.GetIntegrations: _get_integrations,
 }
+
+LATE: frozenset[type[Command]] = frozenset({c.Login})

@@ -22,6 +22,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     unknown_command_echoes_id: bool
     #: A prompt that cannot start is acknowledged first, and fails in a second response.
     late_prompt_errors: bool
+    #: A prompt that is a command of an extension's is answered when the command first waits for something, not at its end.
+    early_command_answers: bool = False
     busy: str
     #: Events that this member's hosts do not know.
     hidden_events: frozenset[str]
@@ -48,6 +50,10 @@ class Profile(Struct, frozen=True, kw_only=True):
     eager_todos: bool = False
     #: Whether each prompt gets a `prompt_result`, and the session a `session_settled`.
     prompt_results: bool
+    #: Whether a dialog that nobody waits for any more is taken back by a `cancel` request.
+    withdraws_dialogs: bool
+    #: Whether `setTitle` requests are sent; on request: where PI_RPC_EMIT_TITLE is set.
+    titles: Literal["always", "on request", "never"]
 
 
 PI = Profile(
@@ -68,6 +74,8 @@ PI = Profile(
     tells_all_compactions=True,
     compaction_reserve=DEFAULT_RESERVE_TOKENS,
     prompt_results=False,
+    withdraws_dialogs=False,
+    titles="always",
 )
 
 PI_2025 = Profile(
@@ -89,6 +97,8 @@ PI_2025 = Profile(
     tells_all_compactions=True,
     compaction_reserve=20_000,
     prompt_results=False,
+    withdraws_dialogs=False,
+    titles="never",
 )
 
 OMP = Profile(
@@ -96,6 +106,7 @@ OMP = Profile(
     ready="protocols",
     unknown_command_echoes_id=False,
     late_prompt_errors=True,
+    early_command_answers=True,
     busy="Agent is already processing. Use steer() or followUp() to queue messages, or wait for completion.",
     hidden_events=frozenset({"queue_update", "thinking_level_changed", "session_info_changed"}),
     schedule="exclusive",
@@ -110,6 +121,8 @@ OMP = Profile(
     compaction_reserve=DEFAULT_RESERVE_TOKENS,
     reset_settings=("todo", "task"),
     prompt_results=True,
+    withdraws_dialogs=True,
+    titles="on request",
 )
 
 XCSH = Profile(
@@ -117,6 +130,7 @@ XCSH = Profile(
     ready="version",
     unknown_command_echoes_id=OMP.unknown_command_echoes_id,
     late_prompt_errors=OMP.late_prompt_errors,
+    early_command_answers=OMP.early_command_answers,
     busy=OMP.busy,
     hidden_events=OMP.hidden_events,
     schedule=OMP.schedule,
@@ -132,6 +146,8 @@ XCSH = Profile(
     reset_settings=OMP.reset_settings,
     eager_todos=True,
     prompt_results=False,
+    withdraws_dialogs=OMP.withdraws_dialogs,
+    titles=OMP.titles,
 )
 
 PROFILES = {profile.name: profile for profile in (PI, PI_2025, OMP, XCSH)}
@@ -141,4 +157,4 @@ def profile_named(name: str) -> Profile:
     try:
         return PROFILES[name]
     except KeyError:
-        raise ConfigError(f"Unknown dialect {name!r}. The dialects are: {', '.join(PROFILES)}") from None
+        raise ConfigError(f"Unknown dialect {name!r}. The dialects are: {', '.join(PROFILES)}, opal") from None

@@ -1,54 +1,52 @@
 """The dispatcher: lines to commands, commands to handlers, results to responses, events to frames.
 
-Commands take effect in the order received; a getter sees all that came before it. Only those in
-`all_handlers.LATE` may be answered later. While the host does not read, commands wait, but those that abort
+Commands take effect in the order received; a getter sees all that came before it. Only those of which `dispatch.is_late` says so,
+and commands of extensions, may be answered later. While the host does not read, commands wait, but those that abort
 something and `shutdown` act the moment they arrive, and so do the host's answers to what it was asked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET
 
 from fairlead import __version__
-from fairlead.core.events import (
-    AgentSettled,
-    Event,
-    MessageEnd,
-    SessionReplaced,
-    SubagentEvent,
-    SubagentLifecycle,
-    SubagentProgress,
-)
-from fairlead.core.messages import UserMessage
+from fairlead.core.events import Event, SubagentEvent, SubagentLifecycle, SubagentProgress
 from fairlead.core.runtime import Cancel
 from fairlead.errors import BadCommand, BusyError, FairleadError
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.command import Command
-from fairlead.protocol.pi.commands import ANSWERS, AbortAndPrompt, Prompt
+from fairlead.protocol.pi.commands import ANSWER_NAMES, AbortAndPrompt, Prompt
 from fairlead.session.session import Session
 from fairlead.wire.connection import Connection
 from fairlead.wire.pi import decode
-from fairlead.wire.pi.dispatch import declaration, handler, is_late
-from fairlead.wire.pi.encode import Spliced, event_frames
+from fairlead.wire.pi.decode import Id
+from fairlead.wire.pi.dispatch import BEFORE_EXTENSIONS, declaration, handler, is_late
+from fairlead.wire.pi.encode import Handled, Late, Spliced, event_frames
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.questions import Questions
 from fairlead.wire.pi.updates import Form, Pacing, Updates
 
 if TYPE_CHECKING:
+    from fairlead.core.ui import Ui
+    from fairlead.models.logins import Logins
     from fairlead.wire.pi.host_tools import HostTools
     from fairlead.wire.pi.host_uris import HostUris
+    from fairlead.wire.pi.outcomes import Outcomes
     from fairlead.wire.pi.subagent_frames import SubagentFrames
 
-Id = Raw | UnsetType
+
+#: Seconds that a command has to end which the host has sent before it asked to shut down.
+LEAVING_PATIENCE = 0.5
 
 
 class Server:
@@ -63,13 +61,18 @@ class Server:
         pacing: Pacing,
         updates: Form,
         persist: Callable[[str, Any], None],
+        logins: Callable[[], Logins] | None = None,
     ) -> None:
         self.connection = connection
         self.session = session
         self.profile = profile
         #: Writes one key of the user's settings.
         self.persist = persist
+        #: Logs in at providers; None: nobody can.
+        self.logins = logins
         self.updates = Updates(connection.output, pacing, updates)
+        #: Loads extensions anew, and gives the names of those there are then.
+        self.reload_extensions: Callable[[], Awaitable[list[str]]] = _no_extensions
         #: Called once, when the host has had its first answer.
         self.after_first_command: Callable[[], None] | None = None
         #: How many lines have had their turn.
@@ -78,15 +81,24 @@ class Server:
         self.stopping = False
         self._frames = event_frames(connection.output, profile, self.updates)
         self.questions = Questions(self._frames.send)
-        self._prompts: list[_Accepted] = []
+        #: What becomes of each prompt; None: this host is not told.
+        self.outcomes: Outcomes | None = None
+        if profile.prompt_results:
+            from fairlead.wire.pi.outcomes import Outcomes
+
+            self.outcomes = Outcomes(session, self._frames)
         self._late: set[asyncio.Task[None]] = set()
         self._stalled = False
+        #: Whether there are no extensions to wait for.
+        self._is_extended = not session.may_be_extended
         #: Fires when the host asked to shut down: then nothing waits for it to read any more.
         self._leaving = Cancel()
         #: The abort_bash lines (by identity) that have acted before their turn, and whether the present line is one.
         self._acted: set[int] = set()
         self._has_acted = False
         session.gate = connection.output
+        if profile.form == "family":
+            session.make_ui = self._make_ui
         session.subscribe(self._tell)
         connection.on_arrival = self._arrived
 
@@ -123,11 +135,6 @@ class Server:
                 )
             )
 
-    def accepted(self, message: UserMessage, ident: Id, *, queued: bool) -> None:
-        """Remember a prompt whose outcome the host is to be told. As in omp, the queued ones are told of first."""
-        if self.profile.prompt_results:
-            self._prompts.append(_Accepted(message, ident, queued))
-
     def show_output(self, ident: Id, text: str) -> None:
         """Tell of new output of one of the host's commands. While the host does not keep up, the answer has to do."""
         if not self.connection.output.behind:
@@ -157,10 +164,17 @@ class Server:
 
     @cached_property
     def host_uris(self) -> HostUris:
+        from fairlead.tools.uris import beside
         from fairlead.wire.pi.host_uris import HostUris
 
-        uris = self.session.workspace.uris = HostUris(self.questions)
+        uris, workspace = HostUris(self.questions), self.session.workspace
+        workspace.uris = beside(uris, workspace.uris)
         return uris
+
+    def _make_ui(self) -> Ui:
+        from fairlead.wire.pi.ui import WireUi
+
+        return WireUi(self.questions, self._frames.send, self.session.tell, self.profile, os.environ)
 
     async def late_answers(self) -> None:
         """Wait for the commands that are still being worked on."""
@@ -178,14 +192,27 @@ class Server:
         try:
             for line in self.connection.waiting():
                 self._arrived(line)
-            await task
+            await self._unless_leaving(task)
         finally:
             self._stalled = False
+
+    async def _unless_leaving(self, task: asyncio.Future[None]) -> None:
+        """Wait for something. A host that wants to leave does not wait much longer."""
+        loop, me = asyncio.get_running_loop(), asyncio.current_task()
+        forget = self._leaving.on_fire(lambda: loop.call_later(LEAVING_PATIENCE, task.cancel))
+        try:
+            await task
+        except asyncio.CancelledError:
+            if me is not None and me.cancelling():
+                raise
+        finally:
+            forget()
 
     def _arrived(self, line: bytes) -> bool:
         """Act on a line before its turn, if it must not wait. True if there is nothing left to do with it."""
         try:
-            if b'"host_' in line and self.profile.form == "family" and self._is_heard(line):
+            is_answer = b'"host_' in line or b'"extension_ui_response"' in line
+            if is_answer and self.profile.form == "family" and self._is_heard(line):
                 return True
             if self._stalled and (b'"abort' in line or b'"shutdown"' in line):
                 self._act_early(line)
@@ -199,7 +226,7 @@ class Server:
             outer, line = decode.envelope(line)
         except BadCommand:
             return False
-        if outer.type not in ANSWERS:
+        if outer.type not in ANSWER_NAMES:
             return False
         self._hear(outer.type, outer.id, line)
         return True
@@ -243,7 +270,7 @@ class Server:
             self._fail(outer.id, "parse", "Failed to parse command: type: expected the name of a command, as a string")
         elif (declared := declaration(name, self.profile)) is not None:
             return self._run(declared, name, outer.id, line)
-        elif name in ANSWERS and self.profile.form == "family":
+        elif name in ANSWER_NAMES and self.profile.form == "family":
             self._hear(name, outer.id, line)
         else:
             ident = outer.id if self.profile.unknown_command_echoes_id else UNSET
@@ -264,6 +291,20 @@ class Server:
             self._fail(ident, name, str(error))
             return None
         command.id = ident
+        if not self._is_extended and name not in BEFORE_EXTENSIONS:
+            return self._once_extended(declared, name, command)
+        return self._begin(declared, name, command)
+
+    async def _once_extended(self, declared: type[Command], name: str, command: Command) -> None:
+        """Wait until extensions are loaded: they may have brought what the command is about."""
+        with self._answering(name, command):
+            await self.session.ready(stoppable=True)
+            self._is_extended = True
+            work = self._begin(declared, name, command)
+            if work is not None:
+                await work
+
+    def _begin(self, declared: type[Command], name: str, command: Command) -> Coroutine[Any, Any, None] | None:
         with self._answering(name, command):
             result = handler(declared)(self, command)
             if not isinstance(result, Coroutine):
@@ -272,14 +313,27 @@ class Server:
             work = self._finish(name, command, cast("Coroutine[Any, Any, Any]", result))
             if not is_late(declared):
                 return work
-            task = asyncio.create_task(work)
-            self._late.add(task)
-            task.add_done_callback(self._late.discard)
+            self._go_on_beside(work)
         return None
+
+    def _go_on_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something while later commands have their turn."""
+        task = asyncio.create_task(work)
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
 
     async def _finish(self, name: str, command: Command, work: Coroutine[Any, Any, Any]) -> None:
         with self._answering(name, command):
-            self._succeed(command, name, await work)
+            result = await work
+            if isinstance(result, Late):
+                self._go_on_beside(self._finish(name, command, result.work))
+            elif isinstance(result, Handled):
+                if not result.is_answered:
+                    self._succeed(command, name, None)
+                if self.outcomes is not None:
+                    await self.outcomes.handled(command.id, result)
+            else:
+                self._succeed(command, name, result)
 
     @contextmanager
     def _answering(self, name: str, command: Command) -> Generator[None]:
@@ -293,25 +347,24 @@ class Server:
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             self._fail(command.id, name, f"Internal error: {type(error).__name__}: {error}")
+        except asyncio.CancelledError:
+            self._refuse(name, command, "Not done: the agent was told to shut down.")
+            raise
 
     # Output
+
+    def acknowledge(self, command: Command) -> None:
+        """Answer a command that goes on."""
+        self._succeed(command, str(command.__struct_config__.tag), None)
 
     def _refuse(self, name: str, command: Command, error: str, *, code: str | None = None) -> None:
         is_acknowledged = self.profile.late_prompt_errors and isinstance(command, Prompt | AbortAndPrompt)
         if is_acknowledged:
             self._frames.respond(frames.Response(id=command.id, command=name, success=True))
         self._fail(command.id, name, error, code=code)
-        if is_acknowledged and self.profile.prompt_results:
+        if is_acknowledged and self.outcomes is not None:
             # Whoever waits for the outcome of an acknowledged prompt may have stopped looking at responses.
-            self._frames.send(
-                frames.PromptResult(
-                    id=command.id,
-                    agent_invoked=False,
-                    status="error",
-                    session_settled=not self.session.is_streaming,
-                    error=frames.PromptError(message=error, retryable=False),
-                )
-            )
+            self.outcomes.refused(command.id, error)
 
     def _succeed(self, command: Command, name: str, result: Any) -> None:
         response = frames.Response(id=command.id, command=name, success=True)
@@ -329,53 +382,13 @@ class Server:
         if isinstance(event, SubagentLifecycle | SubagentProgress | SubagentEvent):
             self.subagents.tell(event)
             return
-        if isinstance(event, MessageEnd) and isinstance(event.message, UserMessage):
-            for prompt in self._prompts:
-                prompt.heard = prompt.heard or prompt.message is event.message
-        elif isinstance(event, AgentSettled):
-            self._frames.settle()  # the outcome of a prompt comes after the end of its run
-            self.report_prompts()
-            if self.profile.prompt_results:
-                self._frames.send(frames.SessionSettled())
-        elif isinstance(event, SessionReplaced):
-            self.report_prompts()
+        if self.outcomes is not None:
+            self.outcomes.hear(event)
         self._frames.tell(event)
 
-    def report_prompts(self) -> None:
-        """What became of each prompt that no longer waits: the ones that were queued, then the one that began the run."""
-        queues = self.session.queues
-        queued = {id(message) for queue in (queues.steering, queues.follow_up) for message in queue.messages}
-        done = [prompt for prompt in self._prompts if id(prompt.message) not in queued]
-        self._prompts = [prompt for prompt in self._prompts if id(prompt.message) in queued]
-        for prompt in sorted(done, key=lambda prompt: not prompt.queued):
-            self._frames.send(self._outcome(prompt))
 
-    def _outcome(self, prompt: _Accepted) -> frames.PromptResult:
-        end = self.session.last_end
-        result = frames.PromptResult(id=prompt.id, agent_invoked=prompt.heard, status="completed", session_settled=True)
-        if end is None or end.message.stop_reason == "aborted" or not prompt.heard:
-            result.status = "aborted"
-        elif end.message.stop_reason == "error":
-            message = end.message
-            result.status = "error"
-            result.error = frames.PromptError(
-                message=message.error_message or "unknown error",
-                retryable=end.transient,
-                provider=message.provider,
-                model=message.model,
-                http_status=UNSET if end.status is None else end.status,
-            )
-        return result
-
-
-class _Accepted(Struct, eq=False):
-    """A prompt whose outcome the host is to be told."""
-
-    message: UserMessage
-    id: Id
-    queued: bool
-    #: Whether it has become part of the conversation.
-    heard: bool = False
+async def _no_extensions() -> list[str]:
+    return []
 
 
 def _name(line: bytes) -> str | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET
 
-from fairlead.errors import BadCommand, CompactionCancelled, EntryNotFound, FairleadError
+from fairlead.errors import BadCommand, CompactionCancelled, EntryNotFound, FairleadError, MoveCancelled
 from fairlead.protocol.pi import session_commands as c
 from fairlead.protocol.pi.command import Command
 from fairlead.wire.pi.encode import Spliced
@@ -31,14 +31,20 @@ LONGEST_OFFSET = 18
 async def _new_session(server: Server, command: c.NewSession) -> c.Switched:
     from fairlead.session.moves import new_session
 
-    await new_session(server.session, command.parent_session)
+    try:
+        await new_session(server.session, command.parent_session)
+    except MoveCancelled:
+        return c.Switched(cancelled=True)
     return c.Switched(cancelled=False)
 
 
 async def _switch_session(server: Server, command: c.SwitchSession) -> c.Switched:
     from fairlead.session.moves import switch_session
 
-    created = await switch_session(server.session, command.session_path)
+    try:
+        created = await switch_session(server.session, command.session_path)
+    except MoveCancelled:
+        return c.Switched(cancelled=True)
     return c.Switched(cancelled=False, created=created or UNSET)
 
 
@@ -46,7 +52,9 @@ async def _fork(server: Server, command: c.Fork | c.Branch) -> c.Forked:
     from fairlead.session.moves import fork
 
     try:
-        return c.Forked(await fork(server.session, command.entry_id), cancelled=False)
+        return c.Forked(cancelled=False, text=await fork(server.session, command.entry_id))
+    except MoveCancelled:
+        return c.Forked(cancelled=True)
     except EntryNotFound:
         what = "forking" if isinstance(command, c.Fork) else "branching"
         raise BadCommand(f"Invalid entry ID for {what}") from None
@@ -57,7 +65,10 @@ async def _clone(server: Server, command: c.Clone) -> c.Switched:
 
     if not server.session.conversation.count:
         raise BadCommand("Nothing to clone yet - start a conversation first")
-    await clone(server.session)
+    try:
+        await clone(server.session)
+    except MoveCancelled:
+        return c.Switched(cancelled=True)
     return c.Switched(cancelled=False)
 
 
@@ -119,7 +130,7 @@ async def _navigate_tree(server: Server, command: c.NavigateTree) -> c.Navigated
         arrival = await navigate(
             session, command.target_id, summarise=bool(command.summarize), instructions=command.custom_instructions
         )
-    except CompactionCancelled:
+    except (CompactionCancelled, MoveCancelled):
         return c.Navigated(cancelled=True, leaf_id=session.conversation.log.leaf)
     return c.Navigated(
         cancelled=False,
@@ -130,7 +141,7 @@ async def _navigate_tree(server: Server, command: c.NavigateTree) -> c.Navigated
 
 
 def _set_label(server: Server, command: c.SetLabel) -> c.Labelled:
-    return c.Labelled(server.session.conversation.log.label(command.target_id, command.label).id)
+    return c.Labelled(server.session.set_label(command.target_id, command.label))
 
 
 # Long histories
@@ -211,6 +222,10 @@ async def _export(lines: list[bytes], leaf: str | None, path: Path, name: str) -
     return c.Exported(name)
 
 
+async def _reload(server: Server, command: c.Reload) -> c.Reloaded:
+    return c.Reloaded(await server.reload_extensions())
+
+
 HANDLERS: dict[type[Command], Callable[..., Any]] = {
     c.NewSession: _new_session,
     c.SwitchSession: _switch_session,
@@ -230,7 +245,8 @@ HANDLERS: dict[type[Command], Callable[..., Any]] = {
     c.Compact: _compact,
     c.SetAutoCompaction: _set_auto_compaction,
     c.ExportHtml: _export_html,
+    c.Reload: _reload,
 }
 
 #: Commands that may be answered after ones that came later.
-LATE: frozenset[type[Command]] = frozenset({c.Compact, c.ExportHtml})
+LATE: frozenset[type[Command]] = frozenset({c.Compact, c.ExportHtml, c.Reload})

@@ -1,0 +1,30 @@
+"""Shows the end of an answer while it is written, in a widget above the editor."""
+
+from __future__ import annotations
+
+from fairlead.core.events import MessageEnd, MessageStart, MessageUpdate
+from fairlead.core.messages import AssistantMessage
+from fairlead.core.model import BlockDelta
+from fairlead.extension import Context, Fairlead
+
+
+def setup(fl: Fairlead) -> None:
+    # The deltas are all that is needed: `event.partial.snapshot()` costs as much as the answer is long.
+    tail = ""
+
+    @fl.on("message_start")
+    def start(event: MessageStart) -> None:
+        nonlocal tail
+        tail = ""
+
+    @fl.on("message_update")
+    def grow(event: MessageUpdate, context: Context) -> None:
+        nonlocal tail
+        if isinstance(event.event, BlockDelta):
+            tail = (tail + event.event.delta)[-60:]
+            context.ui.set_widget("preview", [tail], "aboveEditor")
+
+    @fl.on("message_end")
+    def end(event: MessageEnd, context: Context) -> None:
+        if isinstance(event.message, AssistantMessage):
+            context.ui.set_widget("preview", None)

@@ -1,0 +1,42 @@
+"""Keeps a record of what was kept in the session, what needed consent, and what the user was asked: `--audit FILE`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fairlead.core.events import ToolApprovalRequested, ToolApprovalResolved, UiPromptEnd, UiPromptStart
+from fairlead.extension import EntryAppended, Fairlead
+
+
+def setup(fl: Fairlead) -> None:
+    path = Path(str(fl.register_flag("audit", "string", "audit.jsonl", "Where to keep the record")))
+
+    def record(what: str, **about: Any) -> None:
+        with path.open("a") as file:
+            file.write(json.dumps({"what": what, **about}) + "\n")
+
+    @fl.on("entry_appended")
+    def entry(event: EntryAppended) -> None:
+        record("entry", type=event.entry["type"], id=event.entry["id"])
+
+    @fl.on("tool_approval_requested")
+    def requested(event: ToolApprovalRequested) -> None:
+        record("consent asked for", tool=event.tool_name, arguments=event.arguments)
+
+    @fl.on("tool_approval_resolved")
+    def resolved(event: ToolApprovalResolved) -> None:
+        record("consent", tool=event.tool_name, approved=event.approved, by=event.by)
+
+    @fl.on("ui_prompt_start")
+    def asked(event: UiPromptStart) -> None:
+        record("asked", kind=event.kind, title=event.title)
+
+    @fl.on("ui_prompt_end")
+    def answered(event: UiPromptEnd) -> None:
+        record("answered", kind=event.kind, title=event.title)
+
+    @fl.on("cache_warming_decision")
+    def never() -> None:
+        record("cache warming")  # an event of pi's that does not happen here

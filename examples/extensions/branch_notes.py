@@ -1,0 +1,25 @@
+"""When the conversation goes back to an earlier entry, tells the model which files the branch that is left had touched."""
+
+from __future__ import annotations
+
+from fairlead.extension import Context, Fairlead, SessionBeforeTree, SessionTree, Summary
+
+
+def setup(fl: Fairlead) -> None:
+    @fl.on("session_before_tree")
+    def summarise(event: SessionBeforeTree) -> Summary | None:
+        if not event.wants_summary:
+            return None
+        blocks = [
+            block
+            for entry in event.left_behind
+            if entry.get("message", {}).get("role") == "assistant"
+            for block in entry["message"]["content"]
+        ]
+        files = {block["arguments"]["path"] for block in blocks if block["type"] == "toolCall" and "path" in block["arguments"]}
+        return Summary(f"An attempt that was given up had touched: {', '.join(sorted(files)) or 'nothing'}.")
+
+    @fl.on("session_tree")
+    def tell(event: SessionTree, context: Context) -> None:
+        how = "with" if event.summary_entry_id else "without"
+        context.ui.notify(f"Went from {event.old_leaf_id} to {event.new_leaf_id}, {how} a summary.")

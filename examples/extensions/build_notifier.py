@@ -1,0 +1,16 @@
+"""Hears over the bus of builds, whoever tells of them, and keeps their outcomes in the session. See build_watch.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.extension import Fairlead
+
+
+def setup(fl: Fairlead) -> None:
+    def heard(build: dict[str, Any]) -> None:
+        fl.append_entry("build", build)
+        if not build["ok"]:
+            stop()  # one failure is enough to know
+
+    stop = fl.events.on("build:done", heard)

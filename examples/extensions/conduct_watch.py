@@ -1,0 +1,21 @@
+"""Tells the user when the model broke a stream rule, stopped too early, or has nothing left to do."""
+
+from __future__ import annotations
+
+from fairlead.core.events import TodoReminder, TtsrTriggered
+from fairlead.extension import Context, Fairlead
+
+
+def setup(fl: Fairlead) -> None:
+    @fl.on("ttsr_triggered")
+    def broke(event: TtsrTriggered, context: Context) -> None:
+        names = ", ".join(rule.name for rule in event.rules)
+        context.ui.notify(f"The model was told of: {names}", "warning")
+
+    @fl.on("todo_reminder")
+    def stopped(event: TodoReminder, context: Context) -> None:
+        context.ui.notify(f"{len(event.todos)} left to do (reminder {event.attempt} of {event.max_attempts})")
+
+    @fl.on("todo_auto_clear")
+    def cleared(event: object, context: Context) -> None:
+        context.ui.notify("What was done went from the list.")

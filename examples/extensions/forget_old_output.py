@@ -1,0 +1,20 @@
+"""Sends the model long results of tools once more at most: older ones are cut, in what it is told, not in the session."""
+
+from __future__ import annotations
+
+from fairlead.core.messages import ToolResultMessage
+from fairlead.extension import Fairlead, ModelContext, Replace, TextContent
+
+FRESH = 4
+LONGEST = 500
+
+
+def setup(fl: Fairlead) -> None:
+    @fl.on("context")
+    def shorten(event: ModelContext) -> Replace:
+        for message in event.messages[:-FRESH]:
+            if isinstance(message, ToolResultMessage):
+                for block in message.content:
+                    if isinstance(block, TextContent) and len(block.text) > LONGEST:
+                        block.text = f"{block.text[:LONGEST]}\n[The rest was cut. Call the tool again if you need it.]"
+        return Replace(event.messages)

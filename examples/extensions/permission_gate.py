@@ -1,0 +1,25 @@
+"""Asks before a shell command that is hard to take back. Without anybody to ask, such a command does not run."""
+
+from __future__ import annotations
+
+import re
+
+from fairlead.extension import Block, Context, Fairlead, ToolCallEvent
+
+RISKY = re.compile(r"\brm\s+-\w*[rf]|\bgit\s+(push|reset\s+--hard)|\bsudo\b")
+
+
+def setup(fl: Fairlead) -> None:
+    approved: set[str] = set()
+
+    @fl.on("tool_call")
+    async def gate(event: ToolCallEvent, context: Context) -> Block | None:
+        command = event.arguments.get("command", "") if event.tool_name == "bash" else ""
+        if command in approved or not RISKY.search(command):
+            return None
+        if not context.has_ui:
+            return Block(f"Nobody is there to approve of {command!r}.")
+        answer = await context.ui.approve("Run this command?", command, cancel=context.cancel)
+        if answer == "allow_session":
+            approved.add(command)
+        return None if answer in ("allow", "allow_session") else Block(f"The user does not want {command!r} to run.")

@@ -1,0 +1,20 @@
+"""Between the agent and a model's provider: marks requests for an accounting gateway, and shows how they are answered."""
+
+from __future__ import annotations
+
+from fairlead.extension import AfterProviderResponse, BeforeProviderHeaders, BeforeProviderRequest, Context, Fairlead
+
+
+def setup(fl: Fairlead) -> None:
+    @fl.on("before_provider_request")
+    def mark(event: BeforeProviderRequest, context: Context) -> None:
+        event.payload["metadata"] = {"user_id": context.cwd.name}
+
+    @fl.on("before_provider_headers")
+    def sign(event: BeforeProviderHeaders) -> None:
+        event.headers["x-team"] = "harbour"
+
+    @fl.on("after_provider_response")
+    def show(event: AfterProviderResponse, context: Context) -> None:
+        kind = event.headers.get("content-type", "nothing")
+        context.ui.set_status("provider", f"{event.status} {kind}")

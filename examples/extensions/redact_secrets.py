@@ -1,0 +1,22 @@
+"""Takes secrets out of what tools return, before the model is told."""
+
+from __future__ import annotations
+
+import re
+
+from fairlead.extension import Amend, Fairlead, TextContent, ToolResultEvent
+
+SECRET = re.compile(r"\b(sk-[\w-]{8,}|ghp_\w{20,}|AKIA[0-9A-Z]{16})\b")
+
+
+def setup(fl: Fairlead) -> None:
+    @fl.on("tool_result")
+    def redact(event: ToolResultEvent) -> Amend | None:
+        found = 0
+        content = list(event.content)
+        for place, block in enumerate(content):
+            if isinstance(block, TextContent):
+                text, times = SECRET.subn("[secret]", block.text)
+                content[place] = TextContent(text)
+                found += times
+        return Amend(content, details={**(event.details or {}), "redacted": found}) if found else None

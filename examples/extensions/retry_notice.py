@@ -1,0 +1,20 @@
+"""Tells the user when a provider fails and is asked again, and how that ends."""
+
+from __future__ import annotations
+
+from fairlead.core.events import RetryEnd, RetryStart
+from fairlead.extension import Context, Fairlead
+
+
+def setup(fl: Fairlead) -> None:
+    @fl.on("auto_retry_start")
+    def start(event: RetryStart, context: Context) -> None:
+        seconds = event.delay_ms / 1000
+        context.ui.notify(f"Attempt {event.attempt} of {event.max_attempts} in {seconds:g} s: {event.error}", "warning")
+
+    @fl.on("auto_retry_end")
+    def end(event: RetryEnd, context: Context) -> None:
+        if event.success:
+            context.ui.notify("The provider answers again.")
+        else:
+            context.ui.notify(f"Given up: {event.error}", "error")

@@ -1,0 +1,32 @@
+"""A tool that asks an SQLite database: the function's name, docstring and type hints are what the model is told of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Annotated, Any
+
+from fairlead.extension import Context, Fairlead, Meta, ToolError
+
+
+def setup(fl: Fairlead) -> None:
+    @fl.register_tool
+    def sqlite_query(
+        database: Annotated[str, Meta(description="The database file, from the working directory")],
+        query: Annotated[str, Meta(description="One SELECT statement")],
+        context: Context,
+        limit: Annotated[int, Meta(description="How many rows", ge=1, le=1000)] = 100,
+    ) -> list[dict[str, Any]]:
+        """Read from an SQLite database. It cannot be changed this way."""
+        path = context.cwd / database
+        if not path.is_file():
+            raise ToolError(f"There is no database {database}.")
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)  # a plain function may block: it runs on a thread
+        try:
+            connection.row_factory = sqlite3.Row
+            return [dict(row) for row in connection.execute(query).fetchmany(limit)]
+        finally:
+            connection.close()
+
+    @fl.register_command("no-sql", description="Take the database tool away from the model")
+    def remove() -> None:
+        fl.unregister_tool("sqlite_query")

@@ -1,0 +1,15 @@
+"""Gives a tip when the first tool has failed, and never again: the function that `on` returns takes a handler back."""
+
+from __future__ import annotations
+
+from fairlead.core.events import ToolEnd
+from fairlead.extension import Context, Fairlead
+
+
+def setup(fl: Fairlead) -> None:
+    def tip(event: ToolEnd, context: Context) -> None:
+        if event.is_error:
+            context.ui.notify("Tools may fail. The model is told why, and tries something else.")
+            stop()
+
+    stop = fl.on("tool_execution_end", tip, timeout=1)

@@ -1,0 +1,16 @@
+"""Calls the user's window what the session is called, and says so when it gets another name."""
+
+from __future__ import annotations
+
+from fairlead.core.events import SessionInfoChanged
+from fairlead.extension import Context, Fairlead
+
+
+def setup(fl: Fairlead) -> None:
+    @fl.on("session_start")
+    def first(event: object, context: Context) -> None:
+        context.ui.set_title(fl.get_session_name() or context.cwd.name)
+
+    @fl.on("session_info_changed")
+    def renamed(event: SessionInfoChanged, context: Context) -> None:
+        context.ui.set_title(event.name or context.cwd.name)

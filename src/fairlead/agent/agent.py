@@ -1,0 +1,188 @@
+"""The agent itself. How its session is put together is in `fairlead.agent.assembly`."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from msgspec.structs import replace
+
+from fairlead.agent.assembly import Assembly, Shared
+from fairlead.agent.options import AgentOptions
+from fairlead.config.home import Home, Scratch
+from fairlead.config.settings import Settings, load_settings, persist_setting
+from fairlead.core.events import AgentSettled, Event
+from fairlead.core.messages import ImageContent
+from fairlead.core.model import Model
+from fairlead.errors import ConfigError, ModelNotFound, ProviderError, RunAborted
+from fairlead.models.http import Http
+from fairlead.models.registry import Registry
+
+if TYPE_CHECKING:
+    from fairlead.models.logins import Logins
+
+
+class Agent:
+    """A session with everything it needs. `warnings` says what in the user's configuration could not be used, so far."""
+
+    def __init__(self, options: AgentOptions | None = None, *, shared: Shared | None = None, **changes: Any) -> None:
+        """With `shared`, connections and models are those of other agents too, and stay open when this one is closed."""
+        options = replace(options or AgentOptions(), **changes)
+        if options.stream is not None and not isinstance(options.model, Model):
+            raise ConfigError("A stream of your own needs a Model that describes it: Agent(model=Model(...), stream=...).")
+        env = os.environ if options.env is None else options.env
+        self.home = Home.find(env, isolated=options.isolated)
+        self.warnings: list[str] = []
+        self._warn = options.warn
+        settings, unusable = load_settings(self.home, Path(options.cwd).absolute())
+        self.settings = replace(settings, **{group: getattr(Settings(), group) for group in options.reset_settings})
+        self._warn_of(unusable)
+        self._scratch = Scratch()
+        self._owns_connections = shared is None
+        if shared is None:
+            shared = shared_by_agents(options, self.home, self.settings)
+        self._http, self.registry = shared.http, shared.registry
+        assembly = Assembly(options, env, self.home, self.settings, shared, self._scratch, self._warn_of)
+        self.extensions = assembly.extensions
+        try:
+            self.session = assembly.session()
+        except ModelNotFound as error:
+            # A file that could not be used may be why.
+            raise ModelNotFound("\n".join([str(error), *self.registry.warnings])) from None
+        self._servers, self._sandbox = assembly.servers, assembly.sandbox
+        self._warn_of(self.registry.warnings)
+
+    async def run(self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True) -> AsyncGenerator[Event]:
+        """Prompt the agent and give all that happens until it has settled. Leaving early aborts the run.
+
+        A text that begins with a slash command stands for what that is made of, unless `expand` is false. If an extension sees to
+        the prompt, nothing happens."""
+        if await self.session.prompt(text, images, expand=expand) is None:
+            return
+        events: asyncio.Queue[Event] = asyncio.Queue()
+        forget = self.session.subscribe(events.put_nowait)
+        try:
+            while True:
+                event = await events.get()
+                yield event
+                if isinstance(event, AgentSettled):
+                    return
+        finally:
+            forget()
+            await self.session.abort()
+
+    async def ask(self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True) -> str:
+        """Prompt the agent and return its answer. Raises ProviderError if the model failed, RunAborted if it was stopped.
+
+        If an extension sees to the prompt, there is no answer: an empty text."""
+        is_settled = False
+        async with aclosing(self.run(text, images, expand=expand)) as events:
+            async for event in events:
+                is_settled = isinstance(event, AgentSettled)
+        if not is_settled:
+            return ""
+        end = self.session.last_end
+        assert end is not None, "a run that has settled has an end"
+        message = end.message
+        if message.stop_reason == "error":
+            raise ProviderError(
+                message.error_message or "The model failed without saying why.",
+                status=end.status,
+                retry_after=end.retry_after,
+                transient=end.transient,
+            )
+        if message.stop_reason == "aborted":
+            raise RunAborted(message.error_message)
+        return message.text()
+
+    async def idle(self) -> None:
+        """Wait until no run is going, and none that an extension has asked for is about to begin."""
+        await self.extensions.sent()
+        await self.session.idle()
+
+    def text(self) -> str:
+        """The text of the last answer."""
+        answer = self.session.conversation.last_answer()
+        return "" if answer is None else answer.text()
+
+    async def reload_extensions(self) -> list[str]:
+        """Load all extensions anew; the names of those there are now. Raises BadCommand while a run is going on."""
+        return await self.extensions.reload()
+
+    @property
+    def shutdown_requested(self) -> bool:
+        """Whether an extension has asked for the end of the process."""
+        return self.extensions.shutdown_requested
+
+    @cached_property
+    def logins(self) -> Logins:
+        """Logs in at providers that have that."""
+        from fairlead.models.logins import Logins
+
+        return Logins(self.registry, self._http)
+
+    def persist(self, key: str, value: object) -> None:
+        """Write one key of the user's settings, for the sessions to come."""
+        persist_setting(self.home, key, value)
+
+    def warm_up(self) -> None:
+        """Get slow imports, TLS and the start of servers out of the way of the first prompt, in the background.
+
+        Servers start on the running event loop."""
+        import threading
+
+        threading.Thread(target=self._load, name="fairlead-warm-up", daemon=True).start()
+        if self._servers is not None:
+            self._servers.start()
+        self.extensions.start()
+
+    async def close(self) -> None:
+        """Stop whatever runs, close connections, and remove scratch files that nobody was told of."""
+        await self.session.close()
+        if self._owns_connections:
+            await self._http.close()
+        self.leave_nothing_behind()
+
+    def leave_nothing_behind(self) -> None:
+        """The part of `close` that cannot wait: for a process that is about to exit, whatever still runs."""
+        if self._servers is not None:
+            self._servers.kill()
+        self._scratch.remove()
+        if self._sandbox is not None:
+            self._sandbox.remove()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _warn_of(self, warnings: Sequence[str]) -> None:
+        for warning in warnings:
+            if warning not in self.warnings:
+                self.warnings.append(warning)
+                if self._warn is not None:
+                    self._warn(warning)
+
+    def _load(self) -> None:
+        # In the order in which a prompt needs it: it is written down before the model is asked.
+        import fairlead.session.store  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+        model = self.session.model
+        if model is not None:
+            self._http.load(model.base_url)
+
+
+def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> Shared:
+    """What agents with these options can have in common."""
+    env = os.environ if options.env is None else options.env
+    return Shared(
+        Http(idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf, env=env),
+        Registry.load(home, env, api_key=options.api_key, api_key_provider=options.provider),
+    )

@@ -1,0 +1,367 @@
+"""Putting the session of an agent together: from options, settings and the user's files to what a session is made of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from fairlead.agent.extensions import AgentExtensions
+from fairlead.agent.options import AgentOptions
+from fairlead.config.home import Home, Scratch, user_folder
+from fairlead.config.settings import CompactionSettings, Settings
+from fairlead.core.model import Model, ThinkingLevel
+from fairlead.core.tool import Tool
+from fairlead.errors import ModelNotFound
+from fairlead.extend.additions import UserAdditions
+from fairlead.models.http import Http
+from fairlead.models.patterns import qualified
+from fairlead.models.registry import DEFAULT_LEVEL, Registry
+from fairlead.session.conversation import Conversation
+from fairlead.session.models import Models, OneModel
+from fairlead.session.options import SessionOptions
+from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.session import Session
+from fairlead.session.sessions import Sessions
+from fairlead.session.system_prompt import SystemPrompt
+from fairlead.tools import builtin_tools
+from fairlead.tools.guard import Guard, LateGuard, readable
+from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fairlead.extend.mcp.servers import McpServers
+    from fairlead.extend.places import Places
+    from fairlead.policy.sandbox import Bubblewrap
+    from fairlead.session.approvals import Approvals
+    from fairlead.session.rule_keeper import RuleKeeper
+    from fairlead.session.spawner import SessionSpawner
+    from fairlead.session.subagents import Subagents
+
+#: Tools that are made with what belongs to them, and only where they are wanted.
+TODO_WRITE, TASK, ASK = "todo_write", "task", "ask"
+
+
+class Shared(Struct, frozen=True):
+    """What the agents of one process have in common: connections to providers, and the models there are."""
+
+    http: Http
+    registry: Registry
+
+
+class Assembly:
+    """Makes one session. `warn` is told of everything in the user's configuration that cannot be used."""
+
+    def __init__(
+        self,
+        options: AgentOptions,
+        env: Mapping[str, str],
+        home: Home,
+        settings: Settings,
+        shared: Shared,
+        scratch: Scratch,
+        warn: Callable[[Sequence[str]], None],
+    ) -> None:
+        self.extensions = AgentExtensions(options, home, settings, shared.registry, warn)
+        self.servers: McpServers | None = None
+        self.sandbox: Bubblewrap | None = None
+        self._options = options
+        self._env = env
+        self._cwd = Path(options.cwd).absolute()
+        self._home = home
+        self._settings = settings
+        self._http, self._registry = shared.http, shared.registry
+        self._scratch = scratch
+        self._warn = warn
+
+    def session(self) -> Session:
+        """The session, and with it `extensions`, `servers` and `sandbox`. Called once. Raises ModelNotFound, SessionError."""
+        options, settings = self._options, self._settings
+        workspace = self._workspace()
+        additions = self._additions(workspace)
+        self.extensions.prepare(workspace, self._env, additions)
+        tools = builtin_tools(workspace) | {tool.name: tool for tool in options.extra_tools}
+        runtime = AsyncioRuntime()
+        model, level, models = self._models(runtime)
+        spawner = subagents = None
+        if TASK in _wanted(options) and TASK not in tools:
+            spawner = self._spawner(models, runtime)
+            subagents = self._subagents(spawner, tools)
+        scoped = [] if options.stream else self._scoped()
+        sessions, conversation = self._conversation(workspace, runtime)
+        self.servers = self._mcp_servers(workspace)
+        approver = self._approvals()
+        made_of = SessionOptions(
+            models=models,
+            tools=tools,
+            active_tools=self._active(tools),
+            workspace=workspace,
+            system_prompt=SystemPrompt(
+                workspace, options.system_prompt, options.append_system_prompt, additions, advice=options.advice
+            ),
+            additions=additions,
+            servers=self.servers,
+            model=model,
+            # As wanted, not as the first model has it: another model may have more levels.
+            thinking=level or settings.default_thinking_level or DEFAULT_LEVEL,
+            scoped=scoped,
+            schedule=options.schedule,
+            concurrent_tools=settings.tools.concurrent,
+            retry=settings.retry,
+            rules=self._rules() if options.rules else None,
+            todo=settings.todo,
+            todo_clear_delay=settings.tasks.todo_clear_delay,
+            eager_todos=options.eager_todos,
+            compaction=self._compaction(),
+            sessions=sessions,
+            conversation=conversation,
+            model_goes_first=bool(options.model or options.provider or options.models),
+            thinking_goes_first=level is not None,
+            runtime=runtime,
+            subagents=subagents,
+            approver=approver,
+            hooks=self.extensions.late,
+        )
+        if spawner is not None:
+            spawner.like = made_of
+        session = Session(made_of)
+        self._warn(session.problems)
+        for part in (self.extensions, approver, self.servers):
+            if part is not None:
+                part.attach(session)
+        self._set_up(session)
+        return session
+
+    def _workspace(self) -> Workspace:
+        settings = self._settings
+        workspace = Workspace(
+            self._cwd,
+            self._env,
+            log_dir=self._scratch.path,
+            keep_log=self._scratch.keep,
+            shell=settings.shell_path,
+            command_prefix=settings.shell_command_prefix or "",
+            resize_images=settings.images.auto_resize,
+            default_timeout=settings.tools.timeout_seconds,
+        )
+        if (self._options.sandbox or settings.sandbox) == "workspace":
+            from fairlead.session.bounds import sandbox
+
+            workspace.sandbox = self.sandbox = sandbox(self._home, settings, workspace, self._scratch.path)
+
+        def guard() -> Guard:
+            from fairlead.session.bounds import protection
+
+            return protection(self._home, settings, workspace)
+
+        workspace.guard = LateGuard(guard)
+        return workspace
+
+    def _approvals(self) -> Approvals | None:
+        """Who decides whether a call may happen; None: every call may."""
+        mode, settings = self._options.approval, self._settings.approvals
+        if (mode or settings.mode) == "auto" and not settings.rules:
+            return None
+        from fairlead.session.bounds import approvals
+
+        return approvals(self._settings, mode)
+
+    def _set_up(self, session: Session) -> None:
+        """What a session can only be given once it is there."""
+        options, settings = self._options, self._settings
+        if TODO_WRITE in _wanted(options) and TODO_WRITE not in session.tools and settings.todo.enabled:
+            session.toolbox.replace("todo", [session.todos.keeper.tool])
+        if ASK in _wanted(options) and ASK not in session.tools:
+            from fairlead.session.ask_tool import ask_tool
+
+            session.toolbox.replace("ask", [ask_tool(lambda: session.ui, settings.ask.timeout or None)])
+        if options.session_name is not None:
+            session.set_name(options.session_name)
+        session.queues.steering.mode = settings.steering_mode
+        session.queues.follow_up.mode = settings.follow_up_mode
+        session.queues.interrupt = settings.interrupt_mode or options.interrupt
+
+    def _compaction(self) -> CompactionSettings:
+        settings = self._settings.compaction
+        return (
+            settings
+            if settings.reserve_tokens is not None
+            else replace(settings, reserve_tokens=self._options.compaction_reserve)
+        )
+
+    def _conversation(self, workspace: Workspace, runtime: AsyncioRuntime) -> tuple[Sessions, Conversation | None]:
+        """Where conversations are kept, and the one to begin with, if it is not simply a new one."""
+        options = self._options
+        sessions = Sessions(workspace=workspace, now_ms=runtime.now_ms, durability=options.durability)
+        folder = options.session_dir
+        if folder is None and not options.isolated:
+            folder = self._env.get("PI_CODING_AGENT_SESSION_DIR") or self._settings.session_dir
+        if options.keep is not False and (options.session_dir is not None or (options.keep and not options.isolated)):
+            sessions.root = None if options.isolated else self._home.sessions_dir
+            sessions.folder = workspace.resolve(str(folder)) if folder else None
+        if options.conversation is not None:
+            return sessions, options.conversation(sessions)
+        named = (options.session, options.fork, options.session_id)
+        if not options.resume and all(name is None for name in named):
+            return sessions, None
+        from fairlead.session.choice import chosen_conversation
+
+        found = chosen_conversation(
+            sessions,
+            None if options.isolated else self._home.sessions_dir,
+            copy=options.keep is False,
+            session=options.session,
+            resume=options.resume,
+            fork=options.fork,
+            session_id=options.session_id,
+        )
+        return sessions, found
+
+    def _models(self, runtime: AsyncioRuntime) -> tuple[Model | None, ThinkingLevel | None, Models]:
+        """The model, the thinking level if one was named, and all models."""
+        options = self._options
+        if isinstance(options.model, Model):
+            if options.stream is not None:
+                return options.model, options.thinking, OneModel(options.model, options.stream)
+            model, level = options.model, None
+        else:
+            model, level = self._named()
+        return model, options.thinking or level, self._access(runtime)
+
+    def _access(self, runtime: AsyncioRuntime) -> Models:
+        """All models, for one conversation."""
+        from fairlead.models.access import ModelAccess
+
+        budgets = {str(name): tokens for name, tokens in self._settings.thinking_budgets.items()}
+        return ModelAccess(
+            self._registry,
+            self._http,
+            runtime.now_ms,
+            budgets,
+            block_images=self._settings.images.block_images,
+            after=lambda: self._warn(self._registry.warnings),
+        )
+
+    def _named(self) -> tuple[Model | None, ThinkingLevel | None]:
+        options = self._options
+        if isinstance(options.model, str):
+            return self.extensions.matched(qualified(options.provider, options.model))
+        if options.provider:
+            model = self._registry.default_of(options.provider)
+            if model is None:
+                raise ModelNotFound(f'No model of the provider "{options.provider}" is known. Name one with --model.')
+            return model, None
+        if options.models and (chosen := self._registry.match_many(options.models)):
+            return chosen[0]
+        return self._registry.default(self._settings), None
+
+    def _scoped(self) -> list[tuple[Model, ThinkingLevel | None]]:
+        """The models to cycle through: those of the flag must exist, those of the settings may have gone."""
+        if self._options.models:
+            return self._registry.match_many(self._options.models)
+        try:
+            return self._registry.match_many(self._settings.enabled_models or [])
+        except ModelNotFound as error:
+            self._warn([f"enabledModels: {error}"])
+            return []
+
+    def _rules(self) -> Callable[[Session], RuleKeeper] | None:
+        """The stream rules of the user and the project, if there are any."""
+        folders = self._home.rules_folders(self._cwd)
+        if not self._settings.ttsr.enabled or not any(folder.is_dir() for folder in folders.values()):
+            return None
+        from fairlead.session.rule_keeper import RuleKeeper
+        from fairlead.session.rules import load_rules
+
+        rules, problems = load_rules(folders)
+        self._warn(problems)
+        return (lambda session: RuleKeeper(session, rules, self._settings.ttsr)) if rules else None
+
+    def _additions(self, workspace: Workspace) -> UserAdditions:
+        """Instructions, skills and templates of the user's. Nothing is read before it is needed."""
+        options, settings = self._options, self._settings
+        skills = [workspace.resolve(str(path)) for path in options.skills]
+        templates = [workspace.resolve(str(path)) for path in options.prompt_templates]
+
+        def find_places() -> Places:
+            from fairlead.extend.places import Places
+
+            return Places(
+                home=None if options.isolated else self._home.root,
+                user=user_folder(self._env),
+                context_files=options.context_files,
+                find_skills=options.find_skills,
+                find_templates=options.find_prompt_templates,
+                skills=skills,
+                templates=templates,
+                settings_skills=settings.skills,
+                settings_templates=settings.prompts,
+                check=readable(workspace.guard),
+            )
+
+        return UserAdditions(find_places, skill_commands=settings.enable_skill_commands, warn=self._warn)
+
+    def _mcp_servers(self, workspace: Workspace) -> McpServers | None:
+        """The MCP servers, if there are any files of such. No more than that is looked at before they are needed."""
+        options = self._options
+        usual = self._home.mcp_files(workspace.cwd) if options.find_mcp else ()
+        # A folder of that name may be what a sandbox keeps in its place.
+        found = [each for each in usual if os.path.lexists(each[1]) and not each[1].is_dir()]
+        if not found and not options.mcp_config:
+            return None
+        from fairlead.extend.mcp.servers import McpOptions, McpServers, sources
+
+        named = [workspace.resolve(str(path)) for path in options.mcp_config]
+        cwd = workspace.cwd
+        return McpServers(
+            McpOptions(
+                sources=sources(found, named),
+                is_trusted=lambda: self.extensions.is_trusted(cwd),
+                is_wanted=options.wants_tool,
+                warn=self._warn,
+                wait=self._settings.mcp.wait_seconds,
+            )
+        )
+
+    def _spawner(self, models: Models, runtime: AsyncioRuntime) -> SessionSpawner:
+        """What makes the sessions of sub-agents."""
+        from fairlead.session.spawner import SessionSpawner
+
+        overrides, appended = self._settings.task.agent_model_overrides, self._options.append_system_prompt
+        if self._options.stream is not None:
+            return SessionSpawner(lambda: models, None, overrides, appended)
+        return SessionSpawner(lambda: self._access(runtime), self._registry.match, overrides, appended)
+
+    def _subagents(self, spawner: SessionSpawner, tools: dict[str, Tool]) -> Subagents:
+        """The sub-agents, and among the tools the one that gives them work, if there may be any."""
+        from fairlead.session.agents import load_agents
+        from fairlead.session.subagents import Family, Subagents
+
+        task = self._settings.task
+        agents, problems = load_agents(self._home.agents_folders(self._cwd), task.disabled_agents)
+        self._warn(problems)
+        subagents = Subagents(Family(agents, task, spawner))
+        if subagents.may_spawn:
+            from fairlead.session.task_tool import task_tool
+
+            tools[TASK] = task_tool(subagents)
+        return subagents
+
+    def _active(self, tools: Mapping[str, Tool]) -> list[str]:
+        options = self._options
+        known = list(dict.fromkeys([*tools, TODO_WRITE, TASK, ASK]))
+        unknown = [name for name in (*(options.tools or ()), *options.exclude_tools) if name not in known]
+        if self.servers is not None:  # which tools these have is found out later
+            unknown = [name for name in unknown if not name.startswith("mcp_")]
+        self.extensions.check_tools(unknown, known)
+        return [name for name in _wanted(options) if name in tools]
+
+
+def _wanted(options: AgentOptions) -> list[str]:
+    """The names of the tools that the model is to have."""
+    chosen = options.default_tools if options.tools is None else options.tools
+    names = dict.fromkeys([*chosen, *(tool.name for tool in options.extra_tools)])
+    return [name for name in names if name not in options.exclude_tools]

@@ -1,0 +1,195 @@
+"""What an agent has to do with extensions: where they are looked for, what waits for them, what they and it decide."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairlead.agent.options import AgentOptions
+from fairlead.config.home import Home, user_folder
+from fairlead.config.settings import Settings
+from fairlead.core.model import Model, ThinkingLevel
+from fairlead.errors import ModelNotFound
+from fairlead.extend.additions import UserAdditions
+from fairlead.models.registry import Registry
+from fairlead.session.session import Session
+from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fairlead.config.trust import ProjectTrust
+    from fairlead.extend.extensions.late import LateExtensions
+    from fairlead.extend.extensions.record import Flag
+
+
+class AgentExtensions:
+    """The extensions of an agent. `late` is None if there can be none; nothing is looked for before it is needed."""
+
+    def __init__(
+        self, options: AgentOptions, home: Home, settings: Settings, registry: Registry, warn: Callable[[Sequence[str]], None]
+    ) -> None:
+        self.late: LateExtensions | None = None
+        #: Set when an extension asks for the end of the process; `on_shutdown` is called then.
+        self.shutdown_requested = False
+        self.on_shutdown: Callable[[], None] | None = None
+        self._options = options
+        self._home = home
+        self._settings = settings
+        self._registry = registry
+        self._warn = warn
+        self._session: Session | None = None
+        self._preparing: asyncio.Task[None] | None = None
+        #: A model, and tools, that nobody knows before the extensions are loaded.
+        self._awaited_model: str | None = None
+        self._awaited_tools: list[str] = []
+
+    def prepare(self, workspace: Workspace, env: Mapping[str, str], additions: UserAdditions) -> None:
+        """Say where they are looked for, if there can be any."""
+        options = self._options
+        find = options.find_extensions and not options.isolated
+        if not find and not options.extensions:
+            return
+        from fairlead.extend.extensions.late import ExtensionHost, LateExtensions
+
+        host = ExtensionHost(
+            home=self._home,
+            user=user_folder(env),
+            cwd=workspace.cwd,
+            named=[workspace.resolve(str(path)) for path in options.extensions],
+            listed=self._settings.extensions,
+            find=find,
+            timeout=self._settings.extension_timeout_seconds,
+            flags=options.extension_flags,
+            mode=options.mode,
+            find_trust=lambda: self.trust,
+            registry=self._registry,
+            additions=additions,
+            is_wanted=options.wants_tool,
+            warn=self._warn,
+        )
+        host.shutdown, host.loaded = self._shut_down, self._loaded
+        self.late = LateExtensions(host)
+
+    def attach(self, session: Session) -> None:
+        self._session = session
+        if self.late is not None:
+            self.late.attach(session)
+
+    # Loading
+
+    def start(self) -> None:
+        """Load them in the background. Without a running event loop, the first prompt does."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if self.late is not None:
+            self._preparing = loop.create_task(self._ready())
+
+    async def load(self) -> None:
+        """Load what can be loaded without asking the user, before the session begins."""
+        if self.late is not None:
+            await self.late.load_unasked()
+
+    async def reload(self) -> list[str]:
+        """Load all of them anew; the names of those there are now. Raises BadCommand while a run is going on."""
+        if self.late is None:
+            return []
+        await self.late.reload()
+        return self.names()
+
+    async def sent(self) -> None:
+        """Wait until everything that extensions have said to the session has reached it."""
+        if self.late is not None:
+            await self.late.sent()
+
+    def exist(self) -> bool:
+        """Whether there may be any."""
+        return self.late is not None and self.late.exist()
+
+    def names(self) -> list[str]:
+        """Those that are loaded."""
+        return [] if self.late is None else self.late.names()
+
+    def flags(self) -> list[Flag]:
+        """The flags of the command line that they have."""
+        return [] if self.late is None else self.late.flags()
+
+    async def _ready(self) -> None:
+        if self._session is not None:
+            await self._session.ready()
+
+    # What waits for them
+
+    def matched(self, pattern: str) -> tuple[Model | None, ThinkingLevel | None]:
+        """The model that a pattern means; None if that can be known only once they are loaded. Raises ModelNotFound."""
+        try:
+            return self._registry.match(pattern)
+        except ModelNotFound:
+            if not self.exist():
+                raise
+            self._awaited_model = pattern
+            return None, None
+
+    async def find_model(self) -> None:
+        """Load them, if the model that was asked for can only be one of theirs. Raises ModelNotFound."""
+        if self._awaited_model is not None:
+            await self.load()
+            self._registry.match(self._awaited_model)
+
+    def check_tools(self, unknown: list[str], known: Iterable[str]) -> None:
+        """Warn of tools that were asked for and are not there; if they may be an extension's, later."""
+        if unknown and self.exist():
+            self._awaited_tools = unknown
+        else:
+            self._warn_of_tools(unknown, known)
+
+    def _warn_of_tools(self, unknown: Sequence[str], known: Iterable[str]) -> None:
+        if unknown:
+            self._warn([f"Unknown tools, left out: {', '.join(unknown)}. The tools are: {', '.join(known)}"])
+
+    def _loaded(self) -> None:
+        """They are loaded: what could only be theirs is, or is nobody's."""
+        session = self._session
+        assert session is not None, "nothing is loaded without a session"
+        if self._awaited_model is not None:
+            pattern, self._awaited_model = self._awaited_model, None
+            try:
+                model, level = self._registry.match(pattern)
+            except ModelNotFound as error:
+                self._warn([str(error)])
+            else:
+                session.selection.set_model(model.provider, model.id)
+                if level is not None:
+                    session.selection.set_thinking(level)
+        self._warn_of_tools([name for name in self._awaited_tools if name not in session.tools], session.tools)
+        self._awaited_tools = []
+
+    # Trust
+
+    @cached_property
+    def trust(self) -> ProjectTrust:
+        """Whether projects may run code of their own."""
+        from fairlead.config.trust import ProjectTrust
+
+        approve, default = self._options.approve, self._settings.default_project_trust
+        trust = ProjectTrust(self._home, approve=approve, default=default, warn=self._warn)
+        trust.ask = self._ask_user
+        return trust
+
+    async def is_trusted(self, project: Path) -> bool:
+        """Whether a project may; extensions of the user's have a say in it."""
+        await self._ready()
+        return await self.trust.decide(project)
+
+    async def _ask_user(self, project: Path) -> bool | None:
+        from fairlead.extend.extensions.trusting import ask_user
+
+        return None if self._session is None else await ask_user(self._session.ui, self._home, project, self._warn)
+
+    def _shut_down(self) -> None:
+        self.shutdown_requested = True
+        if self.on_shutdown is not None:
+            self.on_shutdown()

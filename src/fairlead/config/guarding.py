@@ -1,0 +1,179 @@
+"""The settings that keep an agent in bounds: approvals, protected files, the sandbox.
+
+Two things set them apart from other settings. A project may make them stricter, but not looser: it comes with its repository, and
+often from a stranger. And what cannot be understood in them is read as the stricter of what it may have meant.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from fairlead.config.files import found
+from fairlead.config.settings import GUARDING
+
+_STRICTNESS = ("auto", "ask", "deny")
+_ACTIONS = ("allow", "ask", "deny")
+_SANDBOXES = ("off", "workspace")
+_ASKED = 'Until that is corrected, everything is asked for that changes something (approvals.mode "ask").'
+
+
+def guarded(
+    values: dict[str, Any], before: dict[str, Any], path: Path, warnings: list[str], *, of_project: bool
+) -> dict[str, Any]:
+    """What the settings in bounds are once a file has been read; its keys are taken out of `values`.
+
+    `before` is what other files have said so far, and `path` the file, whose mistakes become `warnings`.
+    """
+    given = {key: values.pop(key) for key in GUARDING if values.get(key) is not None}
+    if not given:
+        return {}
+    reading = _Reading(path, warnings, of_project)
+    changed: dict[str, Any] = {}
+    approvals = cast("dict[str, Any]", before.get("approvals", {}))
+    if "protectedPaths" in given:
+        changed["protectedPaths"] = [*before.get("protectedPaths", ()), *reading.protected(given["protectedPaths"])]
+    if "sandbox" in given:
+        changed["sandbox"] = reading.sandbox(given["sandbox"], before.get("sandbox", "off"))
+    if "approvals" in given:
+        approvals = changed["approvals"] = reading.approvals(given["approvals"], approvals)
+    if reading.doubtful:
+        changed["approvals"] = approvals | {"mode": stricter(approvals.get("mode", "auto"), "ask")}
+    return changed
+
+
+def closed(data: bytes, before: dict[str, Any], path: Path, warnings: list[str]) -> dict[str, Any]:
+    """The same for a file that is no JSON: if it means to set bounds, nothing goes unasked, and commands are kept in."""
+    if not any(f'"{key}"'.encode() in data for key in GUARDING):
+        return {}
+    warnings.append(f"{path}: {_ASKED}")
+    approvals = cast("dict[str, Any]", before.get("approvals", {}))
+    changed: dict[str, Any] = {"approvals": approvals | {"mode": stricter(approvals.get("mode", "auto"), "ask")}}
+    return changed | ({"sandbox": "workspace"} if b'"sandbox"' in data else {})
+
+
+def stricter(one: str, other: str) -> str:
+    """The stricter of two modes of approval."""
+    return max(one, other, key=_STRICTNESS.index)
+
+
+class _Reading:
+    """One file's bounds."""
+
+    def __init__(self, path: Path, warnings: list[str], of_project: bool) -> None:
+        #: Something that may have been meant to forbid could not be understood.
+        self.doubtful = False
+        self._path = path
+        self._warnings = warnings
+        self._of_project = of_project
+
+    def approvals(self, value: Any, before: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            self._doubt("approvals", "an object", value)
+            return before
+        given = cast("dict[str, Any]", value)
+        result = dict(before)
+        for key in given:
+            if key not in ("mode", "rules", "timeoutSeconds"):
+                self._doubt_text(f"approvals.{key}: there is no such setting.")
+        mode = given.get("mode")
+        if mode is not None:
+            if mode not in _STRICTNESS:
+                self._doubt("approvals.mode", _one_of(_STRICTNESS), mode)
+            elif not self._of_project or stricter(before.get("mode", "auto"), mode) == mode:
+                result["mode"] = mode
+            else:
+                self._only_stricter("approvals.mode")
+        if given.get("rules") is not None:
+            result["rules"] = [*before.get("rules", ()), *self._rules(given["rules"])]
+        if given.get("timeoutSeconds") is not None:
+            self._timeout(given["timeoutSeconds"], result)
+        return result
+
+    def protected(self, value: Any) -> list[str]:
+        if not isinstance(value, list):
+            self._doubt("protectedPaths", "a list of strings", value)
+            return []
+        paths: list[str] = []
+        for index, each in enumerate(cast("list[Any]", value)):
+            if not isinstance(each, str) or not each.removeprefix("!"):
+                self._doubt(f"protectedPaths[{index}]", "the path of a file, or a pattern", each)
+            elif self._of_project and each.startswith("!"):
+                self._only_stricter(f"protectedPaths[{index}]")
+            else:
+                paths.append(each)
+        return paths
+
+    def sandbox(self, value: Any, before: str) -> str:
+        if value not in _SANDBOXES:
+            expected = f"sandbox: expected {_one_of(_SANDBOXES)}, found {found(value)}."
+            self._warnings.append(f"{self._path}: {expected} Commands are kept in the sandbox.")
+            return "workspace"
+        if self._of_project and before == "workspace" and value == "off":
+            self._only_stricter("sandbox")
+            return before
+        return value
+
+    def _rules(self, value: Any) -> list[dict[str, Any]]:
+        if not isinstance(value, list):
+            self._doubt("approvals.rules", "a list of rules", value)
+            return []
+        rules: list[dict[str, Any]] = []
+        for index, each in enumerate(cast("list[Any]", value)):
+            name = f"approvals.rules[{index}]"
+            problem = _wrong_with(each)
+            if problem is not None:
+                rules.append(self._doubtful_rule(name, problem, each))
+            elif self._of_project and each["action"] == "allow":
+                self._only_stricter(name)
+            else:
+                rules.append(each)
+        return rules
+
+    def _doubtful_rule(self, name: str, problem: str, rule: Any) -> dict[str, Any]:
+        """What a rule that cannot be understood stands for: the calls that it may be about are asked for."""
+        tool = cast("dict[str, Any]", rule).get("tool") if isinstance(rule, dict) else None
+        about = tool if isinstance(tool, str) and tool else "*"
+        which = f"every call of {about}" if about != "*" else "every call of a tool"
+        self._warnings.append(f"{self._path}: {name}{problem} Until that is corrected, {which} is asked for.")
+        return {"tool": about, "action": "ask"}
+
+    def _timeout(self, seconds: Any, result: dict[str, Any]) -> None:
+        if self._of_project:
+            self._warnings.append(f"{self._path}: approvals.timeoutSeconds is ignored in a project; set it in your own settings.")
+        elif isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
+            text = f"approvals.timeoutSeconds: expected a number above 0, found {found(seconds)}. The default is used."
+            self._warnings.append(f"{self._path}: {text}")
+        else:
+            result["timeoutSeconds"] = seconds
+
+    def _only_stricter(self, name: str) -> None:
+        text = "is ignored: a project can make approvals stricter, but not looser. Set it in your own settings."
+        self._warnings.append(f"{self._path}: {name} {text}")
+
+    def _doubt(self, name: str, expected: str, value: Any) -> None:
+        self._doubt_text(f"{name}: expected {expected}, found {found(value)}.")
+
+    def _doubt_text(self, text: str) -> None:
+        self.doubtful = True
+        self._warnings.append(f"{self._path}: {text} {_ASKED}")
+
+
+def _wrong_with(rule: Any) -> str | None:
+    """Why something is no rule; None: it is one."""
+    if not isinstance(rule, dict):
+        return f": expected an object with tool, pattern and action, found {found(rule)}."
+    fields = cast("dict[str, Any]", rule)
+    unknown = next((key for key in fields if key not in ("tool", "pattern", "action")), None)
+    if unknown is not None:
+        return f".{unknown}: a rule has tool, pattern and action, but not this."
+    if fields.get("action") not in _ACTIONS:
+        return f".action: expected {_one_of(_ACTIONS)}, found {found(fields.get('action'))}."
+    for key in ("tool", "pattern"):
+        if key in fields and (not isinstance(fields[key], str) or not fields[key]):
+            return f".{key}: expected a text that is not empty, found {found(fields[key])}."
+    return None
+
+
+def _one_of(values: tuple[str, ...]) -> str:
+    return "one of " + ", ".join(f'"{value}"' for value in values)

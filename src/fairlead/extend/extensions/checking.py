@@ -1,0 +1,76 @@
+"""What extensions hand over, looked at before anything is done with it: of a wrong type, it would break something far away."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any, cast, get_args
+
+import msgspec
+
+from fairlead.core import lenient
+from fairlead.core.messages import ModelMessage
+from fairlead.errors import ConfigError
+from fairlead.extend.extensions.results import RESULTS, Replace, Resources
+
+
+def answer(event: str, said: Any) -> Any:
+    """What a handler said to an event, if it may say that. Raises ConfigError if not: what it meant is not known."""
+    allowed = RESULTS.get(event)
+    if said is None or allowed is None:
+        return None
+    kind = next((each for each in allowed if isinstance(said, each)), None)
+    if kind is None:
+        expected = ", ".join(each.__name__ for each in allowed)
+        raise ConfigError(f"A handler of {event} returns {expected} or None, not {type(said).__name__}.")
+    try:
+        if kind is Replace:
+            return _replace(said)
+        if kind is Resources:
+            return Resources(*(_paths(name, getattr(said, name)) for name in ("skills", "prompts")))
+        return plain(kind, said, kind.__name__)
+    except TypeError as error:
+        raise ConfigError(f"What a handler of {event} returned cannot be used. {error}") from None
+
+
+def plain(kind: Any, value: Any, what: str) -> Any:
+    """A copy of a value that is what its type says, and that JSON can hold; lone surrogates become U+FFFD. Raises TypeError."""
+    try:
+        return msgspec.convert(lenient.scrub(msgspec.to_builtins(value, str_keys=True)), kind)
+    except (TypeError, ValueError, RecursionError) as error:  # msgspec's own are among them
+        raise TypeError(f"{what}: {error}") from None
+
+
+def expect(kind: Any, /, **given: Any) -> None:
+    """Raises TypeError, which names the parameter, unless all of these are of the kind."""
+    for name, value in given.items():
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            raise TypeError(f"{name}: {error}") from None
+
+
+def _replace(said: Replace) -> Replace:
+    """What the model is to be told. The messages stay the objects they are: who has left one alone is told by that."""
+    expect(str | None, system_prompt=said.system_prompt)
+    if said.messages is None:
+        return said
+    messages = _list("messages", said.messages)
+    known = get_args(ModelMessage)
+    for message in messages:
+        if not isinstance(message, known):
+            raise TypeError(f"messages: {type(message).__name__} is no message of a model's.")
+        plain(type(message), message, "messages")
+    return Replace(messages, said.system_prompt)
+
+
+def _paths(name: str, given: Any) -> list[str]:
+    paths = _list(name, given)
+    if not all(isinstance(each, str | PurePath) for each in paths) or any("\0" in str(each) for each in paths):
+        raise TypeError(f"{name}: expected paths.")
+    return [str(each) for each in paths]
+
+
+def _list(name: str, given: Any) -> list[Any]:
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"{name}: expected a list, not {type(given).__name__}.")
+    return list(cast("list[Any]", given))

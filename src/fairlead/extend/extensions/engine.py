@@ -1,0 +1,285 @@
+"""The extensions of one session: what was loaded, what they registered, and how their code is called."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from fairlead.core.events import ExtensionError
+from fairlead.errors import FairleadError
+from fairlead.extend.extensions.api import Fairlead
+from fairlead.extend.extensions.bus import EventBus, Listeners
+from fairlead.extend.extensions.calling import call, from_their_side, told
+from fairlead.extend.extensions.checking import answer
+from fairlead.extend.extensions.context import CommandContext, Context
+from fairlead.extend.extensions.deadline import Deadline
+from fairlead.extend.extensions.finding import Found, own_extensions, project_extensions
+from fairlead.extend.extensions.loading import forget, setup_function, without_bytecode
+from fairlead.extend.extensions.outbox import Outbox
+from fairlead.extend.extensions.record import Command, Extension, Handler
+from fairlead.extend.extensions.registering import Registrations
+from fairlead.session.additions import SlashCommand
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fairlead.extend.extensions.late import ExtensionHost
+    from fairlead.session.session import Session
+
+
+class Engine:
+    """Loads extensions and calls their code. Whatever that does wrong is told as an ExtensionError, and the agent goes on."""
+
+    def __init__(self, host: ExtensionHost, session: Session) -> None:
+        self.host = host
+        self.session = session
+        self.outbox = Outbox()
+        self.extensions: list[Extension] = []
+        #: Who listens to each event, in the order in which they said so.
+        self.listeners: dict[str, list[Handler]] = {}
+        self.registrations = Registrations(self)
+        self._bus: Listeners = {}
+        #: How far loading has come.
+        self._has_own = self._has_projects = self._began = False
+        self._thread = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        #: The tasks in which handlers are at work, and those that nobody waits for.
+        self.at_work: set[asyncio.Task[Any]] = set()
+        self._background: set[asyncio.Task[Any]] = set()
+        host.trust.consult = self._consult
+
+    # Loading
+
+    async def load(self, *, ask: bool = True) -> None:
+        """Load the user's extensions, and then the project's, if it is trusted: the user's have a say in that. Without `ask`,
+        the project's are left for later unless it is known that they may run."""
+        if not self._has_own:
+            self._has_own = True
+            await self._load_all(own_extensions(self.host))
+        cwd, trust = self.host.cwd, self.host.trust
+        projects = [] if self._has_projects else project_extensions(self.host, cwd)
+        if projects and (await trust.decide(cwd) if ask else trust.known(cwd)):
+            self._has_projects = True
+            await self._load_all(projects)
+
+    def begin(self) -> None:
+        """From here on extensions may act on the session."""
+        self._began = True
+        self.take_up_states()
+
+    async def unload(self) -> None:
+        """Take back everything that extensions brought."""
+        for extension in self.extensions:
+            self._remove(extension)
+            forget(extension.module_name)
+        self.extensions.clear()
+        self._has_own = self._has_projects = False
+
+    async def _load_all(self, found: Iterable[Found]) -> None:
+        for each in found:
+            taken = next((known for known in self.extensions if known.name == each.name), None)
+            if taken is not None:
+                if taken.found.path != each.path:
+                    self.host.warn([f"{each.shown_path} is not loaded: {taken.path} is an extension of the same name."])
+                continue
+            await self._load(each)
+            await asyncio.sleep(0)  # others get a turn between two extensions
+
+    async def _load(self, found: Found) -> None:
+        extension = Extension(found, EventBus(self._bus, lambda event, work: self._start(extension, event, work)))
+        self.extensions.append(extension)
+        fl = Fairlead(self, extension)
+
+        def set_up() -> Any:
+            with without_bytecode():
+                return setup_function(found, extension.module_name)(fl)
+
+        try:
+            await call(set_up, Deadline(self.host.timeout))
+        except Exception as error:
+            self._remove(extension)
+            self.extensions.remove(extension)
+            forget(extension.module_name)
+            self.host.warn([f"The extension {extension.path} was not loaded: {told(error)}"])
+            self.report(extension.path, "load", error)
+
+    def _remove(self, extension: Extension) -> None:
+        extension.is_alive = False
+        extension.bus.close()
+        self.registrations.remove_all(extension)
+        self.listeners = {
+            event: kept
+            for event, handlers in self.listeners.items()
+            if (kept := [handler for handler in handlers if handler.owner is not extension])
+        }
+
+    # Listening
+
+    def listen(self, event: str, handler: Handler) -> None:
+        if handler.owner.is_alive:
+            self.listeners[event] = [*self.listeners.get(event, ()), handler]
+
+    def unlisten(self, event: str, handler: Handler) -> None:
+        kept = [each for each in self.listeners.get(event, ()) if each is not handler]
+        if kept:
+            self.listeners[event] = kept
+        else:
+            self.listeners.pop(event, None)
+
+    # Calling
+
+    async def ask(self, event: str, handler: Handler, about: Any, *, most: float = math.inf) -> Any:
+        """What a handler says to an event, within `most` seconds if not within fewer. Raises an Exception of the handler's, or
+        about it."""
+        limit = self.host.timeout if handler.timeout is None else handler.timeout
+        deadline = Deadline(min(limit, most))
+        context = Context(self, deadline)
+        try:
+            return await self.call(handler.owner, handler.bind(about, context), deadline)
+        finally:
+            self.keep_state(handler.owner, event)
+
+    async def heard(self, event: str, handler: Handler, about: Any, *, most: float = math.inf) -> Any:
+        """The same, if a handler may say that; None if it fails, or says something else, which is told."""
+        try:
+            return answer(event, await self.ask(event, handler, about, most=most))
+        except Exception as error:
+            self.report(handler.owner.path, event, error)
+            return None
+
+    async def call(
+        self, owner: Extension, work: Callable[[], Any], deadline: Deadline, on_wait: Callable[[], None] | None = None
+    ) -> Any:
+        def waits() -> None:
+            if on_wait is not None:
+                on_wait()
+            self.keep_state(owner, "state")
+            self.outbox.send()
+
+        return await call(work, deadline, waits, self._at_work)
+
+    async def run(self, command: Command, arguments: str, on_wait: Callable[[], None] | None = None) -> None:
+        """Run a command to its end. `on_wait` is called whenever it waits for something."""
+        deadline = Deadline(None)
+        context = CommandContext(self, deadline)
+        owner = command.handler.owner
+        with self.outbox.held():
+            try:
+                await self.call(owner, command.handler.bind(arguments, context), deadline, on_wait)
+            except Exception as error:
+                self.report(f"command:{command.name}", "command", error)
+            finally:
+                self.keep_state(owner, "command")
+
+    def soon(self, work: Callable[[], object]) -> None:
+        """Do something on the agent's own thread: at once, if this is it."""
+        if threading.get_ident() == self._thread:
+            work()
+        else:
+            self._loop.call_soon_threadsafe(work)
+
+    def report(self, path: str, event: str, error: Exception) -> None:
+        """Tell the host, and whoever watches stderr, that an extension failed."""
+        if not isinstance(error, FairleadError):
+            traceback.print_exception(from_their_side(error), file=sys.stderr)
+        self.session.tell(ExtensionError(path, event, told(error)))
+
+    def acting(self, extension: Extension) -> Session:
+        """The session, for an extension that wants to act on it. Raises RuntimeError if it may not."""
+        extension.be_alive()
+        if not self._began:
+            raise RuntimeError("The session has not begun: do this in a handler (of session_start, for example), not in setup().")
+        self.be_on_its_thread()
+        return self.session
+
+    def be_on_its_thread(self) -> None:
+        """Raises RuntimeError on any other thread than the agent's own, such as that of a tool that is a plain function."""
+        if threading.get_ident() != self._thread:
+            raise RuntimeError("This is for the agent's own thread. Make the function a coroutine function (async def).")
+
+    def send(self, owner: Extension, event: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Say something to the session, when there is time for it."""
+
+        async def sending() -> None:
+            try:
+                await work()
+            except Exception as error:
+                self.report(owner.path, event, error)
+
+        self.outbox.put(sending)
+
+    def _start(self, owner: Extension, event: str, work: Callable[[], Any]) -> None:
+        """Call code of an extension's that nobody waits for."""
+
+        async def background() -> None:
+            try:
+                await self.call(owner, work, Deadline(self.host.timeout))
+            except Exception as error:
+                self.report(owner.path, event, error)
+            finally:
+                self.keep_state(owner, event)
+
+        def start() -> None:
+            task = self._loop.create_task(background())
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+
+        self.soon(start)
+
+    def _at_work(self, task: asyncio.Task[Any]) -> None:
+        self.at_work.add(task)
+        task.add_done_callback(self.at_work.discard)
+
+    # Commands
+
+    def command(self, name: str) -> Command | None:
+        return next((extension.commands[name] for extension in self.extensions if name in extension.commands), None)
+
+    def slash_commands(self) -> list[SlashCommand]:
+        return [
+            SlashCommand(command.name, command.description, "extension", extension.found.origin)
+            for extension in self.extensions
+            for command in extension.commands.values()
+        ]
+
+    # State
+
+    def take_up_states(self) -> None:
+        """The conversation is another one, or stands elsewhere: states are what they were there."""
+        conversation = self.session.conversation
+        for extension in self.extensions:
+            extension.state.take_up(conversation.log if conversation.has_begun else None)
+
+    def keep_state(self, extension: Extension, event: str) -> None:
+        """Write down what has changed in the state of an extension."""
+        try:
+            changed = extension.state.changed()
+            if changed is not None and extension.is_alive and self._began:
+                self.session.append_entry(extension.state.custom_type, changed)
+        except Exception as error:  # the disk is full, or it holds something that JSON cannot
+            self.report(extension.path, event, error)
+
+    def keep_states(self) -> None:
+        """Write down what has changed in all states, before the conversation is another one or stands elsewhere."""
+        for extension in self.extensions:
+            self.keep_state(extension, "state")
+
+    # Trust
+
+    async def _consult(self, project: Path) -> bool | None:
+        """What the user's own extensions say of a project; the first that has an opinion decides."""
+        from fairlead.extend.extensions.events import ProjectTrust
+        from fairlead.extend.extensions.trusting import remember
+
+        for handler in self.listeners.get("project_trust", ()):
+            said = await self.heard("project_trust", handler, ProjectTrust(project))
+            if said is not None:
+                if said.remember:
+                    remember(self.host.home, project, said.trusted, self.host.warn)
+                return said.trusted
+        return None

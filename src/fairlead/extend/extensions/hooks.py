@@ -1,0 +1,286 @@
+"""How the turning points of a session become questions to extensions, and their answers what the session goes on with."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Callable, Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET, json
+from msgspec.structs import replace
+
+from fairlead.core.events import CompactionEnd, CompactionReason, EntryAppended, Event
+from fairlead.core.interceptor import Interceptor
+from fairlead.core.messages import CustomMessage, ImageContent, Message, ModelMessage, TextContent
+from fairlead.core.queues import Behavior
+from fairlead.core.tool import ToolResult
+from fairlead.errors import ToolError
+from fairlead.extend.extensions import events as e
+from fairlead.extend.extensions import results as r
+from fairlead.extend.extensions.calling import told
+from fairlead.extend.extensions.checking import answer
+from fairlead.extend.extensions.copies import copied, copied_event, unchanged_are_kept
+from fairlead.extend.extensions.engine import Engine
+from fairlead.extend.extensions.interception import Interception
+from fairlead.extend.extensions.lane import Lane
+from fairlead.session.extending import FAREWELL
+from fairlead.session.hooks import (
+    EVENT_NAMES,
+    Cancelled,
+    CompactionPlan,
+    EndReason,
+    Heard,
+    InputSource,
+    Opening,
+    StartReason,
+    Summary,
+    TreePlan,
+)
+
+if TYPE_CHECKING:
+    from fairlead.extend.extensions.late import ExtensionHost
+    from fairlead.session.additions import SlashCommand
+    from fairlead.session.session import Session
+    from fairlead.session.user_bash import BashDone
+
+
+class ExtensionHooks:
+    """Implements `fairlead.session.hooks.Hooks` for extensions that are loaded."""
+
+    def __init__(self, host: ExtensionHost, session: Session) -> None:
+        self.engine = Engine(host, session)
+        self._session = session
+        self._overheard = Lane()
+        self._interception = Interception(self.engine)
+
+    def wants(self, name: str) -> bool:
+        return name in self.engine.listeners
+
+    async def reload(self) -> None:
+        """Load everything anew."""
+        await self.session_ends("reload")
+        await self.engine.unload()
+        await self.engine.load()
+        await self.session_started("reload")
+
+    # Telling
+
+    async def hear(self, event: Event) -> None:
+        task = asyncio.current_task()
+        # In order, but a handler that makes something happen must not wait for itself.
+        if self._overheard.busy and task not in self.engine.at_work and not self._overheard.is_mine(task):
+            await self._overheard.idle()
+        await self._tell(event)
+
+    def overhear(self, event: Event) -> None:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # a program changes something between two runs: there is no time in which to tell of it
+            return
+        self._overheard.put(lambda: self._tell(event))
+
+    async def _tell(self, event: Event) -> None:
+        for name in EVENT_NAMES.get(type(event), ()):
+            for handler in self.engine.listeners.get(name, ()):
+                about = _as_heard(name, event)
+                if about is not None:
+                    await self.engine.heard(name, handler, about)
+
+    async def session_started(self, reason: StartReason, previous: str | None = None) -> None:
+        self.engine.begin()
+        await self._discover("reload" if reason == "reload" else "startup")
+        await self._happened("session_start", e.SessionStart(reason, previous))
+
+    async def session_ends(self, reason: EndReason, target: str | None = None) -> None:
+        most = FAREWELL if reason == "quit" else math.inf
+        await self._happened("session_shutdown", e.SessionShutdown(reason, target), most=most)
+
+    def stands_elsewhere(self) -> None:
+        self.engine.take_up_states()
+
+    async def sent(self) -> None:
+        await self.engine.outbox.sent()
+
+    async def moved(self, new_leaf: str | None, old_leaf: str | None, summary_entry: str | None, from_extension: bool) -> None:
+        await self._happened("session_tree", e.SessionTree(new_leaf, old_leaf, summary_entry, from_extension))
+
+    async def compacted(self, entry: dict[str, Any], reason: CompactionReason, from_extension: bool) -> None:
+        await self._happened("session_compact", e.SessionCompact(entry, reason, from_extension))
+
+    async def _discover(self, reason: Literal["startup", "reload"]) -> None:
+        """Ask for skills and templates that extensions bring."""
+        if "resources_discover" not in self.engine.listeners:
+            return
+        workspace, additions = self._session.workspace, self.engine.host.additions
+        found: list[r.Resources] = [
+            each async for each in self._answers("resources_discover", e.ResourcesDiscover(workspace.cwd, reason))
+        ]
+        additions.discover(
+            [workspace.resolve(str(path)) for each in found for path in each.skills],
+            [workspace.resolve(str(path)) for each in found for path in each.prompts],
+        )
+
+    # Commands
+
+    def commands(self) -> list[SlashCommand]:
+        return self.engine.slash_commands()
+
+    def has_command(self, text: str) -> bool:
+        return text.startswith("/") and self.engine.command(_words(text)[0]) is not None
+
+    async def run_command(self, text: str, on_wait: Callable[[], None] | None = None) -> None:
+        name, arguments = _words(text)
+        command = self.engine.command(name)
+        if command is not None:
+            await self.engine.run(command, arguments, on_wait)
+
+    # Asking
+
+    async def input(self, text: str, images: list[ImageContent] | None, source: InputSource, behavior: Behavior | None) -> Heard:
+        heard = Heard(text, images)
+        about = e.Input(text, images, source, behavior)
+        async for said in self._answers("input", about):
+            if isinstance(said, r.Handled):
+                heard.handled = True
+                return heard
+            heard.text = about.text = said.text
+            if said.images is not None:
+                heard.images = about.images = said.images
+        return heard
+
+    async def opening(self, prompt: str, images: list[ImageContent] | None, system_prompt: str) -> Opening:
+        opening = Opening()
+        about = e.BeforeAgentStart(prompt, images, system_prompt)
+        async for said in self._answers("before_agent_start", about):
+            opening.messages += [self._message(note) for note in said.messages]
+            if said.system_prompt is not None:
+                opening.system_prompt = about.system_prompt = said.system_prompt
+        return opening
+
+    async def context(self, messages: list[ModelMessage], system_prompt: str) -> tuple[list[ModelMessage], str]:
+        for handler in self.engine.listeners.get("context", ()):
+            copies = [copied(message) for message in messages]
+            said = await self.engine.heard("context", handler, e.ModelContext(list(copies)))
+            if said is not None and said.messages is not None:
+                messages = unchanged_are_kept(messages, copies, said.messages)
+        for handler in self.engine.listeners.get("context_with_system", ()):
+            copies = [copied(message) for message in messages]
+            said = await self.engine.heard("context_with_system", handler, e.ModelContextWithSystem(list(copies), system_prompt))
+            if said is not None and said.messages is not None:
+                messages = unchanged_are_kept(messages, copies, said.messages)
+            if said is not None and said.system_prompt is not None:
+                system_prompt = said.system_prompt
+        return messages, system_prompt
+
+    async def tool_call(self, tool_name: str, call_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        about = e.ToolCallEvent(tool_name, call_id, arguments)
+        for handler in self.engine.listeners.get("tool_call", ()):
+            # A handler that fails might have been about to forbid the call: it does not happen.
+            try:
+                said = answer("tool_call", await self.engine.ask("tool_call", handler, about))
+            except ToolError:
+                raise
+            except Exception as error:
+                raise ToolError(told(error)) from error
+            if said is not None:
+                raise ToolError(said.reason)
+        if not isinstance(about.arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ToolError("An extension has put something in the place of the arguments that is no dict.")
+        return about.arguments
+
+    async def tool_result(
+        self, tool_name: str, call_id: str, arguments: Mapping[str, Any], result: ToolResult, is_error: bool
+    ) -> tuple[ToolResult, bool]:
+        about = e.ToolResultEvent(tool_name, call_id, dict(arguments), result.content, result.details, is_error)
+        async for said in self._answers("tool_result", about):
+            if said.content is not None:
+                content = [TextContent(said.content)] if isinstance(said.content, str) else list(said.content)
+                result = replace(result, content=content)
+            result = result if said.details is UNSET else replace(result, details=said.details)
+            is_error = is_error if said.is_error is None else said.is_error
+            about.content, about.details, about.is_error = result.content, result.details, is_error
+        return result, is_error
+
+    async def before_settle(self, messages: list[Message]) -> list[CustomMessage]:
+        about = e.AgentBeforeSettle([copied(message) for message in messages])
+        return [self._message(note) async for said in self._answers("agent_before_settle", about) for note in said.messages]
+
+    async def before_switch(self, reason: Literal["new", "resume"], target: str | None) -> Cancelled | None:
+        return await self._forbidden("session_before_switch", e.SessionBeforeSwitch(reason, target))
+
+    async def before_fork(self, entry_id: str, position: Literal["before", "at"]) -> Cancelled | None:
+        return await self._forbidden("session_before_fork", e.SessionBeforeFork(entry_id, position))
+
+    async def before_compact(self, plan: CompactionPlan) -> Summary | Cancelled | None:
+        return await self._summary("session_before_compact", plan)
+
+    async def before_tree(self, plan: TreePlan) -> Summary | Cancelled | None:
+        return await self._summary("session_before_tree", plan)
+
+    async def user_bash(self, command: str, exclude_from_context: bool) -> BashDone | None:
+        about = e.UserBash(command, exclude_from_context, self._session.workspace.cwd)
+        async for said in self._answers("user_bash", about):
+            from fairlead.extend.extensions.user_bash import done
+
+            return done(command, exclude_from_context, said, self._session.runtime.now_ms())
+        return None
+
+    @property
+    def interceptor(self) -> Interceptor | None:
+        return self._interception if self._interception.is_wanted else None
+
+    # Inside
+
+    async def _happened(self, name: str, about: Any, *, most: float = math.inf) -> None:
+        for handler in self.engine.listeners.get(name, ()):
+            await self.engine.heard(name, handler, replace(about), most=most)
+
+    async def _answers(self, name: str, about: Any) -> AsyncGenerator[Any]:
+        """What each of the handlers says that has something to say. Between two of them `about` may be changed."""
+        for handler in self.engine.listeners.get(name, ()):
+            said = await self.engine.heard(name, handler, _own(about))
+            if said is not None:
+                yield said
+
+    async def _forbidden(self, name: str, about: Any) -> Cancelled | None:
+        async for said in self._answers(name, about):
+            return Cancelled(said.reason)
+        return None
+
+    async def _summary(self, name: str, plan: CompactionPlan | TreePlan) -> Summary | Cancelled | None:
+        """The first handler that forbids it, or else the first that has a summary."""
+        summary: Summary | None = None
+        async for said in self._answers(name, plan):
+            if isinstance(said, r.Cancel):
+                return Cancelled(said.reason)
+            summary = summary or said
+        return summary
+
+    def _message(self, note: r.Note) -> CustomMessage:
+        return CustomMessage(note.custom_type, note.content, note.display, self._session.runtime.now_ms(), note.details)
+
+
+def _own(about: Any) -> Any:
+    """A question as one handler's own. A plan is frozen, its entries are copies, and it can be called off."""
+    return about if isinstance(about, CompactionPlan | TreePlan) else deepcopy(about)
+
+
+def _as_heard(name: str, event: Event) -> Any:
+    """An event as extensions hear of it, as their own copy; None: it is not what they listen to."""
+    if name == "session_compact_failed":
+        assert isinstance(event, CompactionEnd)
+        if event.result is not None:
+            return None
+        return e.SessionCompactFailed(event.reason, event.error, event.aborted, event.will_retry)
+    if isinstance(event, EntryAppended):
+        return e.EntryAppended(json.decode(event.entry))
+    return copied_event(event)
+
+
+def _words(text: str) -> tuple[str, str]:
+    """The name of a slash command, and what follows it."""
+    name, _, arguments = text[1:].partition(" ") if text.startswith("/") else ("", "", "")
+    first, *rest = name.split(None, 1) or [""]
+    return first, " ".join([*rest, arguments]).strip() if rest else arguments.strip()

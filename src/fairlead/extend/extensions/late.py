@@ -1,0 +1,150 @@
+"""Extensions that nobody has looked for yet. All that a start pays for them is this module.
+
+They are looked for, and loaded, when somebody first needs to know: see `LateExtensions.ready`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from fairlead.config.home import Home
+    from fairlead.config.trust import ProjectTrust
+    from fairlead.extend.additions import UserAdditions
+    from fairlead.extend.extensions.hooks import ExtensionHooks
+    from fairlead.extend.extensions.record import Flag
+    from fairlead.models.registry import Registry
+    from fairlead.session.session import Session
+
+#: How the agent is used.
+Mode: TypeAlias = Literal["rpc", "print", "json", "library"]
+
+
+class ExtensionHost:
+    """What extensions are part of: where they are looked for, and what they may reach."""
+
+    def __init__(
+        self,
+        *,
+        home: Home,
+        user: Path,
+        cwd: Path,
+        named: Sequence[Path],
+        listed: Sequence[str],
+        find: bool,
+        timeout: float,
+        flags: Mapping[str, str | None],
+        mode: Mode,
+        find_trust: Callable[[], ProjectTrust],
+        registry: Registry,
+        additions: UserAdditions,
+        is_wanted: Callable[[str], bool],
+        warn: Callable[[Sequence[str]], None],
+    ) -> None:
+        self.home = home
+        #: The user's own directory, and the project's.
+        self.user = user
+        self.cwd = cwd
+        #: Paths that somebody named, and those of the user's settings.
+        self.named = named
+        self.listed = listed
+        #: Whether to look anywhere else than where somebody named.
+        self.find = find
+        #: Seconds that a handler has, unless it says otherwise.
+        self.timeout = timeout
+        #: The flags of the command line that belong to nobody yet, each with the word behind it that may be its value.
+        self.flags = flags
+        self.mode: Mode = mode
+        self._find_trust = find_trust
+        self.registry = registry
+        self.additions = additions
+        #: Whether the model may use the tool of that name.
+        self.is_wanted = is_wanted
+        self.warn = warn
+        #: Ends the process, when an extension asks for it.
+        self.shutdown: Callable[[], None] = lambda: None
+        #: Loads everything anew.
+        self.reload: Callable[[], Awaitable[None]] = _nothing
+        #: Called when everything is loaded.
+        self.loaded: Callable[[], None] = lambda: None
+
+    @property
+    def trust(self) -> ProjectTrust:
+        """Whether the project may run code of its own."""
+        return self._find_trust()
+
+
+async def _nothing() -> None: ...
+
+
+class LateExtensions:
+    """Implements `fairlead.session.hooks.LateHooks`."""
+
+    def __init__(self, host: ExtensionHost) -> None:
+        self.host = host
+        self._hooks: ExtensionHooks | None = None
+        self._session: Session | None = None
+        host.reload = self.reload
+
+    def attach(self, session: Session) -> None:
+        """The session that they are part of."""
+        self._session = session
+
+    def exist(self) -> bool:
+        """Whether there may be any extension to be loaded."""
+        from fairlead.extend.extensions.looking import anything_there
+
+        return anything_there(self.host)
+
+    async def ready(self) -> ExtensionHooks:
+        """Load them. Who has been loaded is not loaded again."""
+        hooks = self._made()
+        await hooks.engine.load()
+        self.host.loaded()
+        return hooks
+
+    async def load_unasked(self) -> None:
+        """Load them before the session knows of it, as far as that takes no question to the user."""
+        if self.exist():
+            await self._made().engine.load(ask=False)
+
+    async def reload(self) -> None:
+        """Look for them again, and load them anew. Raises BadCommand while a run is going on."""
+        session = self._session
+        assert session is not None, "extensions are part of a session"
+        await session.ready()
+        if session.is_streaming:
+            from fairlead.errors import BadCommand
+
+            raise BadCommand("Extensions cannot be reloaded while the agent is running. Wait for its end, or abort it.")
+        self.host.trust.reconsider()
+        if session.extending is not None and session.hooks is not None:
+            await session.extending.renew(self._made().reload)
+            self.host.loaded()
+        elif self.exist():
+            hooks = await self.ready()
+            session.take_hooks(self, hooks)
+            await hooks.session_started("reload")
+
+    async def sent(self) -> None:
+        """Wait until everything that they have said to the session has reached it."""
+        if self._hooks is not None:
+            await self._hooks.sent()
+
+    def names(self) -> list[str]:
+        """Those that are loaded."""
+        return [] if self._hooks is None else [extension.name for extension in self._hooks.engine.extensions]
+
+    def flags(self) -> list[Flag]:
+        """The flags of the command line that they have registered."""
+        return [] if self._hooks is None else self._hooks.engine.registrations.flags()
+
+    def _made(self) -> ExtensionHooks:
+        assert self._session is not None, "extensions are part of a session"
+        if self._hooks is None:
+            from fairlead.extend.extensions.hooks import ExtensionHooks
+
+            self._hooks = ExtensionHooks(self.host, self._session)
+        return self._hooks

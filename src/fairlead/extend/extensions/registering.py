@@ -1,0 +1,136 @@
+"""What extensions register with the agent: tools, providers, flags, names of commands."""
+
+from __future__ import annotations
+
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING, Any
+
+from fairlead.core.tool import ToolContext
+from fairlead.errors import BadCommand, ConfigError, FairleadError, ToolError
+from fairlead.extend.extensions.calling import Steps, in_thread, told
+from fairlead.extend.extensions.context import TOOL_CONTEXTS, ToolRunContext
+from fairlead.extend.extensions.deadline import Deadline
+from fairlead.extend.extensions.record import Extension, Flag, FlagValue
+from fairlead.extend.extensions.tools import ToolDraft, make_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fairlead.extend.extensions.engine import Engine
+    from fairlead.extend.extensions.providers import ProviderStream
+
+
+class Registrations:
+    """Puts into the session what extensions register, and takes it out again."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    # Tools
+
+    def add_tool(self, extension: Extension, draft: ToolDraft) -> None:
+        """Raises ConfigError if it is no tool, or if the name belongs to another."""
+        tool = make_tool(draft, TOOL_CONTEXTS, self._invoker(extension, draft))
+        before = dict(extension.tools)
+        extension.tools[tool.name] = tool
+        try:
+            self._show(extension)
+        except BadCommand:
+            extension.tools = before
+            raise ConfigError(f"There is a tool of the name {tool.name} already. Give yours another name.") from None
+
+    def remove_tool(self, extension: Extension, name: str) -> None:
+        if extension.tools.pop(name, None) is not None:
+            self._show(extension)
+
+    def _show(self, extension: Extension) -> None:
+        tools = list(extension.tools.values())
+        idle = [tool.name for tool in tools if not self._engine.host.is_wanted(tool.name)]
+        self._engine.session.toolbox.replace(_owner(extension), tools, inactive=idle)
+
+    def _invoker(self, extension: Extension, draft: ToolDraft) -> Any:
+        engine = self._engine
+
+        async def invoke(function: Callable[[Any], Any], context: ToolContext) -> Any:
+            deadline = Deadline(None)  # a tool's own limit is seen to by whoever runs tools
+            mine = ToolRunContext(engine, deadline, context.call_id, context.cancel, context.update)
+            try:
+                if iscoroutinefunction(draft.function):
+                    return await engine.call(extension, lambda: function(mine), deadline)
+                return await in_thread(lambda: function(mine))
+            except FairleadError as error:
+                raise error if isinstance(error, ToolError) else ToolError(str(error)) from error
+            except Exception as error:
+                raise ToolError(told(error)) from error
+            finally:
+                engine.keep_state(extension, f"tool:{draft.name}")
+
+        return invoke
+
+    # Providers
+
+    def add_provider(self, extension: Extension, name: str, config: dict[str, Any], stream: ProviderStream | None) -> None:
+        """Raises ConfigError if the description cannot be used."""
+        from fairlead.models.models_json import provider_entry
+
+        engine = self._engine
+        others = (each for each in engine.extensions if each is not extension and name in each.providers)
+        if (other := next(others, None)) is not None:
+            raise ConfigError(f"The provider {name} belongs to the extension {other.name} already.")
+        entry = provider_entry(name, config, complete=stream is None)
+        if stream is None:
+            engine.host.registry.add_provider(name, entry)
+        else:
+            from fairlead.extend.extensions.providers import model_stream
+
+            engine.host.registry.add_provider(name, entry, model_stream(stream, _stepwise))
+        extension.providers.add(name)
+
+    def remove_provider(self, extension: Extension, name: str) -> None:
+        if name in extension.providers:
+            extension.providers.discard(name)
+            self._engine.host.registry.remove_provider(name)
+
+    # Commands and flags
+
+    def free_command_name(self, extension: Extension, name: str) -> str:
+        """The name, or one with a number if another extension has it."""
+        taken = {each for other in self._engine.extensions if other is not extension for each in other.commands}
+        number, free = 1, name
+        while free in taken:
+            number += 1
+            free = f"{name}:{number}"
+        return free
+
+    def flags(self) -> list[Flag]:
+        return [flag for extension in self._engine.extensions for flag in extension.flags.values()]
+
+    def flag_value(self, flag: Flag) -> FlagValue:
+        """What the command line says. Raises ConfigError if a value is missing."""
+        given = self._engine.host.flags
+        if flag.name not in given:
+            return flag.default
+        value = given[flag.name]
+        if flag.type == "boolean":
+            return True
+        if value is None:
+            raise ConfigError(f"--{flag.name} needs a value.")
+        return value
+
+    def remove_all(self, extension: Extension) -> None:
+        """Take back everything that an extension has registered."""
+        if extension.tools:
+            extension.tools.clear()
+            self._show(extension)
+        for name in list(extension.providers):
+            self.remove_provider(extension, name)
+        extension.commands.clear()
+        extension.flags.clear()
+
+
+def _owner(extension: Extension) -> str:
+    return f"extension {extension.name}"
+
+
+def _stepwise(work: Any) -> Any:
+    return Steps(work, Deadline(None), lambda: None)

@@ -1,0 +1,155 @@
+"""mcp.json: which servers there are.
+
+    {"mcpServers": {"git": {"command": "mcp-server-git", "args": ["--repository", "."]}}, "disabledServers": []}
+
+Whatever cannot be used is left out with a sentence that names it; everything else still works.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.config import files
+from fairlead.errors import ConfigError
+from fairlead.session.additions import Origin
+
+#: `${NAME}`, or `${NAME:-what holds if there is no such variable}`.
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+class Source(Struct, frozen=True):
+    """A file of servers. Of two servers with one name, that of the later file holds. `named`: somebody asked for this file."""
+
+    origin: Origin
+    named: str | None = None
+
+
+class ServerConfig(Struct, frozen=True, kw_only=True):
+    """A server: a program to start, with its arguments, or the address of one that runs."""
+
+    name: str
+    origin: Origin
+    command: tuple[str, ...] = ()
+    url: str = ""
+    #: What the program has in its environment beside ours, and where it starts if not in the working directory.
+    env: Mapping[str, str] = {}
+    cwd: str | None = None
+    headers: Mapping[str, str] = {}
+    #: Seconds that one call may take; None: as long as any tool.
+    timeout: float | None = None
+
+
+class _Entry(Struct):
+    """A server as it is written down."""
+
+    type: str | None = None
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    url: str | None = None
+    headers: dict[str, str] = {}
+    enabled: bool = True
+    #: Milliseconds, as in the other programs that read such files.
+    timeout: float | None = None
+
+
+def load_servers(sources: Iterable[Source], env: Mapping[str, str], problems: list[str]) -> list[ServerConfig]:
+    """The servers of these files, in the order of their names. Variables in their values are those of `env`."""
+    written: dict[str, tuple[Any, Source]] = {}
+    disabled: set[str] = set()
+    for source in sources:
+        try:
+            entries, names = _read(source)
+        except ConfigError as error:
+            problems.append(f"{error} Its MCP servers are left out.")
+        else:
+            written |= {name: (entry, source) for name, entry in entries.items()}
+            disabled |= names
+    servers: list[ServerConfig] = []
+    for name, (entry, source) in sorted(written.items()):
+        if name in disabled:
+            continue
+        try:
+            server = _server(name, entry, source.origin, env)
+        except ConfigError as error:
+            problems.append(f'{source.origin.path}: the MCP server "{name}" is left out: {error}')
+        else:
+            servers += [server] if server is not None else []
+    return servers
+
+
+def _read(source: Source) -> tuple[dict[str, Any], set[str]]:
+    """The servers in a file, not yet looked at, and the names of those that are switched off."""
+    path = source.origin.path
+    data = files.read_bytes(path)
+    if data is None:
+        if source.named is not None:
+            raise ConfigError(f"{source.named}: {path}: there is no such file.")
+        return {}, set()
+    content = files.parse_object(path, data)
+    servers = content.get("mcpServers")
+    disabled = content.get("disabledServers")
+    if not isinstance(servers, dict | None):
+        raise ConfigError(f"{path}: mcpServers: expected an object of servers by name, found {files.found(servers)}.")
+    if not isinstance(disabled, list | None):
+        raise ConfigError(f"{path}: disabledServers: expected a list of names, found {files.found(disabled)}.")
+    names = cast("list[Any]", disabled or [])
+    return cast("dict[str, Any]", servers or {}), {name for name in names if isinstance(name, str)}
+
+
+def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> ServerConfig | None:
+    """One server; None if it is switched off. Raises ConfigError, which says what is wrong with it."""
+    if not isinstance(written, dict):
+        raise ConfigError(f"expected an object, found {files.found(written)}.")
+    values = {key: value for key, value in cast("dict[str, Any]", written).items() if value is not None}
+    if values.get("enabled") is False:
+        return None
+    try:
+        entry = msgspec.convert(_expanded(values, env), _Entry)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{error}.") from None
+    kind = entry.type or ("http" if entry.url and not entry.command else "stdio")
+    if entry.timeout is not None and not (entry.timeout > 0 and math.isfinite(entry.timeout)):
+        raise ConfigError(f"timeout: expected milliseconds above 0, found {entry.timeout:g}.")
+    common: dict[str, Any] = {"name": name, "origin": origin, "timeout": entry.timeout and entry.timeout / 1000}
+    match kind:
+        case "stdio":
+            if not entry.command:
+                raise ConfigError("command: expected the program to start, or a url of a server that runs.")
+            return ServerConfig(command=(entry.command, *entry.args), env=entry.env, cwd=entry.cwd, **common)
+        case "http":
+            if not entry.url or not entry.url.lower().startswith(("http://", "https://")):
+                raise ConfigError(
+                    f"url: expected an address that begins with http:// or https://, found {files.found(entry.url)}."
+                )
+            return ServerConfig(url=entry.url, headers=entry.headers, **common)
+        case _:
+            raise ConfigError(f'type: expected "stdio" or "http" (streamable HTTP), found {files.found(kind)}.')
+
+
+def _expanded(value: Any, env: Mapping[str, str]) -> Any:
+    """`value` with the variables in all of its strings replaced. Raises ConfigError if one is not set and has no default."""
+    if isinstance(value, str):
+        return _VARIABLE.sub(lambda found: _value(found, env), value)
+    if isinstance(value, list):
+        return [_expanded(item, env) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {key: _expanded(item, env) for key, item in cast("dict[str, Any]", value).items()}
+    return value
+
+
+def _value(found: re.Match[str], env: Mapping[str, str]) -> str:
+    name, default = found[1], found[2]
+    value = env.get(name)
+    if default is not None:
+        return value or default  # as in a shell: what is empty counts as not set
+    if value is None:
+        raise ConfigError(f"the environment has no variable {name}. Set it, or write ${{{name}:-what to use instead}}.")
+    return value

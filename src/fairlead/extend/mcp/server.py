@@ -1,0 +1,305 @@
+"""One MCP server: connected when it is needed, kept, and started again after it has ended by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from fairlead.core.runtime import Cancel
+from fairlead.errors import ToolError
+from fairlead.extend.mcp.config import ServerConfig
+from fairlead.extend.mcp.waiting import unless
+from fairlead.session.child import cut
+from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from mcp import Client, ClientSession, types
+
+    from fairlead.extend.mcp.connection import Link
+
+T = TypeVar("T")
+
+#: Told what is wrong with a server: which, of what kind it is, and a sentence.
+Trouble: TypeAlias = Callable[["Server", str, str], None]
+
+#: Seconds that connecting may take: the program may first have to be downloaded.
+CONNECT_LIMIT = 120.0
+#: How often a server is started again before one of its calls has succeeded, and the seconds before each further time.
+RESTARTS = 5
+_PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0)
+_GIVEN_UP = f"It is not tried again: this was the {RESTARTS + 1}th time in a row."
+#: Seconds that a server has to leave by itself, and that the reason of its end may take to become known.
+_POLITENESS, _REASON = 0.15, 0.5
+#: How the package words that a server has forgotten a session (HTTP status 404), and that there is no way to it any more. Servers
+#: use the code of the latter for whatever they like.
+_FORGOTTEN, _CLOSED = "Session terminated", ("Connection closed", "SSE stream ")
+#: Characters of a refusal that are passed on.
+_LONGEST_REFUSAL = 4000
+#: Seconds that a server has to say that it will tell of changes.
+_LISTENING = 2.0
+
+
+class Offer(Struct, frozen=True):
+    """What a connected server has."""
+
+    tools: list[types.Tool]
+    prompts: list[types.Prompt]
+    resources: bool
+
+
+class Server:
+    """A server of the user's. `offer` is what it had when it was last asked, also while it is not connected.
+
+    `on_offer` is told of every new offer, `on_trouble` if it cannot be connected ("connect"), has ended by itself ("crash") or
+    sends a list that cannot be understood ("list").
+    """
+
+    def __init__(
+        self, config: ServerConfig, key: str, workspace: Workspace, on_offer: Callable[[Server], None], on_trouble: Trouble
+    ) -> None:
+        self.config = config
+        self.key = key
+        self.offer = Offer([], [], False)
+        self._workspace = workspace
+        self._on_offer = on_offer
+        self._on_trouble = on_trouble
+        self._client: Client | None = None
+        self._link: Link | None = None
+        self._life: asyncio.Task[None] | None = None
+        #: Done when the present attempt to connect, or to learn of changes, is over, one way or the other.
+        self._attempt: asyncio.Future[None] | None = None
+        self._began_at = 0.0
+        self._failures = 0
+        self._retry_at = 0.0
+        self._reason = ""
+        self._closing = False
+        self._was_connected = False
+        self._learning = asyncio.Lock()
+
+    # Connecting
+
+    def connect(self) -> None:
+        """Begin to connect, unless that has been done, or has failed so often or recently that it is left alone.
+
+        One that has ended since is not started again before somebody calls it.
+        """
+        is_due = self._failures <= RESTARTS and time.monotonic() >= self._retry_at
+        if self._life is None and not self._was_connected and is_due:
+            self._begin()
+
+    async def settled(self, patience: float, cancel: Cancel) -> None:
+        """Wait until it is connected or has failed to, but at most until `patience` seconds after it began, or an abort."""
+        if self._attempt is not None and not self._attempt.done():
+            await unless(cancel, self._attempt, self._began_at + patience - time.monotonic())
+
+    async def close(self) -> None:
+        """End it: asked first, then made to."""
+        self._closing = True
+        if self._link is not None and self._link.child is not None:
+            self._link.child.ask_to_end()
+            await asyncio.wait([self._link.child.lost], timeout=_POLITENESS)
+        life, self._life = self._life, None
+        if life is not None:
+            life.cancel()
+            with suppress(asyncio.CancelledError):
+                await life
+
+    def kill(self) -> None:
+        """End it at once, for a process that is about to exit."""
+        self._closing = True
+        if self._link is not None and self._link.child is not None:
+            self._link.child.kill()
+
+    def _begin(self) -> None:
+        self._life = asyncio.create_task(self._live(self._new_attempt()), name=f"fairlead-mcp-{self.key}")
+
+    def _new_attempt(self) -> asyncio.Future[None]:
+        self._began_at = time.monotonic()
+        attempt = self._attempt = asyncio.get_running_loop().create_future()
+        return attempt
+
+    async def _live(self, attempt: asyncio.Future[None]) -> None:
+        """Connect, stay connected, and end. All of it in one task, as the package demands."""
+        from fairlead.extend.mcp.connection import Link, connected, why
+
+        link = self._link = Link()
+        try:
+            await asyncio.sleep(max(0.0, self._retry_at - time.monotonic()))
+            async with (
+                asyncio.timeout(CONNECT_LIMIT) as limit,
+                connected(link, self.config, self._workspace, self._heard) as client,
+                _listening(client),
+            ):
+                await self._learn(client)
+                limit.reschedule(None)
+                self._client = client
+                self._was_connected = True
+                attempt.set_result(None)
+                await asyncio.shield(link.lost)
+            self._ended(attempt, link.lost.result())
+        except Exception as error:
+            self._ended(attempt, why(error, link))
+        finally:
+            if self._link is link:  # else another has taken its place, because a call found this one broken
+                self._client = None
+            if not attempt.done():
+                attempt.set_result(None)
+
+    def _ended(self, attempt: asyncio.Future[None], reason: str) -> None:
+        if self._closing:
+            return
+        was_connected, is_news = attempt.done(), reason != self._reason
+        self._client = self._life = None
+        self._reason = reason
+        self._failures += 1
+        self._retry_at = time.monotonic() + _PAUSES[min(self._failures, len(_PAUSES)) - 1]
+        if was_connected:
+            hope = "It is tried again when it is next needed." if self._failures <= RESTARTS else _GIVEN_UP
+            self._on_trouble(self, "crash", f"The {self._gone()} {hope}")
+        elif is_news:
+            self._on_trouble(self, "connect", f'The MCP server "{self.config.name}" could not be connected: {reason}.')
+
+    def _gone(self) -> str:
+        how = "cannot be reached any more" if self.config.url else "has ended"
+        return f'MCP server "{self.config.name}" {how}: {self._reason}.'
+
+    async def _learn(self, client: Client) -> None:
+        """Ask what the server has."""
+        from fairlead.extend.mcp.pages import all_pages
+
+        async with self._learning:
+            has, session = client.server_capabilities, client.session
+            tools = await all_pages(session.list_tools, lambda page: page.tools) if has.tools else []
+            prompts = await all_pages(session.list_prompts, lambda page: page.prompts) if has.prompts else []
+            self.offer = Offer(tools, prompts, has.resources is not None)
+        self._on_offer(self)
+
+    async def _heard(self, message: types.ServerNotification) -> None:
+        from mcp import MCPError, types
+
+        from fairlead.extend.mcp.connection import in_short
+
+        if not isinstance(message, types.ToolListChangedNotification | types.PromptListChangedNotification):
+            return
+        client = self._client
+        if client is None:  # what it has is about to be asked for anyway
+            return
+        attempt = self._new_attempt()
+        try:
+            await self._learn(client)
+        except MCPError:
+            pass  # it has ended meanwhile, which is told elsewhere
+        except ValueError as error:
+            text = f'The MCP server "{self.config.name}" says that it has other tools now, which cannot be understood: '
+            self._on_trouble(self, "list", text + in_short(error))
+        finally:
+            attempt.set_result(None)
+
+    # Asking
+
+    async def request(self, what: str, ask: Callable[[ClientSession], Awaitable[T]], cancel: Cancel) -> T:
+        """The server's answer; it is connected first if need be. Raises ToolError if there is none, also because of an abort.
+
+        An abort, and being cut off, is told to the server.
+        """
+        try:
+            return await self._request(what, ask, cancel)
+        except _Forgotten:
+            # The server has done nothing yet, and expects to be greeted again.
+            self._drop_connection()
+            return await self._request(what, ask, cancel)
+
+    async def _request(self, what: str, ask: Callable[[ClientSession], Awaitable[T]], cancel: Cancel) -> T:
+        session = await self._session(what, cancel)
+        from mcp import MCPError, types
+
+        from fairlead.extend.mcp.connection import in_short
+
+        asking = asyncio.ensure_future(ask(session))
+        forget = cancel.on_fire(asking.cancel)
+        try:
+            answer = await asking
+        except asyncio.CancelledError:
+            if not cancel.fired:
+                raise
+            raise ToolError(f"{what} was aborted.") from None
+        except MCPError as error:
+            if error.message == _FORGOTTEN:
+                raise _Forgotten(f"{what} failed: the server does not know this client any more.") from None
+            if error.code == types.CONNECTION_CLOSED and error.message.startswith(_CLOSED):
+                raise ToolError(f"{what} failed: {await self._why_ended()}") from None
+            self._failures = 0
+            raise ToolError(f"{what} failed: {cut(error.message, _LONGEST_REFUSAL)}") from None
+        except (ValueError, RuntimeError) as error:
+            raise ToolError(f"{what} failed: the server's answer cannot be understood: {in_short(error)}") from None
+        finally:
+            forget()
+        self._failures = 0
+        return answer
+
+    async def _session(self, what: str, cancel: Cancel) -> ClientSession:
+        if self._client is None:
+            if self._life is None and self._failures > RESTARTS:
+                raise ToolError(f"{what} failed: the {self._gone()} {_GIVEN_UP}")
+            if self._life is None:
+                self._begin()
+            assert self._attempt is not None, "whoever has begun has an attempt"
+            await unless(cancel, self._attempt, None)
+        if cancel.fired:
+            raise ToolError(f"{what} was aborted.")
+        if self._client is None:
+            raise ToolError(f'{what} failed: the MCP server "{self.config.name}" could not be connected: {self._reason}.')
+        return self._client.session
+
+    def _drop_connection(self) -> None:
+        if self._life is not None:
+            self._life.cancel()
+        self._life = self._client = None
+
+    async def _why_ended(self) -> str:
+        """The end of the server that a call was waiting for, as a sentence."""
+        if self._life is not None:
+            await asyncio.wait([self._life], timeout=_REASON)
+        if self._life is not None and self._attempt is not None:
+            # The way to it is broken, although nobody has noticed yet; the next call makes a new one.
+            self._drop_connection()
+            self._ended(self._attempt, "the connection was lost")
+        return f"the {self._gone()}"
+
+
+class _Forgotten(ToolError):
+    """A server on the network has forgotten the session that a request belongs to."""
+
+
+@asynccontextmanager
+async def _listening(client: Client) -> AsyncGenerator[None]:
+    """Have the server tell of changes, from now on. Those of the protocol before 2026 do so unasked."""
+    from mcp import MCPError
+    from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+
+    begun = asyncio.Event()
+
+    async def listen() -> None:
+        try:
+            async with client.listen(tools_list_changed=True, prompts_list_changed=True) as changes:
+                begun.set()
+                async for _ in changes:
+                    pass  # the client's message handler hears of it, too
+        except (ListenNotSupportedError, SubscriptionLost, MCPError):
+            pass  # a server need not offer this
+        finally:
+            begun.set()
+
+    listening = asyncio.create_task(listen())
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LISTENING):
+                await begun.wait()
+        yield
+    finally:
+        listening.cancel()

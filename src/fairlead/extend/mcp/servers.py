@@ -1,0 +1,224 @@
+"""All MCP servers of an agent."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from fairlead.config.home import Level
+from fairlead.core.events import ExtensionError
+from fairlead.core.runtime import Cancel
+from fairlead.extend.mcp.config import Source
+from fairlead.session.additions import Origin
+
+if TYPE_CHECKING:
+    from fairlead.core.messages import ImageContent
+    from fairlead.extend.mcp.config import ServerConfig
+    from fairlead.extend.mcp.server import Server
+    from fairlead.session.additions import SlashCommand
+    from fairlead.session.session import Session
+
+NO_PACKAGE = (
+    "MCP servers are set up, but the package that talks to them is not installed, so they are left out. "
+    "Install it with: pip install 'fairlead[mcp]'"
+)
+
+
+def sources(found: Iterable[tuple[Level, Path]], named: Iterable[Path]) -> list[Source]:
+    """The files of servers that were found in the usual places, then those that somebody named."""
+    usual = [Source(Origin(path, "auto", level, path.parent)) for level, path in found]
+    return usual + [Source(Origin(path, "cli", "temporary"), "--mcp-config") for path in named]
+
+
+class McpOptions(Struct, frozen=True, kw_only=True):
+    #: Files of servers, in order; of two servers with one name, the later counts.
+    sources: Sequence[Source]
+    #: Whether the project may start programs.
+    is_trusted: Callable[[], Awaitable[bool]]
+    #: Whether the model may use the tool of that name.
+    is_wanted: Callable[[str], bool]
+    #: Told of everything that cannot be used.
+    warn: Callable[[Sequence[str]], None]
+    #: Seconds that a prompt waits for servers that are being connected.
+    wait: float
+
+
+class McpServers:
+    """Implements `fairlead.session.servers.Servers`.
+
+    Whoever makes one attaches it to the session. Nothing is read, imported or started before the servers are first needed.
+    """
+
+    def __init__(self, options: McpOptions) -> None:
+        self._options = options
+        self._session: Session | None = None
+        self._servers: dict[str, Server] = {}
+        self._starting: asyncio.Task[None] | None = None
+        self._began_at = 0.0
+        self._closed = False
+
+    def attach(self, session: Session) -> None:
+        from fairlead.extend.mcp.resources import McpUris
+        from fairlead.tools.uris import beside
+
+        self._session = session
+        session.workspace.uris = beside(McpUris(self._ready_servers), session.workspace.uris)
+
+    def start(self) -> None:
+        """Begin to connect, in the background."""
+        if self._starting is None and not self._closed:
+            self._began_at = time.monotonic()
+            self._starting = asyncio.create_task(self._start(), name="fairlead-mcp")
+
+    async def ready(self, cancel: Cancel) -> None:
+        self.start()
+        if self._starting is None:
+            return
+        from fairlead.extend.mcp.waiting import unless
+
+        wait = self._options.wait
+        if not self._starting.done():
+            await unless(cancel, self._starting, self._began_at + wait - time.monotonic())
+        for server in self._servers.values():
+            server.connect()
+        for server in self._servers.values():
+            await server.settled(wait, cancel)
+
+    def commands(self) -> list[SlashCommand]:
+        if not self._servers:
+            return []
+        from fairlead.extend.mcp.prompts import listed
+
+        return listed(self._servers)
+
+    async def expand(self, text: str, cancel: Cancel) -> tuple[str, list[ImageContent]] | None:
+        if not text.startswith("/mcp:"):
+            return None
+        from fairlead.extend.mcp.prompts import filled
+
+        return await filled(text, await self._ready_servers(cancel), cancel)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+        await asyncio.gather(*(server.close() for server in self._servers.values()))
+
+    def kill(self) -> None:
+        """End all of them at once, for a process that is about to exit."""
+        self._closed = True
+        for server in self._servers.values():
+            server.kill()
+
+    async def _ready_servers(self, cancel: Cancel) -> Mapping[str, Server]:
+        await self.ready(cancel)
+        return self._servers
+
+    async def _start(self) -> None:
+        """Start the servers of the user, then those that the project decides about, once it is known whether it may."""
+        from fairlead.extend.mcp.config import load_servers
+        from fairlead.extend.mcp.names import server_keys
+
+        session, options = self._session, self._options
+        assert session is not None, "servers belong to a session"
+        env = session.workspace.env
+        problems: list[str] = []
+        own = load_servers([source for source in options.sources if source.origin.scope != "project"], env, problems)
+        options.warn(problems)
+        with_project = load_servers(options.sources, env, problems)
+        if (own or with_project) and not await self._has_package():
+            return
+        keys = server_keys(dict.fromkeys(config.name for config in (*own, *with_project)))
+        undisputed = [config for config in own if config in with_project]
+        self._begin(undisputed, keys)
+        chosen = own
+        if own != with_project:
+            await session.ready()  # extensions have a say in what is trusted
+            if await options.is_trusted():
+                chosen = with_project
+        if chosen == with_project:
+            options.warn(problems)
+        self._begin([config for config in chosen if config not in undisputed], keys)
+
+    async def _has_package(self) -> bool:
+        error = await _load_package()
+        if isinstance(error, ModuleNotFoundError):
+            self._options.warn([NO_PACKAGE])
+        elif error is not None:
+            self._options.warn([f"MCP servers are left out, because the package that talks to them cannot be loaded: {error}"])
+        return error is None
+
+    def _begin(self, configs: Iterable[ServerConfig], keys: Mapping[str, str]) -> None:
+        from fairlead.extend.mcp.server import Server
+
+        assert self._session is not None
+        if self._closed:
+            return
+        for config in configs:
+            key = keys[config.name]
+            server = Server(config, key, self._session.workspace, self._take_over, self._tell_of)
+            self._servers[key] = server
+            # Its place among the others: which of them is ready first must not decide the order of the tools.
+            self._session.toolbox.replace(_owner(server), [])
+            server.connect()
+
+    def _take_over(self, server: Server) -> None:
+        """Give the session what a server has."""
+        from fairlead.extend.mcp.tools import tools_of
+
+        assert self._session is not None
+        toolbox, workspace = self._session.toolbox, self._session.workspace
+        problems: list[str] = []
+        owner = _owner(server)
+        tools = tools_of(server, workspace, toolbox.taken(owner), problems)
+        self._options.warn(problems)
+        unwanted = {tool.name for tool in tools if not self._options.is_wanted(tool.name)}
+        toolbox.replace(owner, tools, inactive=unwanted)
+        if server.offer.resources:
+            self._offer_resources()
+
+    def _offer_resources(self) -> None:
+        from fairlead.extend.mcp.resources import LIST_TOOL, resources_tool
+
+        assert self._session is not None
+        toolbox = self._session.toolbox
+        if LIST_TOOL not in toolbox.tools:
+            tool = resources_tool(self._ready_servers, self._session.workspace.default_timeout)
+            toolbox.replace("mcp", [tool], inactive=() if self._options.is_wanted(LIST_TOOL) else (LIST_TOOL,))
+
+    def _tell_of(self, server: Server, kind: str, text: str) -> None:
+        assert self._session is not None
+        self._options.warn([text])
+        self._session.tell(ExtensionError(f"mcp:{server.config.name}", kind, text))
+
+
+def _owner(server: Server) -> str:
+    return f"mcp:{server.key}"
+
+
+async def _load_package() -> Exception | None:
+    """Import the package, beside everything else that goes on: it takes most of a second. What is wrong, if it fails."""
+    import threading
+
+    loop = asyncio.get_running_loop()
+    loaded: asyncio.Future[Exception | None] = loop.create_future()
+
+    def load() -> None:
+        problem = None
+        try:
+            import mcp.client.streamable_http  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        except Exception as error:  # whatever a broken installation raises
+            problem = error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(lambda: loaded.done() or loaded.set_result(problem))
+
+    # A daemon, unlike the threads of the loop's own pool: a process that is to exit does not wait for it.
+    threading.Thread(target=load, name="fairlead-mcp-import", daemon=True).start()
+    return await loaded

@@ -1,0 +1,87 @@
+"""The tools of MCP servers: to the session they are tools like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.errors import ToolError
+from fairlead.extend.mcp.names import tool_names
+from fairlead.extend.mcp.results import progress_text, tool_result
+from fairlead.tools.pace import Paced
+from fairlead.tools.workspace import Workspace
+
+#: How many reports of progress are passed on as they come, and the seconds between two of those after them.
+_EACH, _PACE = 100, 0.1
+
+if TYPE_CHECKING:
+    from mcp import ClientSession, types
+
+    from fairlead.extend.mcp.server import Server
+
+
+def tools_of(server: Server, workspace: Workspace, taken: Collection[str], problems: list[str]) -> list[Tool]:
+    """The tools that a server has. Left out, and told of: those with parameters that no call can be checked against, and
+    those whose names somebody else has (`taken`)."""
+    offered = {tool.name: tool for tool in server.offer.tools}
+    names = tool_names(server.key, offered)
+    found: list[Tool] = []
+    for name, offer in offered.items():
+        tool = _tool(server, names[name], offer, workspace)
+        try:
+            tool.check_schema()
+            if tool.name in taken:
+                raise ToolError(f"Somebody else has a tool of the name {tool.name}.")
+        except ToolError as error:
+            problems.append(f'The tool "{name}" of the MCP server "{server.config.name}" is left out: {error}')
+        else:
+            found.append(tool)
+    return found
+
+
+def _tool(server: Server, name: str, offer: types.Tool, workspace: Workspace) -> Tool:
+    hints = offer.annotations
+    title = offer.title or (hints.title if hints is not None else None)
+    return Tool(
+        name=name,
+        description=offer.description or title or offer.name,
+        parameters=offer.input_schema,
+        run=partial(_run, server, offer.name, workspace),
+        label=title or f"{server.key}: {offer.name}",
+        exclusive=hints is None or not hints.read_only_hint,
+        timeout=server.config.timeout or workspace.default_timeout,
+    )
+
+
+async def _run(server: Server, name: str, workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    shown = 0
+    latest = ToolResult.text("")
+    soon = Paced(lambda: context.update(latest), _PACE)
+
+    async def show(progress: float, total: float | None, message: str | None) -> None:
+        nonlocal shown, latest
+        details: dict[str, Any] = {"progress": progress}
+        if total is not None:
+            details["total"] = total
+        latest = ToolResult.text(progress_text(progress, total, message), details)
+        shown += 1
+        if shown <= _EACH:
+            context.update(latest)
+        else:
+            soon()
+
+    async def call(session: ClientSession) -> types.CallToolResult:
+        from mcp import types
+
+        # Not `call_tool`, which makes an error of an answer that does not match the schema that the server has declared:
+        # the model can do more with it than with an error.
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
+        return await session.send_request(request, types.CallToolResult, progress_callback=show)
+
+    try:
+        answer = await server.request(f'The call of "{name}"', call, context.cancel)
+    finally:
+        soon.stop()
+    return tool_result(answer, server.key, workspace)

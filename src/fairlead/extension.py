@@ -1,0 +1,123 @@
+"""For those who write extensions: the names that `setup(fl)` and handlers are made of.
+
+    from fairlead.extension import Block, Context, Fairlead, ToolCallEvent
+
+    def setup(fl: Fairlead) -> None:
+        @fl.on("tool_call")
+        def careful(event: ToolCallEvent, context: Context) -> Block | None:
+            return Block("Not that.") if "rm -rf" in str(event.arguments) else None
+
+What merely happens in a run (`turn_end`, `message_update` ...) comes as the values of `fairlead.core.events`.
+"""
+
+from __future__ import annotations
+
+from msgspec import Meta
+
+from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, Usage
+from fairlead.core.tool import ToolResult
+from fairlead.core.ui import Ui
+from fairlead.errors import FairleadError, ToolError
+from fairlead.extend.extensions.api import Fairlead
+from fairlead.extend.extensions.bus import EventBus
+from fairlead.extend.extensions.context import CommandContext, Context, ContextUsage, SessionView, ToolRunContext
+from fairlead.extend.extensions.events import (
+    AfterProviderResponse,
+    AgentBeforeSettle,
+    BeforeAgentStart,
+    BeforeProviderHeaders,
+    BeforeProviderRequest,
+    EntryAppended,
+    Input,
+    ModelContext,
+    ModelContextWithSystem,
+    ProjectTrust,
+    ResourcesDiscover,
+    SessionBeforeCompact,
+    SessionBeforeFork,
+    SessionBeforeSwitch,
+    SessionBeforeTree,
+    SessionCompact,
+    SessionCompactFailed,
+    SessionShutdown,
+    SessionStart,
+    SessionTree,
+    ToolCallEvent,
+    ToolResultEvent,
+    UserBash,
+)
+from fairlead.extend.extensions.programs import ExecResult
+from fairlead.extend.extensions.results import (
+    Amend,
+    Block,
+    Cancel,
+    Continue,
+    Handled,
+    Note,
+    Open,
+    Ran,
+    Replace,
+    Resources,
+    Summary,
+    Transform,
+    Trust,
+)
+from fairlead.extend.extensions.state import State
+
+__all__ = [
+    "AfterProviderResponse",
+    "AgentBeforeSettle",
+    "Amend",
+    "BeforeAgentStart",
+    "BeforeProviderHeaders",
+    "BeforeProviderRequest",
+    "Block",
+    "Cancel",
+    "CommandContext",
+    "Context",
+    "ContextUsage",
+    "Continue",
+    "EntryAppended",
+    "EventBus",
+    "ExecResult",
+    "Fairlead",
+    "FairleadError",
+    "Handled",
+    "ImageContent",
+    "Input",
+    "Meta",
+    "ModelContext",
+    "ModelContextWithSystem",
+    "Note",
+    "Open",
+    "ProjectTrust",
+    "Ran",
+    "Replace",
+    "Resources",
+    "ResourcesDiscover",
+    "SessionBeforeCompact",
+    "SessionBeforeFork",
+    "SessionBeforeSwitch",
+    "SessionBeforeTree",
+    "SessionCompact",
+    "SessionCompactFailed",
+    "SessionShutdown",
+    "SessionStart",
+    "SessionTree",
+    "SessionView",
+    "State",
+    "Summary",
+    "TextContent",
+    "ThinkingContent",
+    "ToolCall",
+    "ToolCallEvent",
+    "ToolError",
+    "ToolResult",
+    "ToolResultEvent",
+    "ToolRunContext",
+    "Transform",
+    "Trust",
+    "Ui",
+    "Usage",
+    "UserBash",
+]

@@ -1,0 +1,1 @@
+"""What an agent may do: approvals, protected files, the sandbox. Decisions only; `session/approvals.py` asks people."""

@@ -1,0 +1,63 @@
+"""What the server asks the client, in requests of its own whose ids are `s2c-1`, `s2c-2` and so on. They are declared as
+methods are."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import UNSET, Struct, UnsetType
+
+from fairlead.protocol.opal.method import Method
+
+
+class Confirmation(Struct):
+    #: One of the actions.
+    action: str
+
+
+class Confirm(Method, kw_only=True):
+    """Ask the user whether something may be done."""
+
+    method: ClassVar[str] = "client/confirm"
+    session_id: str
+    #: A few words about what is asked.
+    title: str
+    #: All that the user needs to know in order to decide.
+    message: str
+    #: What the user may answer: `allow`, `deny`, `allow_session`.
+    actions: list[str]
+    result: ClassVar[type[Struct]] = Confirmation
+
+
+class InputText(Struct):
+    text: str
+
+
+class Input(Method, kw_only=True):
+    """Ask the user for a text."""
+
+    method: ClassVar[str] = "client/input"
+    session_id: str
+    prompt: str
+    #: Whether the text is a secret, not to be shown while it is entered.
+    sensitive: bool | UnsetType = UNSET
+    result: ClassVar[type[Struct]] = InputText
+
+
+class UserAnswer(Struct):
+    answer: str
+
+
+class AskUser(Method, kw_only=True):
+    """Ask the user a question of the model's."""
+
+    method: ClassVar[str] = "client/ask_user"
+    session_id: str
+    question: str
+    #: Answers to choose from; the user may give another one.
+    choices: list[str] | UnsetType = UNSET
+    result: ClassVar[type[Struct]] = UserAnswer
+
+
+#: All requests to the client by name.
+SERVER_REQUESTS: dict[str, type[Method]] = {declared.method: declared for declared in (Confirm, Input, AskUser)}

@@ -1,0 +1,125 @@
+"""Opal's protocol as a JSON Schema, in the layout that Opal publishes: draft-07, nothing refers to anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec import inspect as types
+
+from fairlead.protocol.opal.events import EVENTS, NOTIFICATION, Event, SubAgentEvent, SubAgentStart
+from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
+from fairlead.protocol.opal.method import Method
+from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
+from fairlead.protocol.opal.version import PROTOCOL_VERSION
+from fairlead.protocol.schema.notes import prose
+from fairlead.protocol.schema.shapes import Schema, Shapes, marks, reference
+
+DESCRIPTION = (
+    "Lines of JSON-RPC 2.0. `methods` are what a client may ask, `server_requests` what it is asked, `events` the params of the "
+    "notification. `inner_events` come inside `sub_agent_event` only, beside the other events. `types` are the objects that are "
+    "declared as objects and no more. Optional params may be null."
+)
+
+
+def opal_schema() -> Schema:
+    """What `fairlead schema --dialect opal` prints."""
+    inline = _Inline()
+    definitions = {
+        "methods": {name: inline.request(declared) for name, declared in sorted(METHODS.items())},
+        "server_requests": {name: inline.request(declared) for name, declared in sorted(SERVER_REQUESTS.items())},
+        "events": {name: inline.body(declared) for name, declared in sorted(EVENTS.items())},
+        "inner_events": {"sub_agent_start": inline.body(SubAgentStart)},
+        "notification_method": NOTIFICATION,
+    }
+    definitions["types"] = inline.open_types()
+    definitions["examples"] = {
+        "methods": METHOD_EXAMPLES,
+        "server_requests": SERVER_REQUEST_EXAMPLES,
+        "events": EVENT_EXAMPLES,
+    }
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Opal RPC Protocol",
+        "description": DESCRIPTION,
+        "version": PROTOCOL_VERSION,
+        "definitions": definitions,
+    }
+
+
+def exact_definitions(*, closed: bool = False) -> dict[str, Schema]:
+    """Params and result of every request, and every event, with all that is known of them, under names that fit a type.
+
+    What Opal's layout leaves open or says plainly is here in full. `closed`: see `Shapes`.
+    """
+    shapes = Shapes({(SubAgentEvent, "inner"): reference("InnerEvent")}, closed=closed)
+    parts = {params_name(each): shapes.body(each) for each in METHODS.values()}
+    parts |= {result_name(each): shapes.body(each.result) for each in SERVER_REQUESTS.values()}
+    shapes.accepting = False
+    parts |= {result_name(each): shapes.body(each.result) for each in METHODS.values()}
+    parts |= {params_name(each): shapes.body(each) for each in SERVER_REQUESTS.values()}
+    events = {event_name(each): shapes.body(each) for each in EVENTS.values()}
+    inner = {"Inner" + event_name(each): shapes.body(each, leave_out=["session_id"]) for each in EVENTS.values()}
+    inner["SubAgentStart"] = shapes.body(SubAgentStart)
+    unions = {
+        name: {"anyOf": [reference(member) for member in members]} for name, members in (("Event", events), ("InnerEvent", inner))
+    }
+    return parts | events | inner | unions | dict(sorted(shapes.definitions.items()))
+
+
+def params_name(declared: type[Method]) -> str:
+    return f"{declared.__name__}Params"
+
+
+def result_name(declared: type[Method]) -> str:
+    return f"{declared.__name__}Result"
+
+
+def event_name(declared: type[Event]) -> str:
+    return f"{declared.__name__.removesuffix('Event')}Event"
+
+
+class _Inline(Shapes):
+    """Schemas that hold everything in place, as plainly as Opal has them: a word out of a few is a string, and what may be null
+    says so with a keyword of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.accepting = False
+        self._open: dict[str, type[Struct]] = {}
+        self._plain = True
+
+    def request(self, declared: type[Method]) -> Schema:
+        params, result = self.body(declared), self.body(declared.result)
+        for part in (params, result):
+            part.pop("description", None)
+        return {"description": prose(declared), "params": params, "result": result}
+
+    def open_types(self) -> dict[str, Schema]:
+        """The objects that were met and have no fields where they occur."""
+        self._plain = False
+        return {name: self.body(declared) for name, declared in sorted(self._open.items())}
+
+    def _is_required(self, declared: type[Struct], field: types.Field, given: Any) -> bool:
+        return "demanded" in marks(field.type) or super()._is_required(declared, field, given)
+
+    def _marked(self, info: types.Type, marks: Collection[str]) -> Schema:
+        if "open" in marks and isinstance(info, types.StructType):
+            self._open[info.cls.__name__] = info.cls
+            return {"type": "object", "description": f"See `types`: {info.cls.__name__}."}
+        if "demanded" in marks and isinstance(info, types.UnionType):
+            return self._union([member for member in info.types if not isinstance(member, types.NoneType)])
+        return super()._marked(info, marks)
+
+    def _struct(self, declared: type[Struct]) -> Schema:
+        return self.body(declared)
+
+    def _union(self, members: Sequence[types.Type]) -> Schema:
+        given = [member for member in members if not isinstance(member, types.NoneType)]
+        schema = super()._union(given)
+        return schema if len(given) == len(members) else {**schema, "nullable": True}
+
+    def _literal(self, values: Sequence[Any]) -> Schema:
+        return {"type": "string"} if self._plain else super()._literal(values)

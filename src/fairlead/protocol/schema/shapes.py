@@ -1,0 +1,205 @@
+"""JSON Schemas of declared types. Each struct is defined once, under its name, and referred to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, cast, get_args
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from msgspec import inspect as types
+
+from fairlead.protocol.schema.notes import field_notes, prose
+
+Schema: TypeAlias = dict[str, Any]
+#: What is in fields that the code passes on unread: by class and name in Python, what `Shapes.of` takes.
+Refinements: TypeAlias = Mapping[tuple[type, str], Any]
+#: Unions that have a name, by that name.
+Unions: TypeAlias = Mapping[str, Any]
+
+NULL: Schema = {"type": "null"}
+
+
+class Shapes:
+    """Makes schemas, and collects the definitions that they refer to.
+
+    What a host may send is more than what it is sent: an optional field may be null, and one with a default may be left out.
+    A struct that occurs in both is described as it may be sent; so what hosts send has to be described first.
+    With `closed`, what a host is sent has no fields but those that are declared, `open_ended` structs excepted.
+    """
+
+    def __init__(
+        self,
+        refinements: Refinements | None = None,
+        unions: Unions | None = None,
+        *,
+        closed: bool = False,
+        open_ended: tuple[type[Struct], ...] = (),
+    ) -> None:
+        self.definitions: dict[str, Schema] = {}
+        self.accepting = True
+        self._refinements = refinements or {}
+        self._unions = {frozenset(get_args(union)): name for name, union in (unions or {}).items()}
+        self._closed = closed
+        self._open_ended = open_ended
+        self._classes: dict[str, type] = {}
+
+    def of(self, declared: Any) -> Schema:
+        """The schema of a type, of a union given as a tuple of structs (msgspec's have to be tagged), of a list given as a list
+        of one of these; or the schema that was given."""
+        match declared:
+            case dict():
+                return cast("Schema", declared)
+            case [item] if isinstance(declared, list):
+                return {"type": "array", "items": self.of(item)}
+            case tuple():
+                return self._union([types.type_info(member) for member in cast("tuple[type[Struct], ...]", declared)])
+            case _:
+                return self._schema(types.type_info(declared))
+
+    def body(self, declared: type[Struct], leave_out: Sequence[str] = ()) -> Schema:
+        """The schema of a struct itself, rather than a reference to its definition."""
+        info = types.type_info(declared)
+        assert isinstance(info, types.StructType)
+        notes = field_notes(declared)
+        properties: dict[str, Schema] = {}
+        required: list[str] = []
+        if info.tag_field is not None:
+            properties[info.tag_field] = {"type": "string", "const": info.tag}
+            required.append(info.tag_field)
+        for field, given in zip(info.fields, msgspec.structs.fields(declared), strict=True):
+            if field.name in leave_out:
+                continue
+            schema = self._field(declared, field)
+            note = notes.get(field.name)
+            properties[field.encode_name] = _described(schema, note) if note else schema
+            if self._is_required(declared, field, given):
+                required.append(field.encode_name)
+        schema = self.object(properties, required, prose(declared))
+        if issubclass(declared, self._open_ended):
+            schema.pop("additionalProperties", None)
+        return schema
+
+    def object(self, properties: Mapping[str, Schema], required: Sequence[str], description: str = "") -> Schema:
+        schema: Schema = {"description": description} if description else {}
+        schema |= {"type": "object", "properties": dict(properties)}
+        if required:
+            schema["required"] = list(required)
+        if self._closed and not self.accepting:
+            schema["additionalProperties"] = False
+        return schema
+
+    def _field(self, declared: type[Struct], field: types.Field) -> Schema:
+        refined = self._refinements.get((declared, field.name))
+        if refined is not None:
+            return self.of(refined)
+        info = field.type
+        if isinstance(info, types.UnionType) and field.default is None and not self.accepting and _omits_defaults(declared):
+            members = [member for member in info.types if not isinstance(member, types.NoneType)]
+            return self._union(members)
+        return self._schema(info)
+
+    def _is_required(self, declared: type[Struct], field: types.Field, given: msgspec.structs.FieldInfo) -> bool:
+        if given.default is UNSET or UnsetType in get_args(given.type):
+            return False
+        return field.required or not (self.accepting or _omits_defaults(declared))
+
+    def _schema(self, info: types.Type) -> Schema:
+        match info:
+            case types.Metadata(type=inner):
+                return self._marked(inner, marks(info))
+            case types.StructType(cls=declared):
+                return self._struct(declared)
+            case types.UnionType(types=members):
+                return self._union(members)
+            case types.ListType(item_type=item):
+                return {"type": "array", "items": self._schema(item)}
+            case types.DictType(value_type=types.AnyType()):
+                return {"type": "object"}
+            case types.DictType(value_type=value):
+                return {"type": "object", "additionalProperties": self._schema(value)}
+            case types.LiteralType(values=values):
+                return self._literal(values)
+            case types.StrType():
+                return {"type": "string"}
+            case types.BoolType():
+                return {"type": "boolean"}
+            case types.IntType():
+                return {"type": "integer"}
+            case types.FloatType():
+                return {"type": "number"}
+            case types.NoneType():
+                return NULL
+            case types.AnyType() | types.RawType():
+                return {}
+            case _:
+                raise TypeError(f"no schema is known for {info}")
+
+    def _marked(self, info: types.Type, marks: Collection[str]) -> Schema:
+        """What has marks for schemas of another form."""
+        return self._schema(info)
+
+    def _struct(self, declared: type[Struct]) -> Schema:
+        name = declared.__name__
+        if name not in self._classes:
+            self._classes[name] = declared
+            self.definitions[name] = {}  # its place, for what refers to itself
+            self.definitions[name] |= self.body(declared)
+        if self._classes[name] is not declared:
+            raise TypeError(f"{declared} and {self._classes[name]} have the same name")
+        return reference(name)
+
+    def _union(self, members: Sequence[types.Type]) -> Schema:
+        name = self._unions.get(frozenset(member.cls for member in members if isinstance(member, types.StructType)))
+        if name is None:
+            return _any_of([self._schema(member) for member in members])
+        structs = [member for member in members if isinstance(member, types.StructType)]
+        if name not in self.definitions:
+            self.definitions[name] = {}
+            self.definitions[name] |= _any_of([self._schema(member) for member in structs])
+        others = [self._schema(member) for member in members if member not in structs]
+        return _any_of([reference(name), *others])
+
+    def _literal(self, values: Sequence[Any]) -> Schema:
+        return {"type": "string", "enum": list(values)}
+
+
+def mentioned(schemas: Iterable[Schema], definitions: Mapping[str, Schema]) -> list[str]:
+    """The names of all definitions that the schemas refer to, themselves or through others."""
+    found: set[str] = set()
+    waiting: list[Any] = list(schemas)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += cast("list[Any]", value)
+        elif isinstance(value, dict):
+            schema = cast("Schema", value)
+            waiting += [part for key, part in schema.items() if key != "examples"]
+            name = str(schema.get("$ref", "")).rsplit("/", 1)[-1]
+            if name in definitions and name not in found:
+                found.add(name)
+                waiting.append(definitions[name])
+    return sorted(found)
+
+
+def marks(info: types.Type) -> frozenset[str]:
+    """The names of the marks that a type has: see `fairlead.protocol.opal.method`."""
+    if not isinstance(info, types.Metadata):
+        return frozenset()
+    return frozenset(cast("dict[str, Any]", info.extra or {}))  # pyright: ignore[reportUnknownMemberType]
+
+
+def _described(schema: Schema, note: str) -> Schema:
+    return {"description": note, **{key: value for key, value in schema.items() if key != "description"}}
+
+
+def _any_of(schemas: list[Schema]) -> Schema:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+
+
+def reference(name: str) -> Schema:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _omits_defaults(declared: type[Struct]) -> bool:
+    return declared.__struct_config__.omit_defaults

@@ -1,0 +1,109 @@
+"""Definitions of a JSON Schema as TypeScript types. Names are on the wire as they are there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+
+from fairlead.protocol.opal.events import NOTIFICATION
+from fairlead.protocol.opal.method import Method
+from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
+from fairlead.protocol.schema.family import Lines, command_name, family_schema, response_name
+from fairlead.protocol.schema.opal import exact_definitions, params_name, result_name
+from fairlead.protocol.schema.shapes import Schema
+
+WIDTH = 110
+_IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+_WORDS = {"string": "string", "boolean": "boolean", "integer": "number", "number": "number", "null": "null"}
+
+
+def family_types(title: str, lines: Lines) -> str:
+    """The types of a member of the pi family: each command, response, event and answer, and their unions."""
+    definitions: dict[str, Schema] = family_schema(title, lines)["$defs"]
+    parts = [f"// {title}.", *(_definition(name, schema) for name, schema in definitions.items())]
+    if lines.responses:
+        rows = {
+            name: f"{{ command: {command_name(each)}; response: {response_name(each)} }}" for name, each in lines.commands.items()
+        }
+        parts.append(_table("Commands", "By the name of a command: the command, and the response if it was carried out.", rows))
+    return "\n".join(parts)
+
+
+def opal_types(title: str) -> str:
+    """The types of Opal's protocol: params and result of each method and of each request to the client, and each event."""
+    parts = [f"// {title}.", *(_definition(name, schema) for name, schema in exact_definitions().items())]
+    parts.append(_requests("Methods", "What a client may ask.", METHODS))
+    parts.append(_requests("ServerRequests", "What a client is asked.", SERVER_REQUESTS))
+    notification = {"jsonrpc": '"2.0"', "method": json.dumps(NOTIFICATION), "params": "Event"}
+    parts.append(_table("Notification", "How an event arrives.", notification))
+    return "\n".join(parts)
+
+
+def _requests(title: str, note: str, requests: Mapping[str, type[Method]]) -> str:
+    rows = {name: f"{{ params: {params_name(each)}; result: {result_name(each)} }}" for name, each in requests.items()}
+    return _table(title, note, rows)
+
+
+def _table(name: str, note: str, rows: Mapping[str, str]) -> str:
+    lines = [f"  {_key(key)}: {value};" for key, value in rows.items()]
+    return "\n".join([*_comment(note), f"export interface {name} {{", *lines, "}", ""])
+
+
+def _definition(name: str, schema: Schema) -> str:
+    comment = _comment(schema.get("description", ""))
+    if not schema.get("properties"):
+        return "\n".join([*comment, f"export type {name} = {_type(schema)};", ""])
+    return "\n".join([*comment, f"export interface {name} {{", *_members(schema), "}", ""])
+
+
+def _members(schema: Schema) -> list[str]:
+    required = schema.get("required", ())
+    lines: list[str] = []
+    for name, member in schema["properties"].items():
+        lines += _comment(member.get("description", ""), "  ")
+        lines.append(f"  {_key(name)}{'' if name in required else '?'}: {_type(member)};")
+    return lines
+
+
+def _type(schema: Schema) -> str:
+    match schema:
+        case {"$ref": target}:
+            return str(target).rsplit("/", 1)[1]
+        case {"const": value}:
+            return json.dumps(value)
+        case {"enum": values}:
+            return _union([json.dumps(value) for value in values])
+        case {"anyOf": members}:
+            return _union([_type(member) for member in members])
+        case {"type": "array", "items": items}:
+            item = _type(items)
+            return f"({item})[]" if " " in item else f"{item}[]"
+        case {"type": "object", "properties": {}}:
+            return "Record<string, never>"
+        case {"type": "object"}:
+            return f"Record<string, {_type(schema.get('additionalProperties', {}))}>"
+        case {"type": word}:
+            return _WORDS[word]
+        case _:
+            return "unknown"
+
+
+def _union(members: Sequence[str]) -> str:
+    return " | ".join(dict.fromkeys(members))
+
+
+def _key(name: str) -> str:
+    return name if _IDENTIFIER.fullmatch(name) else json.dumps(name)
+
+
+def _comment(text: str, indent: str = "") -> list[str]:
+    if not text:
+        return []
+    text = " ".join(text.split()).replace("*/", "*\\/")
+    lines = wrap(text, WIDTH - len(indent))
+    if len(lines) == 1:
+        return [f"{indent}/** {lines[0]} */"]
+    return [f"{indent}/**", *(f"{indent} * {line}" for line in lines), f"{indent} */"]

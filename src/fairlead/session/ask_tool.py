@@ -1,0 +1,216 @@
+"""The `ask` tool: the model asks the person behind the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.core.runtime import Cancel
+from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.core.ui import Ui
+from fairlead.errors import ToolError
+
+#: What ends every list of options, and every list of which several may be chosen. The first is omp's: its hosts look for it.
+OTHER, DONE = "Other (type your own)", "Done selecting"
+
+_DESCRIPTION = """\
+Ask the user, and wait for the answer. With options, the user chooses one of them (with multi, any number) or types an answer of
+their own; without options, the user types.
+
+Ask only what you cannot find out and must not decide: choices with consequences that the user has to live with. Put questions
+that belong together into one call. Give two to five distinct options with short labels, and say in the description of each what
+it entails. An option for other answers is added to every list."""
+
+
+class Option(Struct):
+    label: str
+    description: str = ""
+
+
+class Question(Struct):
+    """What the model wants to know."""
+
+    question: str
+    id: str = ""
+    options: list[Option] = []
+    multi: bool = False
+    #: A whole number, which may be written 1.0.
+    recommended: float | None = None
+
+
+class Reply(Struct, rename="camel", omit_defaults=True):
+    """What the user said to one question; its JSON is for the host (the form is omp's)."""
+
+    id: str
+    question: str
+    selected_options: list[str]
+    custom_input: str | None = None
+
+    @property
+    def text(self) -> str:
+        said = [*self.selected_options, *([] if self.custom_input is None else [self.custom_input])]
+        return ", ".join(said) or "(nothing)"
+
+
+def ask_tool(ui: Callable[[], Ui], timeout: float | None) -> Tool:
+    """The tool that asks whoever `ui` reaches, and waits `timeout` seconds for each answer; None: as long as it takes."""
+    option = _object({"label": _string("A few words to choose"), "description": _string("What it entails")}, "label")
+    question = _object(
+        {
+            "id": _string("A short name for the question, such as database; its answer is given under it"),
+            "question": _string("What you want to know, as a whole sentence"),
+            "options": {"type": "array", "items": option, "description": "What to choose from"},
+            "multi": {"type": "boolean", "description": "Let the user choose several options"},
+            "recommended": {"type": "integer", "description": "The number of the option that you recommend, from 0"},
+        },
+        "question",
+    )
+    questions = {"type": "array", "items": question, "minItems": 1, "description": "What to ask, one after another"}
+    return Tool(
+        name="ask",
+        label="ask",
+        description=_DESCRIPTION,
+        parameters=_object({"questions": questions}, "questions"),
+        run=partial(_run, ui, timeout),
+        snippet="Ask the user a question",
+        # What comes behind it in the same turn may depend on the answer.
+        exclusive=True,
+        harmless=True,
+        bound=True,
+        timeout=None,
+        prepare=_prepare,
+    )
+
+
+async def _run(ui: Callable[[], Ui], timeout: float | None, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    """Ask one question after another, until one of them is left without an answer."""
+    questions = msgspec.convert(arguments["questions"], list[Question])
+    asker = _Asker(ui(), timeout, context.cancel)
+    if not asker.ui.available:
+        raise ToolError("Nobody can be asked: there is no user behind this session. Decide yourself, or end with your question.")
+    replies: list[Reply] = []
+    for number, question in enumerate(questions, 1):
+        question.id = question.id.strip() or f"q{number}"
+        question.options = [option for option in question.options if option.label != OTHER]
+        reply = await asker.reply(question)
+        if reply is None and context.cancel.fired:
+            raise ToolError("Operation aborted")
+        if reply is None:
+            break
+        replies.append(reply)
+    text = _answers(questions, replies)
+    if len(replies) < len(questions):
+        text = "\n".join([*([text] if replies else []), *_rest(questions[len(replies) :], asker.why_silent())])
+    return ToolResult.text(text, {"results": msgspec.to_builtins(replies)})
+
+
+class _Asker(Struct):
+    ui: Ui
+    timeout: float | None
+    cancel: Cancel
+
+    async def reply(self, question: Question) -> Reply | None:
+        """The user's answer; None, if there is none."""
+        selected: list[str] = []
+        custom = None
+        if not question.options:
+            custom = await self._input(question)
+        elif question.multi:
+            return await self._several(question)
+        else:
+            shown = _shown(question)
+            choice = await self._select(question, [*shown, OTHER])
+            if choice in shown:
+                selected = [question.options[shown.index(choice)].label]
+            else:
+                custom = await self._own(question, choice)
+        return Reply(question.id, question.question, selected, custom) if selected or custom is not None else None
+
+    def why_silent(self) -> str:
+        """Why there was no answer."""
+        if not self.ui.available:
+            return "the user has left"
+        too_late = f", or did not answer within {self.timeout:g} seconds" if self.timeout is not None else ""
+        return f"the user dismissed it{too_late}"
+
+    async def _several(self, question: Question) -> Reply | None:
+        """Let the user choose and unchoose options until they are done: a host knows lists of which one is chosen."""
+        shown = _shown(question)
+        chosen: set[int] = set()
+
+        def reply(custom: str | None = None) -> Reply:
+            labels = [option.label for index, option in enumerate(question.options) if index in chosen]
+            return Reply(question.id, question.question, labels, custom)
+
+        while True:
+            boxes = [f"[{'x' if index in chosen else ' '}] {text}" for index, text in enumerate(shown)]
+            choice = await self._select(question, [*boxes, DONE, OTHER])
+            if choice == DONE:
+                return reply()
+            if choice not in boxes:
+                custom = await self._own(question, choice)
+                return None if custom is None else reply(custom)
+            chosen ^= {boxes.index(choice)}
+
+    async def _own(self, question: Question, choice: str | None) -> str | None:
+        """An answer that is not on the list. A host may let the user type it right away."""
+        return await self._input(question) if choice == OTHER else choice
+
+    async def _select(self, question: Question, options: Sequence[str]) -> str | None:
+        return await self.ui.select(question.question, options, timeout=self.timeout, cancel=self.cancel)
+
+    async def _input(self, question: Question) -> str | None:
+        return await self.ui.input(question.question, timeout=self.timeout, cancel=self.cancel)
+
+
+def _shown(question: Question) -> list[str]:
+    """The options as the user sees them."""
+    shown: list[str] = []
+    for index, option in enumerate(question.options):
+        label = f"{option.label} (Recommended)" if index == question.recommended else option.label
+        shown.append(f"{label} - {option.description}" if option.description else label)
+    return shown
+
+
+def _answers(questions: Sequence[Question], replies: Sequence[Reply]) -> str:
+    if len(questions) == len(replies) == 1:
+        return f"The user answered: {replies[0].text}"
+    return "\n".join(["The user answered:", *(f"{reply.id}: {reply.text}" for reply in replies)])
+
+
+def _rest(unanswered: Sequence[Question], why: str) -> list[str]:
+    """What the model is told of a question without an answer, and of those that were not asked any more."""
+    first, *others = unanswered
+    return [
+        f"No answer to the question: {first.question} ({why})",
+        *(f"Not asked any more: {question.question}" for question in others),
+        "Do not ask the same again. Go on with what does not depend on the answer, or end and say what you need to know.",
+    ]
+
+
+def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Accept what models also send: a lone question, and options that are mere texts."""
+    questions: Any = arguments.get("questions", [arguments] if "question" in arguments else None)
+    if not isinstance(questions, list):
+        return arguments  # the check against the schema says what is wrong
+    return {"questions": [_with_labels(question) for question in questions]}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _with_labels(question: Any) -> Any:
+    match question:
+        case {"options": [*options]}:
+            return {**question, "options": [{"label": each} if isinstance(each, str) else each for each in options]}
+        case _:
+            return question
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _string(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}

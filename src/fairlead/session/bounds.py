@@ -1,0 +1,57 @@
+"""What keeps an agent in bounds, put together from its settings: protected files, the sandbox, approvals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairlead.config.home import Home, user_folder
+from fairlead.config.settings import ApprovalMode, Settings
+from fairlead.errors import ConfigError
+from fairlead.policy.protected import Protected, key_files
+from fairlead.policy.sandbox import Bubblewrap
+from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fairlead.session.approvals import Approvals
+
+
+def protection(home: Home, settings: Settings, workspace: Workspace) -> Protected:
+    """The guard of a workspace's files."""
+    return Protected(
+        key_files(home, workspace.env),
+        settings.protected_paths,
+        cwd=lambda: workspace.cwd,
+        home=user_folder(workspace.env),
+        confined=workspace.sandbox is not None,
+    )
+
+
+def sandbox(home: Home, settings: Settings, workspace: Workspace, scratch: Callable[[], Path]) -> Bubblewrap:
+    """The sandbox for a workspace's commands. Raises ConfigError if there can be none here."""
+    if not home.isolated:
+        # A folder that is not there yet cannot be hidden from a command that runs when it is made.
+        try:
+            home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"The folder {home.root} cannot be made: {error.strerror}.") from error
+    own = [folder for folder in dict.fromkeys(path.parent for path in key_files(home, workspace.env)) if folder.is_dir()]
+    made = Bubblewrap(
+        workspace.which("bwrap"),
+        workspace.cwd,
+        scratch=scratch,
+        masks=protection(home, settings, workspace).masks,
+        own=own,
+    )
+    made.prove()
+    return made
+
+
+def approvals(settings: Settings, chosen: ApprovalMode | None) -> Approvals:
+    """Who decides about calls. A mode that was `chosen` goes before that of the settings."""
+    from fairlead.policy.approvals import Policy
+    from fairlead.session.approvals import Approvals
+
+    wanted = settings.approvals
+    return Approvals(Policy(chosen or wanted.mode, wanted.rules), wanted.timeout_seconds)

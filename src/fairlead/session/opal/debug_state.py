@@ -1,0 +1,95 @@
+"""Opal's debug_state tool: what the session is doing and has done, for a model that looks for the cause of trouble."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fairlead.core.events import Event, MessageUpdate, SubagentEvent, ToolUpdate
+from fairlead.core.lenient import scrub
+from fairlead.core.messages import Message
+from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.session.child import cut
+from fairlead.tools.truncate import head
+
+if TYPE_CHECKING:
+    from fairlead.session.session import Session
+
+_KEPT = 400
+_EVENTS, _MOST_EVENTS = 50, 500
+_MESSAGES, _MOST_MESSAGES = 20, 200
+#: Characters of an event and of a message that are shown.
+_EVENT_LENGTH, _MESSAGE_LENGTH = 500, 400
+
+
+class EventRing:
+    """The last events of a session. They are put into words when somebody asks, which hardly anybody does."""
+
+    def __init__(self, session: Session) -> None:
+        self._now_ms = session.runtime.now_ms
+        self._events: deque[tuple[int, str, Event | str]] = deque(maxlen=_KEPT)
+        session.subscribe(self._hear)
+
+    def last(self, count: int) -> list[dict[str, Any]]:
+        return [
+            {"timestamp_ms": time, "type": kind, "data": cut(str(event), _EVENT_LENGTH)}
+            for time, kind, event in list(self._events)[-count:]
+        ]
+
+    def _hear(self, event: Event) -> None:
+        self._events.append((self._now_ms(), _type_of(event), _worth_keeping(event)))
+
+
+async def run_debug_state(session: Session, events: EventRing, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    model, toolbox, conversation = session.model, session.toolbox, session.conversation
+    active = toolbox.active
+    messages: list[dict[str, Any]] = []
+    if arguments.get("include_messages"):
+        last = conversation.messages[-_count(arguments, "message_limit", _MESSAGES, _MOST_MESSAGES) :]
+        messages = [_shown(message) for message in last]
+    state = {
+        "session_id": session.id,
+        "status": "running" if session.is_streaming else "idle",
+        "model": None if model is None else {"provider": model.provider, "id": model.id, "thinking_level": session.thinking},
+        "working_dir": str(session.workspace.cwd),
+        "queues": {"pending_messages": len(session.queues)},
+        "tools": {
+            "all": list(toolbox.tools),
+            "enabled": active,
+            "disabled": [name for name in toolbox.tools if name not in active],
+        },
+        "context_tokens": conversation.context_tokens(),
+        "messages": {"count": conversation.count, "recent": messages},
+        "recent_events": events.last(_count(arguments, "event_limit", _EVENTS, _MOST_EVENTS)),
+    }
+    return ToolResult.text(head(msgspec.json.format(msgspec.json.encode(scrub(state)), indent=2).decode()).content)
+
+
+def _count(arguments: dict[str, Any], name: str, default: int, most: int) -> int:
+    return min(max(arguments.get(name, default), 1), most)
+
+
+def _type_of(event: Event) -> str:
+    """The name of an event, in the form that names have on the wire: `tool_start`."""
+    name = type(event).__name__
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
+
+
+def _worth_keeping(event: Event) -> Event | str:
+    """An event, or its gist: those that come by the thousand may hold long texts that nobody else needs any more."""
+    match event:
+        case MessageUpdate():
+            return type(event.event).__name__
+        case ToolUpdate():
+            return event.tool_name
+        case SubagentEvent():
+            return f"{event.id}: {_type_of(event.event)}"
+        case _:
+            return event
+
+
+def _shown(message: Message) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(message)
+    return {"role": told.get("role"), "content": cut(msgspec.json.encode(scrub(told.get("content"))).decode(), _MESSAGE_LENGTH)}

@@ -1,0 +1,108 @@
+"""Opal's sub_agent tool: the model hands one piece of work to a sub-agent and waits for its answer."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fairlead.core.events import Event, SubagentEvent, ToolEnd, ToolStart
+from fairlead.core.lenient import scrub
+from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.errors import ToolError
+from fairlead.session.opal.statuses import without_statuses
+from fairlead.tools.opal.results import SUB_AGENT, text_of
+from fairlead.tools.truncate import head
+
+if TYPE_CHECKING:
+    from fairlead.session.agents import AgentDefinition
+    from fairlead.session.session import Session
+    from fairlead.session.subagents import Subagents
+
+#: Characters: what the host is told that it is about, and of each call in its log the arguments, the result, or the failure.
+_LABEL, _ARGUMENTS, _RESULT, _FAILURE = 80, 500, 500, 200
+
+
+async def run_sub_agent(session: Session, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    from fairlead.session.child import cut
+    from fairlead.session.subagents import Order
+
+    subagents = session.subagents
+    if subagents is None or not subagents.may_spawn:
+        raise ToolError("Sub-agents are not available here. Do the work yourself.")
+    available = _available(session, subagents)
+    agent = _agent(arguments, available)
+    # The id has the form that Opal's hosts know.
+    order = Order(f"sub-{os.urandom(16).hex()}", cut(arguments["prompt"], _LABEL), arguments["prompt"])
+    child = subagents.prepare(agent, [order], "", context.call_id)[0]
+    start = {
+        "id": child.assignment.id,
+        "label": child.assignment.description,
+        "model": agent.model or (session.model.id if session.model is not None else ""),
+        "tools": [name for name in available if agent.tools is None or name in agent.tools],
+    }
+    context.update(ToolResult([], {SUB_AGENT: start}))
+    log = _CallLog(child.assignment.id)
+    forget = session.subscribe(log.hear)
+    try:
+        await subagents.work([child], context.cancel)
+    finally:
+        forget()
+    answer = log.above(without_statuses(child.output))
+    if child.status == "completed":
+        return ToolResult.text(answer or "(no answer)")
+    problem = "Operation aborted" if child.error is None else f"Sub-agent failed: {child.error}"
+    raise ToolError(f"{answer}\n\n{problem}" if answer else problem)
+
+
+def _available(session: Session, subagents: Subagents) -> list[str]:
+    """The tools that a sub-agent may have: as in `fairlead.session.spawner`, nothing that its parent may not use."""
+    made = subagents.family.make_tools(session.workspace)
+    return [name for name, tool in session.toolbox.active_tools().items() if name in made or not tool.bound]
+
+
+def _agent(arguments: dict[str, Any], available: list[str]) -> AgentDefinition:
+    from fairlead.session.agents import BUILT_IN, AgentDefinition
+
+    tools: list[str] | None = arguments.get("tools")
+    unknown = [name for name in tools or () if name not in available]
+    if unknown:
+        raise ToolError(f"tools: a sub-agent cannot have {', '.join(unknown)}. It can have: {', '.join(available)}.")
+    return AgentDefinition(
+        name="sub_agent",
+        description="does one piece of work",
+        prompt=arguments.get("system_prompt") or BUILT_IN[0].prompt,
+        tools=None if tools is None else tuple(tools),
+        model=arguments.get("model"),
+    )
+
+
+class _CallLog:
+    """The tools that a sub-agent called, and what came of it, in short."""
+
+    def __init__(self, id: str) -> None:
+        self._id = id
+        self._calls: dict[str, str] = {}
+        self._results: dict[str, str] = {}
+
+    def hear(self, event: Event) -> None:
+        from fairlead.session.child import cut
+
+        match event:
+            case SubagentEvent(id=self._id, event=ToolStart() as call):
+                arguments = msgspec.json.encode(scrub(call.arguments)).decode()
+                self._calls[call.call_id] = f"{call.tool_name}({cut(arguments, _ARGUMENTS)})"
+            case SubagentEvent(id=self._id, event=ToolEnd(is_error=False) as end):
+                self._results[end.call_id] = cut(text_of(end.result), _RESULT)
+            case SubagentEvent(id=self._id, event=ToolEnd() as end):
+                self._results[end.call_id] = f"ERROR: {cut(text_of(end.result), _FAILURE)}"
+            case _:
+                pass
+
+    def above(self, answer: str) -> str:
+        """What the model is told: the answer, below the calls if there were any (the form is Opal's)."""
+        if not self._calls:
+            return head(answer).content
+        calls = "\n".join(f"- {call}: {self._results.get(id, '(no result)')}" for id, call in self._calls.items())
+        return f"## Sub-agent tool log\n{head(calls).content}\n\n## Sub-agent response\n{head(answer).content}"

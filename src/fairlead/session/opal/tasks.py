@@ -1,0 +1,239 @@
+"""Opal's tasks: what there is to do, which part of it belongs to what, and what has to wait for what.
+
+A task may belong to another (`parent_id`) and wait for others (`blocked_by`). Neither ever leads in a circle. A task that waits
+for one that is not done is `blocked`; when the last of those is done, or gone, it is `open`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from fairlead.errors import ToolError
+
+Status: TypeAlias = Literal["open", "in_progress", "done", "blocked"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+#: What can be said of a task beside its links to others.
+_TEXTS = ("label", "status", "notes", "prompt", "result")
+#: What a caller can set, in the order in which changes are told.
+FIELDS = ("label", "status", "notes", "blocked_by", "parent_id", "prompt", "result")
+
+
+class Task(Struct, frozen=True, kw_only=True):
+    id: int
+    label: str
+    status: Status = "open"
+    #: The task that it is a part of.
+    parent_id: int | None = None
+    #: The tasks that have to be done first. Those that are done are not among them any more.
+    blocked_by: tuple[int, ...] = ()
+    #: What a sub-agent is to be told, and what came of it.
+    prompt: str | None = None
+    result: str | None = None
+    notes: str = ""
+    #: UTC, such as `2026-11-15 06:27:08.281458`.
+    created_at: str = ""
+    updated_at: str = ""
+
+
+class Op(Struct, frozen=True, kw_only=True):
+    """One thing that a caller wants; what is None stays as it is. An empty `blocked_by`, and a `parent_id` of 0, take away."""
+
+    action: Literal["insert", "list", "update", "delete"]
+    ids: tuple[int, ...] = ()
+    label: str | None = None
+    status: Status | None = None
+    notes: str | None = None
+    blocked_by: tuple[int, ...] | None = None
+    parent_id: int | None = None
+    prompt: str | None = None
+    result: str | None = None
+    view: str | None = None
+    tree: bool = False
+
+
+class State(Struct, frozen=True):
+    """All tasks, by id in the order of their making. No id is given twice, also not that of a task that is gone."""
+
+    tasks: Mapping[int, Task] = {}
+    last_id: int = 0
+
+
+class Draft:
+    """Tasks while they are being changed. `finish` says whether the result may be kept."""
+
+    def __init__(self, state: State, now: str) -> None:
+        self.tasks = dict(state.tasks)
+        #: What was changed, as hosts are told, and what somebody should know who asked for it.
+        self.changes: list[dict[str, Any]] = []
+        self.notes: list[str] = []
+        self._last_id = state.last_id
+        self._now = now
+
+    def apply(self, op: Op) -> None:
+        """Make a change. Raises ToolError; then the draft is of no use any more."""
+        match op.action:
+            case "insert":
+                self._insert(op)
+            case "update":
+                for id in self._named(op):
+                    self._update(id, op)
+            case "delete":
+                for id in self._named(op):
+                    self._delete(id)
+            case "list":
+                pass
+
+    def finish(self) -> State:
+        """The new state. Raises ToolError if a link leads nowhere, or in a circle."""
+        unknown = [
+            f"Task #{task.id}: {field} references unknown task #{id}"
+            for task in self.tasks.values()
+            for field, ids in (("blocked_by", _blockers(task)), ("parent_id", _parents(task)))
+            for id in ids
+            if id not in self.tasks
+        ]
+        if unknown:
+            raise ToolError(f"{'; '.join(unknown)}. Nothing was changed.")
+        for field, links in (("blocked_by", _blockers), ("parent_id", _parents)):
+            circle = _circle(self.tasks, links)
+            if circle:
+                way = " → ".join(str(id) for id in circle)
+                raise ToolError(f"Cycle detected: {way} ({field}). Nothing was changed.")
+        return State(self.tasks, self._last_id)
+
+    # Each change
+
+    def _insert(self, op: Op) -> None:
+        if not op.label or not op.label.strip():
+            raise ToolError("insert: expected a label that says what is to be done.")
+        self._last_id += 1
+        task = Task(id=self._last_id, label=op.label, created_at=self._now)
+        self.changes.append({"op": "insert", "id": task.id, "label": task.label})
+        self._put(self._changed(task, op), op)
+
+    def _update(self, id: int, op: Op) -> None:
+        if op.label is not None and not op.label.strip():
+            raise ToolError("update: a label cannot be empty.")
+        fields = [field for field in FIELDS if getattr(op, field) is not None]
+        if not fields:
+            raise ToolError(f"update: expected something to change, one of {', '.join(FIELDS)}.")
+        self.changes.append({"op": "update", "id": id, "changed_fields": fields})
+        self._put(self._changed(self.tasks[id], op), op)
+
+    def _delete(self, id: int) -> None:
+        task = self.tasks.pop(id)
+        self.changes.append({"op": "delete", "id": id, "label": task.label})
+        for child in list(self.tasks.values()):
+            if child.parent_id == id:  # its parts go to what it was itself a part of
+                self.tasks[child.id] = replace(child, parent_id=task.parent_id, updated_at=self._now)
+                self.changes.append({"op": "update", "id": child.id, "changed_fields": ["parent_id"]})
+        self._take_away(id)
+
+    def _changed(self, task: Task, op: Op) -> Task:
+        values: dict[str, Any] = {name: value for name in _TEXTS if (value := getattr(op, name)) is not None}
+        if op.parent_id is not None:
+            values["parent_id"] = op.parent_id or None
+        if op.blocked_by is not None:
+            values["blocked_by"] = op.blocked_by
+        return replace(task, **values, updated_at=self._now)
+
+    def _put(self, task: Task, op: Op) -> None:
+        """Keep a task, with the status that it can have. If it is done, nobody waits for it any more."""
+        waits_for = tuple(
+            id for id in task.blocked_by if id not in self.tasks or self.tasks[id].status != "done" or id == task.id
+        )
+        status = task.status
+        if waits_for and status in ("open", "in_progress"):
+            status = "blocked"
+            if op.status is not None:
+                self.notes.append(f"Task #{task.id} is blocked, not {op.status}: it waits for {_numbers(waits_for)}.")
+        elif not waits_for and status == "blocked" and op.blocked_by is not None and op.status is None:
+            status = "open"
+        if task.blocked_by and not waits_for:
+            self.notes.append(f"Task #{task.id} waits for nothing: {_numbers(task.blocked_by)} is done already.")
+        self.tasks[task.id] = replace(task, blocked_by=waits_for, status=status)
+        if status == "done":  # also for a new one: what came before it in a batch may wait for it
+            self._take_away(task.id)
+
+    def _take_away(self, id: int) -> None:
+        """Nobody has to wait for this task any more."""
+        for task in list(self.tasks.values()):
+            if id not in task.blocked_by:
+                continue
+            waits_for = tuple(each for each in task.blocked_by if each != id)
+            opens = not waits_for and task.status == "blocked"
+            status: Status = "open" if opens else task.status
+            self.tasks[task.id] = replace(task, blocked_by=waits_for, status=status, updated_at=self._now)
+            if opens:
+                self.changes.append({"op": "auto_unblock", "id": task.id, "changed_fields": ["blocked_by", "status"]})
+
+    def _named(self, op: Op) -> list[int]:
+        if not op.ids:
+            raise ToolError(f"{op.action}: expected the id of a task, or a list of ids.")
+        unknown = [id for id in op.ids if id not in self.tasks]
+        if unknown:
+            known = f"The tasks are: {_numbers(self.tasks)}." if self.tasks else "There are no tasks."
+            raise ToolError(f"Task {_numbers(unknown)} not found. {known} Nothing was changed.")
+        return list(dict.fromkeys(op.ids))
+
+
+def _blockers(task: Task) -> tuple[int, ...]:
+    return task.blocked_by
+
+
+def _parents(task: Task) -> tuple[int, ...]:
+    return () if task.parent_id is None else (task.parent_id,)
+
+
+def _numbers(ids: Iterable[int]) -> str:
+    return ", ".join(f"#{id}" for id in ids)
+
+
+def _circle(tasks: Mapping[int, Task], links: Callable[[Task], Sequence[int]]) -> list[int]:
+    """A way along the links that comes back to where it began; empty if there is none. Chains may be long: no recursion."""
+    done: set[int] = set()
+    for first in tasks:
+        way: list[int] = []
+        on_way: set[int] = set()
+        # What to look at next, on each step of the way.
+        ahead: list[list[int]] = [[first]]
+        while ahead:
+            if not ahead[-1]:
+                ahead.pop()
+                if way:
+                    on_way.remove(way[-1])
+                    done.add(way.pop())
+                continue
+            id = ahead[-1].pop()
+            if id in on_way:
+                return [*way[way.index(id) :], id]
+            if id not in done:
+                way.append(id)
+                on_way.add(id)
+                ahead.append(list(links(tasks[id])))
+    return []
+
+
+def to_entry_data(state: State) -> dict[str, Any]:
+    """What an entry of the session file keeps."""
+    return {"tasks": [msgspec.to_builtins(task) for task in state.tasks.values()], "lastId": state.last_id}
+
+
+def from_entry_data(data: Any) -> State:
+    """What `to_entry_data` wrote. What is not in that form counts as no tasks at all."""
+    try:
+        kept = msgspec.convert(data, _Kept)
+    except msgspec.ValidationError:
+        return State()
+    tasks = {task.id: task for task in kept.tasks}
+    return State(tasks, max([kept.last_id, *tasks]))
+
+
+class _Kept(Struct, rename="camel"):
+    tasks: list[Task]
+    last_id: int = 0

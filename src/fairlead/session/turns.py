@@ -1,0 +1,66 @@
+"""What each model call of a session works with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fairlead.core.loop import Turn
+from fairlead.core.model import Model, ModelStream, Request
+from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.errors import FairleadError
+from fairlead.session.models import failing, stopped
+from fairlead.session.options import SessionOptions
+
+if TYPE_CHECKING:
+    from fairlead.session.session import Session
+
+
+class Turns:
+    """Puts the turns of a session together."""
+
+    def __init__(self, session: Session, options: SessionOptions) -> None:
+        #: What the model is told first in the present run, if that is something else than usual.
+        self.system_prompt: str | None = None
+        self._session = session
+        self._options = options
+
+    async def next(self, cancel: Cancel) -> Turn:
+        """The next turn of a run, for the conversation so far. A problem becomes a stream that fails."""
+        session, options = self._session, self._options
+        if session.servers is not None:
+            await session.servers.ready(cancel)
+        model = session.model
+        assert model is not None, "a run needs a model, and a model is never unset"
+        if session.rules is not None:
+            session.rules.begin()
+        tools = session.toolbox.active_tools()
+        request = Request(
+            system_prompt=session.system_prompt() if self.system_prompt is None else self.system_prompt,
+            messages=session.conversation.for_model(),
+            tools=[tool.spec() for tool in tools.values()],
+            thinking=session.thinking,
+            session_id=session.id,
+        )
+        if session.extending is not None:
+            await session.extending.change(request, cancel)
+        try:
+            stream = await self.stream_of(model, cancel)
+        except FairleadError as error:
+            stream = failing(model, str(error), session.runtime.now_ms())
+        if session.extending is not None and cancel.fired:  # the request may not be what the extensions wanted it to be
+            stream = stopped(model, session.runtime.now_ms())
+        schedule = options.schedule_immediate if session.queues.interrupt == "immediate" else options.schedule
+        return Turn(model, stream, request, tools, schedule, options.concurrent_tools)
+
+    async def stream_of(self, model: Model, cancel: Cancel) -> ModelStream:
+        """How to ask the model. Finding its key may take long; an abort does not wait for it."""
+        stream = self._options.models.known(model) or await self._found(model, cancel)
+        extending = self._session.extending
+        return stream if extending is None else extending.intercepted(stream)
+
+    async def _found(self, model: Model, cancel: Cancel) -> ModelStream:
+        runtime = self._session.runtime
+        try:
+            return await runtime.bounded(self._options.models.stream(model), cancel, timeout=None, grace=0)
+        except Interrupted:
+            return stopped(model, runtime.now_ms())

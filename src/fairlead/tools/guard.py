@@ -1,0 +1,84 @@
+"""Files that tools must leave alone, and commands that must be kept in. Who decides that is not known here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from fairlead.config.files import Check
+from fairlead.errors import ConfigError, ToolError
+
+#: What Linux adds to the path of an open file that has been deleted or replaced since.
+_DELETED = " (deleted)"
+
+
+class Guard(Protocol):
+    """Says no to files. It is asked about the file that was opened, not about the path that led there: `path` is where that file
+    really is, with all links followed, and `found` what it is. Both methods raise ToolError, worded for the model."""
+
+    def check_reading(self, path: Path, found: os.stat_result) -> None: ...
+
+    def check_writing(self, path: Path, found: os.stat_result | None) -> None:
+        """`found` is None for a file that is about to be made."""
+        ...
+
+
+class LateGuard:
+    """A guard that is made when it is first asked."""
+
+    def __init__(self, make: Callable[[], Guard]) -> None:
+        self._make = make
+        self._made: Guard | None = None
+
+    def check_reading(self, path: Path, found: os.stat_result) -> None:
+        self._guard().check_reading(path, found)
+
+    def check_writing(self, path: Path, found: os.stat_result | None) -> None:
+        self._guard().check_writing(path, found)
+
+    def _guard(self) -> Guard:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
+def readable(guard: Guard | None) -> Check | None:
+    """The same guard for what is read on its way to the model without a tool."""
+    if guard is None:
+        return None
+
+    def check(file: int, path: Path) -> None:
+        try:
+            guard.check_reading(opened_path(file, path), os.fstat(file))
+        except ToolError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    return check
+
+
+class Sandbox(Protocol):
+    """Keeps commands in."""
+
+    def wrapped(self, command: Sequence[str], cwd: Path, *, info: int | None = None) -> list[str]:
+        """The command that runs `command` in the sandbox. If it is given the file descriptor `info`, it writes a JSON object to
+        it, in which `child-pid` is the number of the process group that the command is in."""
+        ...
+
+    def tidy(self) -> None:
+        """Called when a command has ended: takes away what it must not leave behind, and could not be kept from making."""
+        ...
+
+
+def opened_path(file: int, path: Path) -> Path:
+    """Where an open file or folder really is. `path` is how it was opened, for systems that cannot tell."""
+    try:
+        if sys.platform == "darwin":
+            import fcntl
+
+            return Path(os.fsdecode(fcntl.fcntl(file, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0")))
+        return Path(str(Path(f"/proc/self/fd/{file}").readlink()).removesuffix(_DELETED))
+    except OSError:
+        return Path(os.path.realpath(path))

@@ -1,0 +1,223 @@
+"""What the agent can do to the machine, under the names and in the forms of Opal: read_file, write_file, edit_file, grep, shell.
+
+They are faces of the tools in `fairlead.tools`: what reads, writes, searches and runs is the same. Beyond that, lines have
+anchors (`hashlines`), files outside the working directory are out of reach (`places`), and commands may go on running
+(`processes`). What a result holds beside its text is said in `results`.
+
+This module only declares the tools; what runs them is imported when a tool is first called.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.tools.opal.places import Places
+from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fairlead.tools.opal.processes import Processes
+
+__all__ = ["integer", "machine_tools", "object_schema", "repaired", "string"]
+
+
+def machine_tools(workspace: Workspace, data_dir: Path | None = None) -> list[Tool]:
+    """The five tools, for one session. All but edit_file may also use `data_dir`."""
+    places = Places(workspace, data_dir)
+    limit = workspace.default_timeout
+    return [
+        _read_file(places, limit),
+        _write_file(places, limit),
+        _edit_file(places, limit),
+        _grep(places, limit),
+        _shell(places),
+    ]
+
+
+def _read_file(places: Places, timeout: float) -> Tool:
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        from fairlead.tools.opal.read_file import run_read_file
+
+        return await run_read_file(places, arguments, context)
+
+    return Tool(
+        name="read_file",
+        description=(
+            "Read a text file or an image. Every line of text comes as N:hh|text: edit_file takes N:hh to name the line. At most"
+            " 2000 lines or 50KB are returned; continue with offset, which the result names."
+        ),
+        parameters=object_schema(
+            {
+                "path": string("The file, in the working directory"),
+                "offset": integer("First line to read, from 1"),
+                "limit": integer("How many lines to read at most"),
+            },
+            "path",
+        ),
+        run=run,
+        harmless=True,
+        snippet="Read files, with a tag before every line",
+        guidelines=("Look at files with read_file, not with cat or sed.",),
+        timeout=timeout,
+        prepare=repaired,
+    )
+
+
+def _write_file(places: Places, timeout: float) -> Tool:
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        from fairlead.tools.opal.write_file import run_write_file
+
+        return await run_write_file(places, arguments, context)
+
+    return Tool(
+        name="write_file",
+        description="Write a file: makes it, with its folders, or replaces all of its content.",
+        parameters=object_schema(
+            {"path": string("The file, in the working directory"), "content": string("The whole new content")}, "path", "content"
+        ),
+        run=run,
+        snippet="Make or overwrite files",
+        guidelines=("Use write_file for new files and complete rewrites; change existing files with edit_file.",),
+        exclusive=True,
+        timeout=timeout,
+        prepare=repaired,
+    )
+
+
+def _edit_file(places: Places, timeout: float) -> Tool:
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        from fairlead.tools.opal.edit_file import run_edit_file
+
+        return await run_edit_file(places, arguments, context)
+
+    return Tool(
+        name="edit_file",
+        description=(
+            "Change whole lines of a file, named by the tags that read_file, grep and edit_file itself show. A line that has"
+            " changed since is not touched: the call fails and shows what is there now. After an edit the lines below it have"
+            " other numbers."
+        ),
+        parameters=object_schema(
+            {
+                "path": string("The file, in the working directory"),
+                "start": string("The tag of the first line, such as 12:a3"),
+                "through": string("The tag of the last line, which is replaced too; the same as start if left out"),
+                "new_string": string("The new lines; if left out or empty, the lines are deleted"),
+                "operation": {
+                    "type": "string",
+                    "enum": ["replace", "insert_after", "insert_before"],
+                    "description": "replace the lines (if left out), or insert new ones after or before start",
+                },
+            },
+            "path",
+            "start",
+        ),
+        run=run,
+        snippet="Change lines of files by their tags",
+        exclusive=True,
+        timeout=timeout,
+        prepare=repaired,
+    )
+
+
+def _grep(places: Places, timeout: float) -> Tool:
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        from fairlead.tools.opal.grep import run_grep
+
+        return await run_grep(places, arguments, context)
+
+    return Tool(
+        name="grep",
+        description=(
+            "Search the contents of files for a regular expression. Lines come file by file as N:hh|text, with the tags that"
+            " edit_file takes. Files named in .gitignore and binary files are skipped."
+        ),
+        parameters=object_schema(
+            {
+                "pattern": string("A regular expression"),
+                "path": string("File or folder to search; the working directory if left out"),
+                "include": string("Only files whose names match this, such as *.py or *.{ts,tsx}"),
+                "context_lines": integer("Lines to show before and after each match, 0 to 10; 2 if left out"),
+                "max_results": integer("How many matches at most, 1 to 500; 50 if left out"),
+                "no_ignore": {"type": "boolean", "description": "Search also what .gitignore names"},
+            },
+            "pattern",
+        ),
+        run=run,
+        harmless=True,
+        snippet="Search file contents, respecting .gitignore",
+        timeout=timeout,
+        prepare=repaired,
+    )
+
+
+def _shell(places: Places) -> Tool:
+    # Made with the first command: a session that runs none has nothing to end.
+    running: list[Processes] = []
+
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        from fairlead.tools.opal.processes import Processes
+        from fairlead.tools.opal.shell import run_shell
+
+        if not running:
+            running.append(Processes(places.workspace))
+        return await run_shell(running[0], arguments, context)
+
+    async def close() -> None:
+        for processes in running:
+            await processes.close()
+
+    return Tool(
+        name="shell",
+        description=(
+            "Run a shell command in the working directory. Returns stdout and stderr as they came, cut to the last 2000 lines or"
+            " 50KB; a longer output is saved in full to a file that the result names. A command that has not ended within timeout"
+            " goes on running: the result has its id, with which to wait for it, give it input or kill it. After 10 minutes it is"
+            " stopped. Standard input stays open: a command that reads it waits for input (give rg a path to search)."
+        ),
+        parameters=object_schema(
+            {
+                "command": string("The command to run"),
+                "action": {
+                    "type": "string",
+                    "enum": ["run", "wait", "input", "kill"],
+                    "description": "run command (if left out); or wait for the process id, write input to it, kill it",
+                },
+                "id": string("wait, input, kill: which process"),
+                "input": string(
+                    "input: what to write, with the newline that ends a line; \\u0004 as the last character ends the input"
+                ),
+                "timeout": integer("Milliseconds to wait until the result comes in any case; 30000 if left out"),
+            }
+        ),
+        run=run,
+        snippet="Run shell commands",
+        exclusive=True,
+        bound=True,
+        timeout=None,
+        prepare=repaired,
+        close=close,
+    )
+
+
+def object_schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    return {**schema, "required": list(required)} if required else schema
+
+
+def string(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def integer(description: str) -> dict[str, Any]:
+    return {"type": "integer", "description": description}
+
+
+def repaired(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Many models write null for what they leave out, and some 5.0 for 5."""
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in arguments.items()
+        if value is not None
+    }

@@ -1,0 +1,114 @@
+"""The edit_file tool: changes lines that are named by their anchors, and only if they still are what they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from fairlead.core.lenient import scrub_text
+from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.errors import ToolError
+from fairlead.tools.background import Stop, change_in_order
+from fairlead.tools.diff import Replacement, apply
+from fairlead.tools.lines import split_lines
+from fairlead.tools.opal.diffs import diff_details
+from fairlead.tools.opal.hashlines import Anchor, line_hash, read_anchor, tagged_lines
+from fairlead.tools.opal.places import Places
+from fairlead.tools.text_file import TextFile
+from fairlead.tools.truncate import head
+
+Operation: TypeAlias = Literal["replace", "insert_after", "insert_before"]
+
+#: Lines shown before and after one that is not what it was.
+_AROUND = 5
+
+
+async def run_edit_file(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    path = places.find(arguments["path"], data=False)
+    start = read_anchor(arguments["start"], "start")
+    through = read_anchor(arguments["through"], "through") if "through" in arguments else start
+    operation: Operation = arguments.get("operation", "replace")
+    new = scrub_text(arguments.get("new_string", ""))
+    if through.number < start.number:
+        raise ToolError(
+            f"through ({through}) is a line before start ({start}). Name the first line in start, the last in through."
+        )
+
+    def change(stop: Stop) -> ToolResult:
+        return _edit(places, path, start, through, new, operation, stop)
+
+    return await change_in_order(path, context.cancel, change)
+
+
+def _edit(places: Places, path: Path, start: Anchor, through: Anchor, new: str, operation: Operation, stop: Stop) -> ToolResult:
+    name = places.name_of(path)
+    file = TextFile(path, name, places.workspace.guard, stop)
+    lines = split_lines(file.text, stop)
+    for anchor in (start, through):
+        _check(lines, anchor, name)
+    added = [] if operation == "replace" and not new else new.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    if operation != "replace":
+        through = start
+    replacement = _replacement(lines, start.number - 1, through.number, added, operation)
+    result = apply(file.text, [replacement])
+    if result == file.text:
+        raise ToolError(f"No changes made to {name}: the lines are what new_string says already.")
+    # Described first: once the file has changed, nothing slow may stand between that and the report of it.
+    details = diff_details(file.text, replacement, name, stop)
+    file.save(result, stop)
+    old = lines[start.number - 1 : through.number] if operation == "replace" else []
+    first = start.number + 1 if operation == "insert_after" else start.number
+    account = head(_account(path, start.number, old, first, added))
+    return ToolResult.text(account.content + ("\n[The rest is left out.]" if account.truncated else ""), details)
+
+
+def _check(lines: Sequence[str], anchor: Anchor, name: str) -> None:
+    """Raises ToolError, with the lines that are there now, if the line is not what it was when the model saw it."""
+    at = anchor.number - 1
+    if at < len(lines) and line_hash(lines[at]) == anchor.hash:
+        return
+    if at >= len(lines):
+        problem = f"{name} has no line {anchor.number}: it ends with line {len(lines)}."
+        at = len(lines) - 1
+    else:
+        problem = f"Line {anchor.number} of {name} is not {anchor} any more: its tag is {anchor.number}:{line_hash(lines[at])}."
+    first = max(0, at - _AROUND)
+    around = "\n".join(tagged_lines((line.removesuffix("\r") for line in lines[first : at + _AROUND + 1]), first + 1))
+    raise ToolError(
+        f"{problem} Nothing was changed. Use the tags of the lines as they are now:\n\n{around}\n\n"
+        "If the line you mean is not among them, read the file again."
+    )
+
+
+def _replacement(lines: Sequence[str], first: int, after: int, added: Sequence[str], operation: Operation) -> Replacement:
+    """The change in the text that is `lines` joined by newlines. Lines from `first` up to, not including, `after` are meant."""
+    # The last line has no end of its own to go by.
+    model = lines[first] if first < len(lines) - 1 else lines[0] if len(lines) > 1 else ""
+    newline = "\r\n" if model.endswith("\r") else "\n"
+    text = newline.join(added)
+    start = sum(len(line) + 1 for line in lines[:first])
+    end = start + sum(len(line) + 1 for line in lines[first:after])
+    is_last = after == len(lines)
+    if is_last:
+        end -= 1
+    if operation == "insert_before":
+        return Replacement(start, start, text + newline)
+    if operation == "insert_after":
+        return Replacement(end, end, newline + text if is_last else text + newline)
+    if added:
+        return Replacement(start, end, text if is_last else text + newline)
+    if is_last and first:  # nothing follows, so the end of the line before goes with it
+        start -= 2 if lines[first - 1].endswith("\r") else 1
+    return Replacement(start, end, "")
+
+
+def _account(path: Path, number: int, old: Sequence[str], first: int, added: Sequence[str]) -> str:
+    """What the model is told: the lines that went, and those that came with the tags by which it can go on."""
+    parts = [f"Edit applied to: {path}"]
+    if old:
+        went = tagged_lines((line.removesuffix("\r") for line in old), number)
+        parts.append("\n".join(["Replaced content:" if added else "Removed content:", *went]))
+    if added:
+        parts.append("\n".join(["New content:", *tagged_lines(added, first)]))
+    return "\n\n".join(parts)

@@ -1,0 +1,34 @@
+"""Where Opal's file tools may work: in the working directory, and some of them in the folder of Opal's own data."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairlead.errors import ToolError
+from fairlead.tools.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The workspace of a session, and the folder of data that is open to it as well; None: there is none."""
+
+    workspace: Workspace
+    data_dir: Path | None = None
+
+    def find(self, path: str, *, data: bool = True) -> Path:
+        """The file that is meant by `path`, links resolved: in the working directory or, with `data`, the folder of data.
+
+        Raises ToolError if it is outside.
+        """
+        real = Path(os.path.realpath(self.workspace.resolve(path)))
+        bases = [self.workspace.cwd, self.data_dir] if data else [self.workspace.cwd]
+        if any(base is not None and real.is_relative_to(os.path.realpath(base)) for base in bases):
+            return real
+        raise ToolError(f"Path escapes working directory: {path}")
+
+    def name_of(self, path: Path) -> str:
+        """A file that `find` gave, as the model and the host are told of it: from the working directory if it is in there."""
+        cwd = os.path.realpath(self.workspace.cwd)
+        return path.relative_to(cwd).as_posix() if path.is_relative_to(cwd) else path.as_posix()

@@ -1,0 +1,58 @@
+"""The write_file tool: `write`, which keeps the byte order mark and the line ends of what it replaces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fairlead.core.lenient import scrub_text
+from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.errors import ToolError
+from fairlead.tools.background import Stop, change_in_order
+from fairlead.tools.diff import Replacement
+from fairlead.tools.guard import Guard
+from fairlead.tools.opal.diffs import diff_details
+from fairlead.tools.opal.places import Places
+from fairlead.tools.text_file import BOM, TextFile, with_line_ends_of
+from fairlead.tools.write import make_parents, replace_file
+
+
+async def run_write_file(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    path = places.find(arguments["path"])
+    content = scrub_text(arguments["content"])
+
+    def write(stop: Stop) -> dict[str, Any] | None:
+        make_parents(path, places.workspace.cwd, places.workspace.guard)
+        return _write(path, places.name_of(path), content, places.workspace.guard, stop)
+
+    details = await change_in_order(path, context.cancel, write)
+    return ToolResult.text(f"File written: {path}", details)
+
+
+def _write(path: Path, name: str, content: str, guard: Guard | None, stop: Stop) -> dict[str, Any] | None:
+    """Returns the details of the result: none if what was there was no text, and cannot be compared."""
+    if not path.exists():
+        details = diff_details("", Replacement(0, 0, content), name, stop)
+        replace_file(path, content.encode(), guard, stop)
+        return details
+    old = _text_at(path, name, guard, stop)
+    if old is None:
+        replace_file(path, content.encode(), guard, stop)
+        return None
+    text = old.text
+    content = content.removeprefix(BOM)
+    if "\n" in text:
+        content = with_line_ends_of(text, 0, len(text), content)
+    # Described first: once the file has changed, nothing slow may stand between that and the report of it.
+    details = diff_details(text, Replacement(0, len(text), content), name, stop)
+    old.save(content, stop)
+    return details
+
+
+def _text_at(path: Path, name: str, guard: Guard | None, stop: Stop) -> TextFile | None:
+    """The text that is there now; None if it is something else, which has no line ends to keep."""
+    try:
+        return TextFile(path, name, guard, stop)
+    except ToolError:
+        stop.check()
+        return None

@@ -1,0 +1,73 @@
+"""The events of one session on their way to the client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from fairlead.protocol.opal.events import Event, MessageDelta, ThinkingDelta, ToolOutput
+from fairlead.wire.output import Outlet
+
+#: Characters of one stream that wait while the client does not keep up.
+MOST_MERGED = 1 << 16
+
+Piece: TypeAlias = MessageDelta | ThinkingDelta | ToolOutput
+
+
+class Channel:
+    """Sends events in order. While the client does not keep up, pieces of one text become one event; of the output of a tool,
+    whose result tells it again, only the end is kept then."""
+
+    def __init__(self, outlet: Outlet, put: Callable[[Event], None]) -> None:
+        self._outlet = outlet
+        self._put = put
+        self._waiting: Piece | None = None
+        self._parts: list[str] = []
+        self._size = 0
+        self._will_flush = False
+
+    def send(self, event: Event) -> None:
+        self.flush()
+        self._put(event)
+
+    def stream(self, piece: Piece) -> None:
+        text = _text(piece)
+        if self._waiting is None or _stream(self._waiting) != _stream(piece):
+            self.flush()
+            if not self._outlet.behind:
+                self._put(piece)
+                return
+            self._waiting = piece
+            if not self._will_flush:
+                self._will_flush = True
+                self._outlet.when_caught_up(self._caught_up)
+        self._parts.append(text)
+        self._size += len(text)
+        if self._size > MOST_MERGED:
+            if isinstance(piece, ToolOutput):
+                kept = "".join(self._parts)[-MOST_MERGED // 2 :]
+                self._parts, self._size = [kept], len(kept)
+            else:
+                self.flush()
+
+    def flush(self) -> None:
+        """Send what waits."""
+        if self._waiting is not None:
+            text = "".join(self._parts)
+            whole = replace(self._waiting, **{"chunk" if isinstance(self._waiting, ToolOutput) else "delta": text})
+            self._waiting, self._parts, self._size = None, [], 0
+            self._put(whole)
+
+    def _caught_up(self) -> None:
+        self._will_flush = False
+        self.flush()
+
+
+def _text(piece: Piece) -> str:
+    return piece.chunk if isinstance(piece, ToolOutput) else piece.delta
+
+
+def _stream(piece: Piece) -> object:
+    return piece.call_id if isinstance(piece, ToolOutput) else type(piece)

@@ -1,0 +1,259 @@
+"""What each method does. A handler gives the result, or a coroutine that does; `Answer` adds what follows the response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, Struct
+
+from fairlead import __version__
+from fairlead.errors import BadParams, EntryNotFound, FairleadError, LoginFailed, MoveCancelled, NothingToCompact
+from fairlead.protocol.opal import methods as m
+from fairlead.protocol.opal.method import Method, Nothing
+from fairlead.protocol.opal.version import PROTOCOL_VERSION
+from fairlead.wire.opal import choices
+from fairlead.wire.opal.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
+
+if TYPE_CHECKING:
+    from fairlead.wire.opal.opal_session import OpalSession
+    from fairlead.wire.opal.server import OpalServer
+
+#: What Opal's server calls itself where there is no Erlang node.
+NODE_NAME = "nonode@nohost"
+
+
+class Answer(Struct, frozen=True):
+    """A result, and what is to happen once it is on its way."""
+
+    result: Struct
+    then: Callable[[], None]
+
+
+# Sessions
+
+
+def _start(server: OpalServer, params: m.SessionStart) -> Answer:
+    session, resumed = server.table.start(params)
+    store = server.table.around.store
+    result = m.Started(
+        session_id=session.id,
+        session_dir=str(store.own_folder(session.id)),
+        context_files=session.narrator.context_files(),
+        available_skills=session.skills(),
+        node_name=NODE_NAME,
+        auth=server.auth(session.session.model),
+    )
+    return Answer(result, session.narrator.recovered if resumed else session.narrator.discovered)
+
+
+def _list(server: OpalServer, params: m.SessionList) -> m.Sessions:
+    return m.Sessions(server.table.around.store.listed())
+
+
+def _history(server: OpalServer, params: m.SessionHistory) -> m.History:
+    from fairlead.wire.opal.history import history
+
+    return m.History(history(server.table.get(params.session_id).session.conversation))
+
+
+async def _branch(server: OpalServer, params: m.SessionBranch) -> Answer:
+    session = server.table.get(params.session_id)
+    try:
+        return Answer(Nothing(), await session.branch(params.entry_id))
+    except (EntryNotFound, MoveCancelled) as error:
+        raise RpcError(INTERNAL_ERROR, "Branch failed", str(error)) from None
+
+
+async def _compact(server: OpalServer, params: m.SessionCompact) -> Nothing:
+    session = server.table.get(params.session_id)
+    with suppress(NothingToCompact):  # it is as short as it is wanted to be
+        await session.compact(params.keep_recent)
+    return Nothing()
+
+
+async def _delete(server: OpalServer, params: m.SessionDelete) -> Answer:
+    tell_all = await server.table.delete(params.session_id)
+    if tell_all is None:
+        raise RpcError(INVALID_PARAMS, "Session not found", params.session_id)
+    return Answer(m.Done(ok=True), tell_all)
+
+
+# Running
+
+
+async def _prompt(server: OpalServer, params: m.AgentPrompt) -> Answer:
+    session = server.table.get(params.session_id)
+    if session.session.model is None:
+        server.choose_model(session)
+    prompted = await session.prompt(params.text)
+    return Answer(m.Accepted(prompted.queued), prompted.then)
+
+
+def _abort(server: OpalServer, params: m.AgentAbort) -> Answer:
+    return Answer(Nothing(), server.table.get(params.session_id).stop)
+
+
+def _state(server: OpalServer, params: m.AgentState) -> m.State:
+    session = server.table.get(params.session_id)
+    inner = session.session
+    return m.State(
+        session_id=session.id,
+        status=session.status,
+        model=choices.in_use(inner.model, inner.thinking),
+        message_count=inner.conversation.count,
+        tools=session.tools().enabled,
+        token_usage=session.narrator.usage(),
+    )
+
+
+def _tasks(server: OpalServer, params: m.TasksList) -> m.Tasks:
+    from msgspec import convert
+
+    from fairlead.protocol.opal.shapes import ListedTask
+    from fairlead.session.opal.task_keeper import TaskKeeper
+    from fairlead.session.opal.task_views import listed
+
+    keeper = TaskKeeper(server.table.get(params.session_id).session)
+    return m.Tasks([convert(task, ListedTask) for task in listed(keeper.state().tasks.values())])
+
+
+# Models
+
+
+def _models(server: OpalServer, params: m.ModelsList) -> m.Models:
+    registry = server.registry
+    # Without a key, all that one could be for.
+    return m.Models([choices.listed(model) for model in registry.available() or registry.all()])
+
+
+def _set_model(server: OpalServer, params: m.ModelSet) -> m.ModelChosen:
+    session = server.table.get(params.session_id).session
+    level = None if params.thinking_level is None else choices.level_named(params.thinking_level, "thinking_level")
+    model = choices.model_named(server.registry, params.model_id)
+    session.selection.set_model(model.provider, model.id)
+    if level is not None:
+        session.selection.set_thinking(level)
+    return m.ModelChosen(choices.in_use(session.model, session.thinking))
+
+
+def _set_thinking(server: OpalServer, params: m.ThinkingSet) -> m.ThinkingChosen:
+    session = server.table.get(params.session_id).session
+    session.selection.set_thinking(choices.level_named(params.level, "level"))
+    return m.ThinkingChosen(choices.in_use(session.model, session.thinking).thinking_level)
+
+
+# Credentials
+
+
+def _auth_status(server: OpalServer, params: m.AuthStatus) -> m.Credentials:
+    auth = server.auth(None, in_full=True)
+    return m.Credentials(auth.status == "ready", auth)
+
+
+def _set_key(server: OpalServer, params: m.AuthSetKey) -> m.Done:
+    from fairlead.models.credentials import store_key
+
+    registry = server.registry
+    if not params.provider.strip() or not params.api_key.strip():
+        raise BadParams("provider and api_key must not be empty")
+    store_key(registry.home, params.provider.strip(), params.api_key)
+    registry.keys_changed()
+    return m.Done(ok=True)
+
+
+async def _login(server: OpalServer, params: m.AuthLogin) -> m.LoginBegun:
+    try:
+        code = await server.logins.begin(server.logins.provider(server.table.around.base.provider))
+    except LoginFailed as error:
+        raise RpcError(INTERNAL_ERROR, "Login flow failed", str(error)) from None
+    return m.LoginBegun(code.user_code, code.verification_uri, code.device_code, code.interval)
+
+
+async def _poll(server: OpalServer, params: m.AuthPoll) -> m.LoggedIn:
+    if params.interval < 0:
+        raise BadParams(f"interval: expected a number of seconds, got {params.interval}")
+    try:
+        preferred = server.table.around.base.provider
+        await server.logins.finish(params.device_code, params.interval, otherwise=preferred, sleep=server.pause)
+    except LoginFailed as error:
+        raise RpcError(INTERNAL_ERROR, "Auth polling failed", str(error)) from None
+    return m.LoggedIn(authenticated=True)
+
+
+# Settings
+
+
+def _settings(server: OpalServer, params: m.SettingsGet) -> m.SettingsResult:
+    return m.SettingsResult(server.table.around.store.settings())
+
+
+def _save(server: OpalServer, params: m.SettingsSave) -> m.SettingsResult:
+    return m.SettingsResult(server.table.around.store.save(params.settings))
+
+
+def _config(server: OpalServer, params: m.ConfigGet) -> m.Config:
+    return _configured(server.table.get(params.session_id))
+
+
+def _configure(server: OpalServer, params: m.ConfigSet) -> m.Config:
+    session = server.table.get(params.session_id)
+    if params.distribution is not None and params.distribution is not UNSET:
+        raise BadParams("distribution: an Erlang node cannot be started here; leave it out, or give null")
+    session.configure(params.features, params.tools)
+    return _configured(session)
+
+
+def _configured(session: OpalSession) -> m.Config:
+    return m.Config(session.features, session.tools(), None)
+
+
+# The connection
+
+
+def _ping(server: OpalServer, params: m.Ping) -> Nothing:
+    return Nothing()
+
+
+def _version(server: OpalServer, params: m.Version) -> m.Versions:
+    return m.Versions(__version__, PROTOCOL_VERSION)
+
+
+Handler = Callable[[Any, Any], Struct | Coroutine[Any, Any, Struct]]
+
+HANDLERS: dict[type[Method], Handler] = {
+    m.SessionStart: _start,
+    m.SessionList: _list,
+    m.SessionHistory: _history,
+    m.SessionBranch: _branch,
+    m.SessionCompact: _compact,
+    m.SessionDelete: _delete,
+    m.AgentPrompt: _prompt,
+    m.AgentAbort: _abort,
+    m.AgentState: _state,
+    m.TasksList: _tasks,
+    m.ModelsList: _models,
+    m.ModelSet: _set_model,
+    m.ThinkingSet: _set_thinking,
+    m.AuthStatus: _auth_status,
+    m.AuthSetKey: _set_key,
+    m.AuthLogin: _login,
+    m.AuthPoll: _poll,
+    m.SettingsGet: _settings,
+    m.SettingsSave: _save,
+    m.ConfigGet: _config,
+    m.ConfigSet: _configure,
+    m.Ping: _ping,
+    m.Version: _version,
+}
+
+#: What is answered when it is done, while later requests are carried out.
+LATE: frozenset[type[Method]] = frozenset({m.AuthLogin, m.AuthPoll, m.SessionCompact})
+
+
+def as_rpc_error(error: FairleadError) -> RpcError:
+    """An error of ours, in the client's terms."""
+    if isinstance(error, BadParams):
+        return RpcError(INVALID_PARAMS, str(error), error.data)
+    return RpcError(INTERNAL_ERROR, str(error))

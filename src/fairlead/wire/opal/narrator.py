@@ -1,0 +1,357 @@
+"""What happens in a session, told in Opal's events.
+
+Of every run the client hears: `message_applied` for the prompt, `agent_start`, what the model says and its tools do, and one of
+`agent_end`, `agent_abort` and `error`. What only this program knows of (another attempt, a compaction) is told as a status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+
+from fairlead.core import events as core
+from fairlead.core.messages import AssistantMessage, TextContent, ThinkingContent, ToolCall, Usage, UserMessage, user_text
+from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, Model
+from fairlead.protocol.opal import events
+from fairlead.protocol.opal.shapes import TokenUsage, ToolOutcome
+from fairlead.session.opal.statuses import Status, StatusFilter, without_statuses
+from fairlead.tools.opal.meta import meta
+from fairlead.tools.opal.results import SKILL, SUB_AGENT, outcome, text_of
+from fairlead.wire.opal.channel import Channel
+from fairlead.wire.output import Outlet
+
+RunStatus: TypeAlias = Literal["idle", "running", "streaming", "executing_tools"]
+
+CRASHED = "Internal error: the run ended without an outcome."
+UNFINISHED = "The run ended before the tool did."
+
+
+class Narrator:
+    """Tells of one session. `own_tools` are those whose updates tell what is new, not all there is so far."""
+
+    def __init__(
+        self,
+        session_id: str,
+        outlet: Outlet,
+        put: Callable[[events.Event], None],
+        model: Callable[[], Model | None],
+        own_tools: Collection[str],
+        context_files: Callable[[], list[str]] = list,
+    ) -> None:
+        self.status: RunStatus = "idle"
+        self._id = session_id
+        self._outlet = outlet
+        self._channel = Channel(outlet, put)
+        self._model = model
+        self._own_tools = own_tools
+        self.context_files = context_files
+        self._total = Usage()
+        self._context_tokens = 0
+        #: What the client said, for messages that stand for something else; by identity.
+        self._said: dict[int, tuple[UserMessage, str]] = {}
+        #: A prompt that has been told of, and whether the beginning of the run still has to be.
+        self._announced: UserMessage | None = None
+        self._start_is_due = False
+        #: Whether a command has begun whose end has not been told.
+        self._command_is_open = False
+        self._running = False
+        self._last: AssistantMessage | None = None
+        self._crash: str | None = None
+        # The answer that is arriving
+        self._kinds: dict[int, type] = {}
+        self._text_began = False
+        self._thinking_began = False
+        self._filter = StatusFilter()
+        #: The text of an answer after which the run may go on or end.
+        self._held_turn: str | None = None
+        # Its tools: the names of those that have started, what was shown of the output of foreign ones, and sub-agents.
+        self._tools: dict[str, str] = {}
+        self._shown: dict[str, str] = {}
+        self._children: dict[str, Narrator] = {}
+        self._heard: dict[type, Callable[[Any], None]] = {
+            core.AgentStart: self._started,
+            core.AgentSettled: self._settled,
+            core.MessageStart: self._message_began,
+            core.MessageUpdate: self._message_grew,
+            core.MessageEnd: self._message_ended,
+            core.ToolStart: self._tool_started,
+            core.ToolUpdate: self._tool_updated,
+            core.ToolEnd: self._tool_ended,
+            core.RetryStart: self._retries,
+            core.CompactionStart: self._compacts,
+            core.ExtensionError: self._failed,
+            core.SubagentEvent: self._child_told,
+        }
+
+    # What others tell
+
+    def tell(self, event: core.Event) -> None:
+        heard = self._heard.get(type(event))
+        if heard is not None:
+            heard(event)
+
+    def applied(self, message: UserMessage, text: str) -> None:
+        """What the client said has been accepted as `message`, and begins a run."""
+        self._announced = message
+        self._send(events.MessageApplied(self._id, text))
+
+    def command_began(self, text: str) -> None:
+        """A prompt is a command, which is no run, but has a beginning and an end all the same."""
+        self._command_is_open = True
+        self._send(events.MessageApplied(self._id, text))
+        self._send(events.AgentStart(self._id))
+
+    def command_ended(self) -> None:
+        """If it began a run, the end of that is its own."""
+        if self._command_is_open and not self._running:
+            self._end(events.AgentEnd(self._id, self.usage()))
+
+    def queued(self, message: UserMessage, text: str) -> None:
+        """What the client said waits as `message`."""
+        self._said[id(message)] = message, text
+        self._send(events.MessageQueued(self._id, text))
+
+    def stopped_idle(self) -> None:
+        """The client wants a run to stop that it only believes to be going on."""
+        self._end(events.AgentAbort(self._id))
+
+    def discovered(self) -> None:
+        """Tell of the files with instructions, if there are any."""
+        files = self.context_files()
+        if files:
+            self._send(events.ContextDiscovered(self._id, files))
+
+    def recovered(self) -> None:
+        """The session goes on where it was, after a fault or from its file."""
+        self._send(events.AgentRecovered(self._id))
+        self.discovered()
+
+    def show(self, status: str) -> None:
+        if status.strip():
+            self._send(events.StatusUpdate(self._id, status.strip()))
+
+    def usage(self) -> TokenUsage:
+        """The tokens so far."""
+        model, total = self._model(), self._total
+        asked = _prompt_tokens(total)
+        window = model.context_window if model is not None else 0
+        return TokenUsage(asked, total.output, asked + total.output, window, self._context_tokens)
+
+    # Runs
+
+    def _started(self, event: core.AgentStart | None = None) -> None:
+        if self._running:  # another pass of the same run
+            return
+        self._running, self._last, self._crash = True, None, None
+        self.status = "running"
+        # The prompt comes before the beginning; that of a sub-agent is yet to come.
+        self._start_is_due = not self._command_is_open
+        if self._announced is not None:
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._start_is_due:
+            self._start_is_due = False
+            self._send(events.AgentStart(self._id))
+
+    def _settled(self, event: core.AgentSettled) -> None:
+        if self._announced is not None:  # a fault may have come even before the beginning
+            self._started()
+        if not self._running:
+            return
+        self._begin()
+        self._running, self._announced, self._held_turn = False, None, None
+        self.status = "idle"
+        if self._tools and self._crash is None:
+            self._crash = CRASHED
+        for call_id, tool in self._tools.items():
+            failure = ToolOutcome(ok=False, error=UNFINISHED)
+            self._send(events.ToolExecutionEnd(self._id, tool, call_id, failure))
+        self._tools.clear()
+        self._shown.clear()
+        self._children.clear()
+        crash = self._crash or (CRASHED if self._last is None else None)
+        if crash is not None:
+            self._end(events.Error(self._id, crash))
+            self.recovered()
+            return
+        assert self._last is not None
+        match self._last.stop_reason:
+            case "error":
+                self._end(events.Error(self._id, self._last.error_message or "The model failed without saying why."))
+            case "aborted":
+                self._end(events.AgentAbort(self._id))
+            case _:
+                self._end(events.AgentEnd(self._id, self.usage()))
+
+    def _end(self, event: events.Event) -> None:
+        self._command_is_open = False
+        self._send(event)
+
+    def _retries(self, event: core.RetryStart) -> None:
+        again = f"Trying again in {event.delay_ms / 1000:g} s ({event.attempt} of {event.max_attempts})"
+        self.show(f"{again}: {event.error}")
+
+    def _compacts(self, event: core.CompactionStart) -> None:
+        if event.reason != "manual":
+            self.show("Compacting the conversation")
+
+    def _failed(self, event: core.ExtensionError) -> None:
+        if (event.extension_path, event.event) == ("session", "run"):
+            self._crash = event.error
+        else:
+            self.show(event.error)
+
+    # Messages
+
+    def _message_began(self, event: core.MessageStart) -> None:
+        if isinstance(event.message, AssistantMessage):
+            self._begin()
+            if self._held_turn is not None:  # the run goes on after it
+                self._send(events.TurnEnd(self._id, self._held_turn))
+                self._held_turn = None
+            self.status = "streaming"
+            self._kinds.clear()
+            self._text_began = self._thinking_began = False
+            self._filter = StatusFilter()
+
+    def _message_grew(self, update: core.MessageUpdate) -> None:
+        event = update.event
+        if isinstance(event, BlockDelta):
+            kind = self._kinds.get(event.index)
+            if kind is TextContent:
+                self._say(self._filter.feed(event.delta))
+            elif kind is ThinkingContent:
+                self._channel.stream(events.ThinkingDelta(self._id, event.delta))
+        elif isinstance(event, BlockStart):
+            self._kinds[event.index] = type(event.block)
+            if isinstance(event.block, ThinkingContent) and not self._thinking_began:
+                self._thinking_began = True
+                self._send(events.ThinkingStart(self._id))
+            elif isinstance(event.block, TextContent):
+                self._begin_text()
+        else:
+            self._block_ended(event)
+
+    def _block_ended(self, event: BlockEnd) -> None:
+        if isinstance(event.block, TextContent):
+            self._say([rest] if (rest := self._filter.rest()) else [])
+
+    def _begin_text(self) -> None:
+        if not self._text_began:
+            self._text_began = True
+            self._send(events.MessageStart(self._id))
+
+    def _say(self, parts: Sequence[str | Status]) -> None:
+        for part in parts:
+            if isinstance(part, Status):
+                self.show(part.text)
+            else:
+                self._begin_text()
+                self._channel.stream(events.MessageDelta(self._id, part))
+
+    def _message_ended(self, event: core.MessageEnd) -> None:
+        message = event.message
+        if isinstance(message, AssistantMessage):
+            self._answered(message)
+        elif isinstance(message, UserMessage):
+            if message is not self._announced:
+                _, text = self._said.pop(id(message), (message, user_text(message)))
+                self._send(events.MessageApplied(self._id, text))
+            self._begin()
+
+    def _answered(self, message: AssistantMessage) -> None:
+        self._say([rest] if (rest := self._filter.rest()) else [])
+        self._last = message
+        self.status = "running"
+        self._count(message.usage)
+        if message.stop_reason in ("error", "aborted"):
+            return
+        if message.usage.total_tokens:
+            self._send(events.UsageUpdate(self._id, self.usage()))
+        text = without_statuses(message.text())
+        calls = message.tool_calls()
+        if not calls:
+            self._held_turn = text
+            return
+        self._send(events.TurnEnd(self._id, text))
+        self.status = "executing_tools"
+        for call in calls:  # all begin before any ends, whatever becomes of each
+            self._begin_tool(call)
+
+    def _count(self, usage: Usage) -> None:
+        total = self._total
+        total.input += usage.input
+        total.output += usage.output
+        total.cache_read += usage.cache_read
+        total.cache_write += usage.cache_write
+        if usage.total_tokens:
+            self._context_tokens = _prompt_tokens(usage)
+
+    # Tools
+
+    def _begin_tool(self, call: ToolCall | core.ToolStart) -> None:
+        call_id, name = (call.id, call.name) if isinstance(call, ToolCall) else (call.call_id, call.tool_name)
+        self._tools[call_id] = name
+        self._send(events.ToolExecutionStart(self._id, name, call_id, call.arguments, meta(name, call.arguments)))
+
+    def _tool_started(self, event: core.ToolStart) -> None:
+        if event.call_id not in self._tools:
+            self._begin_tool(event)
+
+    def _tool_updated(self, event: core.ToolUpdate) -> None:
+        if event.call_id not in self._tools:
+            return
+        details = event.partial.details or {}
+        chunk = text_of(event.partial)
+        if event.tool_name in self._own_tools:
+            if (skill := details.get(SKILL)) is not None:
+                self._send(events.SkillLoaded(self._id, skill["name"], skill["description"]))
+            if (child := details.get(SUB_AGENT)) is not None:
+                self._child_begins(event.call_id, child)
+        else:
+            before, self._shown[event.call_id] = self._shown.get(event.call_id, ""), chunk
+            # Where the beginning was cut off, it cannot be told what is new.
+            chunk = chunk[len(before) :] if chunk.startswith(before) else chunk
+        if chunk:
+            self._channel.stream(events.ToolOutput(self._id, event.tool_name, event.call_id, chunk))
+
+    def _tool_ended(self, event: core.ToolEnd) -> None:
+        self._tools.pop(event.call_id, None)
+        self._shown.pop(event.call_id, None)
+        if not self._tools:
+            self.status = "running"
+        result = self._outcome(event)
+        self._send(events.ToolExecutionEnd(self._id, event.tool_name, event.call_id, result))
+
+    def _outcome(self, event: core.ToolEnd) -> ToolOutcome:
+        if event.tool_name in self._own_tools:
+            return msgspec.convert(outcome(event.result, event.is_error), ToolOutcome)
+        text = text_of(event.result)
+        return ToolOutcome(ok=False, error=text) if event.is_error else ToolOutcome(ok=True, output=text)
+
+    # Sub-agents
+
+    def _child_begins(self, call_id: str, child: dict[str, Any]) -> None:
+        sub_session = cast("str", child["id"])
+
+        def put(event: events.Event | events.SubAgentStart) -> None:
+            if not isinstance(event, events.Error):  # it becomes the failure of the tool
+                self._send(events.SubAgentEvent(self._id, call_id, sub_session, events.inner(event)))
+
+        put(events.SubAgentStart(child["model"], child["label"], child["tools"]))
+        self._children[sub_session] = Narrator(sub_session, self._outlet, put, self._model, self._own_tools)
+
+    def _child_told(self, event: core.SubagentEvent) -> None:
+        child = self._children.get(event.id)
+        if child is not None:
+            child.tell(event.event)
+
+    def _send(self, event: events.Event) -> None:
+        self._channel.send(event)
+
+
+def _prompt_tokens(usage: Usage) -> int:
+    return usage.input + usage.cache_read + usage.cache_write

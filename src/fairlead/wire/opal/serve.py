@@ -1,0 +1,54 @@
+"""Opal mode: a client of Opal's on standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from fairlead.agent import shared_by_agents
+from fairlead.agent.options import AgentOptions
+from fairlead.config.home import Home
+from fairlead.config.settings import load_settings
+from fairlead.wire.opal.server import OpalServer
+from fairlead.wire.opal.store import OpalStore
+from fairlead.wire.opal.table import Surroundings
+from fairlead.wire.process import HostProcess, OnEof
+
+#: Threads for what would block the loop: so many that no session can take them all for a while.
+THREADS = 128
+
+
+async def serve(base: AgentOptions, stdin: int, stdout: int, *, on_eof: OnEof = "abort") -> int:
+    """Serve one client until it leaves. `base` is the agent that sessions are like. Returns the exit code."""
+    around = surroundings(base)
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="fairlead"))
+    process = HostProcess(lambda connection: OpalServer(connection, around), stdin, stdout, around.settings.output, on_eof=on_eof)
+    return await process.run()
+
+
+def surroundings(base: AgentOptions) -> Surroundings:
+    """What all sessions of a process have in common."""
+    env = os.environ if base.env is None else base.env
+    home = Home.find(env, isolated=base.isolated)
+    settings, problems = load_settings(home, home.root)
+    told: set[str] = set()
+
+    def warn_once(warning: str) -> None:
+        """Every session finds the same things wrong with what they share."""
+        if base.warn is not None and warning not in told:
+            told.add(warning)
+            base.warn(warning)
+
+    for problem in problems:
+        warn_once(problem)
+    folder = None if base.session_dir is None else Path(base.cwd, base.session_dir)
+    return Surroundings(
+        base=replace(base, warn=warn_once, default_tools=("task",)),  # which makes sub-agents possible
+        store=OpalStore.below(home, folder, keep=base.keep is not False),
+        shared=shared_by_agents(base, home, settings),
+        settings=settings,
+    )

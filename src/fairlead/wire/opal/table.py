@@ -1,0 +1,205 @@
+"""The sessions of one process: how they begin, how they are found, how they end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from fairlead.agent import Agent, Shared
+from fairlead.agent.options import AgentOptions
+from fairlead.config.home import Home
+from fairlead.config.settings import Settings
+from fairlead.core.lenient import scrub_text
+from fairlead.errors import BadParams, FairleadError
+from fairlead.protocol.opal.methods import SessionStart
+from fairlead.protocol.opal.shapes import FeatureChanges, Features
+from fairlead.session.conversation import Conversation
+from fairlead.session.opal.statuses import ADVICE
+from fairlead.session.sessions import Sessions
+from fairlead.wire.opal.choices import level_named, model_named
+from fairlead.wire.opal.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, event_line
+from fairlead.wire.opal.narrator import Narrator
+from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, changed, nothing
+from fairlead.wire.opal.requests import ServerRequests
+from fairlead.wire.opal.store import OpalStore, checked_id
+from fairlead.wire.opal.ui import OpalUi
+from fairlead.wire.output import Output
+
+#: What a session may do, unless the client says otherwise.
+DEFAULT_FEATURES = Features(sub_agents=True, skills=True, debug=False)
+
+FAILED_TO_START = "Failed to start session"
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """What all sessions have in common."""
+
+    #: The agent that the command line asks for; sessions differ from it where the client says so.
+    base: AgentOptions
+    store: OpalStore
+    shared: Shared
+    #: The user's settings, as they are outside of all projects.
+    settings: Settings
+
+
+class SessionTable:
+    """The sessions that clients have started."""
+
+    def __init__(self, around: Surroundings, output: Output, requests: ServerRequests) -> None:
+        self.around = around
+        self._output = output
+        self._requests = requests
+        self._running: dict[str, OpalSession] = {}
+
+    @property
+    def running(self) -> Sequence[OpalSession]:
+        return list(self._running.values())
+
+    def find(self, session_id: str) -> OpalSession | None:
+        return self._running.get(session_id)
+
+    def get(self, session_id: str) -> OpalSession:
+        """Raises RpcError if there is no such session here."""
+        found = self.find(session_id)
+        if found is None:
+            raise RpcError(INVALID_PARAMS, "Session not found", f'No session "{session_id}" has been started.')
+        return found
+
+    def start(self, wanted: SessionStart) -> tuple[OpalSession, bool]:
+        """A new session, or one from a file; the flag says which. Raises RpcError or BadParams; then nothing has changed."""
+        around = self.around
+        session_id = checked_id(wanted.session_id) if wanted.session_id is not None else os.urandom(16).hex()
+        if session_id in self._running:
+            raise RpcError(INTERNAL_ERROR, FAILED_TO_START, f'The session "{session_id}" has been started already.')
+        kept = around.store.keeps and (bool(wanted.session) or wanted.session_id is not None)
+        resumed = kept and around.store.path(session_id).exists()
+        options = self._options(wanted, session_id, kept=kept, resumed=resumed)
+        try:
+            agent = Agent(options, shared=around.shared)
+        except FairleadError as error:
+            raise RpcError(INTERNAL_ERROR, FAILED_TO_START, str(error)) from None
+        if wanted.working_dir is not None:  # not where the conversation took place before
+            agent.session.workspace.cwd = Path(options.cwd)
+        try:
+            session = self._session(session_id, agent, wanted)
+        except BaseException:
+            agent.session.conversation.close()
+            agent.leave_nothing_behind()
+            raise
+        self._running[session_id] = session
+        return session, resumed
+
+    async def delete(self, session_id: str) -> Callable[[], None] | None:
+        """End a session, and delete what was kept of it. Returns what tells of the run that was stopped for it; None if there is
+        no such session. Raises SessionError."""
+        session = self._running.get(session_id)
+        if session is None:
+            return nothing if self.around.store.delete(session_id) else None
+        with session.silent() as tell_all:
+            await session.close()
+            self._running.pop(session_id, None)
+            self.around.store.delete(session_id)
+            return tell_all
+
+    # Putting one together
+
+    def _options(self, wanted: SessionStart, session_id: str, *, kept: bool, resumed: bool) -> AgentOptions:
+        around = self.around
+        base, store = around.base, around.store
+        allowed = base.tools if wanted.tools is None else wanted.tools
+
+        def conversation(sessions: Sessions) -> Conversation:
+            return store.open(session_id, sessions) if kept else sessions.new(id=session_id)
+
+        options = replace(
+            base,
+            cwd=_folder(base, wanted.working_dir),
+            keep=kept,
+            session_dir=store.folder if kept else None,
+            conversation=conversation,
+            advice=[*base.advice, ADVICE],
+            # Opal's own tools are put in later. These are for what servers bring, and for what makes sub-agents possible.
+            tools=None if allowed is None else ["task", *_of_servers(allowed)],
+            exclude_tools=_of_servers(base.exclude_tools),
+        )
+        if wanted.system_prompt is not None:
+            options.system_prompt = wanted.system_prompt
+        self._choose_model(options, wanted, resumed)
+        return options
+
+    def _choose_model(self, options: AgentOptions, wanted: SessionStart, resumed: bool) -> None:
+        """The model that the client names; else that of the command line; else that of Opal's settings, for new sessions."""
+        registry = self.around.shared.registry
+        if wanted.model is not None:
+            options.model, options.provider = model_named(registry, wanted.model.id, wanted.model.provider), None
+            if wanted.model.thinking_level is not None:
+                options.thinking = level_named(wanted.model.thinking_level, "model.thinking_level")
+        elif options.model is None and options.provider is None and not options.models and not resumed:
+            saved = self.around.store.default_model()
+            if saved is not None:
+                try:
+                    options.model = model_named(registry, saved)
+                except BadParams as error:
+                    if options.warn is not None:
+                        options.warn(f"{self.around.store.settings_path}: default_model: {error}")
+
+    def _session(self, session_id: str, agent: Agent, wanted: SessionStart) -> OpalSession:
+        """Raises BadParams if the client wants tools that there are not."""
+        from fairlead.session.opal import opal_tools
+
+        base, store, session = self.around.base, self.around.store, agent.session
+        tools = opal_tools(session, data_dir=store.own_folder(session_id))
+        own = [tool.name for tool in tools if tool.name not in base.exclude_tools]
+        offered = [tool for tool in (*tools, *base.extra_tools) if tool.name not in base.exclude_tools]
+        session.toolbox.begin_with(offered)
+        narrator = Narrator(
+            session_id,
+            self._output,
+            lambda event: self._output.send(event_line(event)),
+            lambda: session.model,
+            frozenset(own),
+            lambda: context_files(base, store.home, session.workspace.cwd),
+        )
+        session.gate = self._output
+        session.make_ui = lambda: OpalUi(session_id, self._requests, narrator.show)
+        excluded = frozenset(base.exclude_tools)
+        made = OpalSession(
+            session_id, agent, narrator, own, excluded, changed(DEFAULT_FEATURES, wanted.features or FeatureChanges())
+        )
+        if wanted.tools is None:
+            made.allow(base.tools)
+        else:
+            made.configure(None, wanted.tools)
+        return made
+
+
+def context_files(base: AgentOptions, home: Home, cwd: Path) -> list[str]:
+    """The paths of the files with instructions that the model is told of."""
+    if home.isolated or not base.context_files:
+        return []
+    from fairlead.extend.context_files import context_files
+
+    return [scrub_text(str(file.path)) for file in context_files(home.root, cwd, [])]
+
+
+def _folder(base: AgentOptions, working_dir: str | None) -> Path:
+    """Where a session works. Raises BadParams if there is no such folder."""
+    if working_dir is None:
+        return Path(base.cwd)
+    folder = Path(base.cwd, os.path.expanduser(working_dir))  # noqa: PTH111  # Path.expanduser raises for unknown users
+    try:
+        is_folder = folder.is_dir()
+    except (OSError, ValueError):
+        is_folder = False
+    if not is_folder:
+        raise BadParams(f"working_dir: expected the path of a folder, got {working_dir!r}")
+    return folder
+
+
+def _of_servers(names: Sequence[str]) -> list[str]:
+    """The names that tools of MCP servers have."""
+    return [name for name in names if name.startswith(SERVER_TOOLS)]

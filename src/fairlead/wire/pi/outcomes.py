@@ -1,0 +1,109 @@
+"""What became of each prompt, for hosts that are told so: `prompt_result`, and `session_settled` after the last of a run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import UNSET, Struct
+
+from fairlead.core.events import AgentSettled, AgentStart, Event, MessageEnd, SessionReplaced
+from fairlead.core.messages import UserMessage
+from fairlead.protocol.pi import frames
+from fairlead.session.session import Session
+from fairlead.wire.pi.decode import Id
+from fairlead.wire.pi.encode import EventFrames, Handled
+
+
+class Outcomes:
+    """The prompts whose outcome the host is to be told."""
+
+    def __init__(self, session: Session, to_host: EventFrames) -> None:
+        #: How many runs have begun that no prompt of the host's began.
+        self.unprompted_runs = 0
+        self._session = session
+        self._to_host = to_host
+        self._prompts: list[_Accepted] = []
+
+    def accepted(self, message: UserMessage, ident: Id) -> None:
+        """Remember a prompt that has begun a run, or was queued."""
+        self._prompts.append(_Accepted(message, ident, was_queued=id(message) in self._queued()))
+
+    def refused(self, ident: Id, error: str) -> None:
+        """Tell of a prompt that was acknowledged and could not begin."""
+        result = self._without_prompt(ident, "error")
+        result.error = frames.PromptError(message=error, retryable=False)
+        self._to_host.send(result)
+
+    async def handled(self, ident: Id, handled: Handled) -> None:
+        """Tell what became of a prompt that an extension has seen to. If that has told the agent something, it is as if the
+        host had: the outcome is that of the run."""
+        hooks = self._session.hooks
+        before = self.unprompted_runs if handled.runs_before is None else handled.runs_before
+        if hooks is not None:
+            await hooks.sent()
+        if self._session.is_streaming and not self._prompts:
+            self._prompts.append(_Accepted(None, ident, was_queued=False, heard=True))
+            return
+        result = self._without_prompt(ident, "completed")
+        result.agent_invoked = self.unprompted_runs > before
+        self._to_host.send(result)
+
+    def hear(self, event: Event) -> None:
+        """Something happens that the host is about to be told of."""
+        if isinstance(event, MessageEnd) and isinstance(event.message, UserMessage):
+            for prompt in self._prompts:
+                prompt.heard = prompt.heard or prompt.message is event.message
+        elif isinstance(event, AgentStart):
+            self.unprompted_runs += not self._prompts
+        elif isinstance(event, AgentSettled):
+            self._to_host.settle()  # the outcome of a prompt comes after the end of its run
+            self.report()
+            self._to_host.send(frames.SessionSettled())
+        elif isinstance(event, SessionReplaced):
+            self.report()
+
+    def report(self) -> None:
+        """Tell what became of each prompt that no longer waits. As in omp, those that were queued come first."""
+        queued = self._queued()
+        done = [prompt for prompt in self._prompts if id(prompt.message) not in queued]
+        self._prompts = [prompt for prompt in self._prompts if id(prompt.message) in queued]
+        for prompt in sorted(done, key=lambda prompt: not prompt.was_queued):
+            self._to_host.send(self._outcome(prompt))
+
+    def _queued(self) -> set[int]:
+        """The messages that wait, by identity: two may say the same."""
+        queues = self._session.queues
+        return {id(message) for queue in (queues.steering, queues.follow_up) for message in queue.messages}
+
+    def _without_prompt(self, ident: Id, status: Literal["completed", "error"]) -> frames.PromptResult:
+        """What became of a prompt that the agent itself has not heard."""
+        is_settled = not self._session.is_streaming
+        return frames.PromptResult(id=ident, agent_invoked=False, status=status, session_settled=is_settled)
+
+    def _outcome(self, prompt: _Accepted) -> frames.PromptResult:
+        end = self._session.last_end
+        result = frames.PromptResult(id=prompt.id, agent_invoked=prompt.heard, status="completed", session_settled=True)
+        if end is None or end.message.stop_reason == "aborted" or not prompt.heard:
+            result.status = "aborted"
+        elif end.message.stop_reason == "error":
+            message = end.message
+            result.status = "error"
+            result.error = frames.PromptError(
+                message=message.error_message or "unknown error",
+                retryable=end.transient,
+                provider=message.provider,
+                model=message.model,
+                http_status=UNSET if end.status is None else end.status,
+            )
+        return result
+
+
+class _Accepted(Struct, eq=False):
+    """A prompt whose outcome the host is to be told."""
+
+    #: None: an extension has spoken in its place.
+    message: UserMessage | None
+    id: Id
+    was_queued: bool
+    #: Whether it has become part of the conversation.
+    heard: bool = False

@@ -1,0 +1,103 @@
+"""The schema of each member of the family: which lines it has, and what is in the fields that the wire passes on unread."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+
+from fairlead.core.messages import AssistantBlock, Message, UserBlock
+from fairlead.protocol.pi import frames, omp_commands, session_commands, state, subagent_commands
+from fairlead.protocol.pi.all_commands import COMMANDS
+from fairlead.protocol.pi.all_frames import ANSWERS, FRAMES
+from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES, COMMAND_EXAMPLES_2025
+from fairlead.protocol.pi.frames import Frame, InnerEvent, Response
+from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
+from fairlead.protocol.pi.passed_on import GivenPhase, TreeNode
+from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, EVENTS_2025, Compaction, Error
+from fairlead.protocol.schema.family import Lines, family_schema
+from fairlead.protocol.schema.shapes import Refinements, Schema, reference
+from fairlead.session.entries import Entry, Header, MessageEntry, OtherEntry
+from fairlead.session.rules import Rule
+from fairlead.session.todos import TodoPhase, TodoTask
+from fairlead.wire.pi.profile import Profile
+
+_ENTRY = get_args(Entry)
+
+_REFINEMENTS: Refinements = {
+    (state.State, "todo_phases"): list[TodoPhase],
+    (omp_commands.SetTodos, "phases"): list[GivenPhase],
+    (omp_commands.TodoPhases, "todo_phases"): list[TodoPhase],
+    (omp_commands.SetEventFilter, "events"): list[str] | None,
+    (session_commands.Entries, "entries"): [_ENTRY],
+    (session_commands.Tree, "tree"): list[TreeNode],
+    (TreeNode, "entry"): _ENTRY,
+    (subagent_commands.SubagentMessages, "entries"): [(Header, *_ENTRY)],
+    (subagent_commands.SubagentMessages, "messages"): list[Message],
+    (MessageEntry, "message"): Message,
+    (frames.EntryAppended, "entry"): _ENTRY,
+    (frames.TtsrTriggered, "rules"): list[Rule],
+    (frames.TodoReminder, "todos"): list[TodoTask],
+    (frames.SubagentEventPayload, "event"): reference("Event"),
+}
+
+_UNIONS: dict[str, Any] = {
+    "Message": Message,
+    "UserBlock": UserBlock,
+    "AssistantBlock": AssistantBlock,
+    "AssistantMessageEvent": InnerEvent,
+    "SessionEntry": Entry,
+}
+
+
+def schema(profile: Profile, *, closed: bool = False) -> Schema:
+    """The JSON Schema of the lines of one member of the family; see `family_schema`."""
+    return family_schema(f"The protocol of {profile.name}, as fairlead speaks it", lines(profile), closed=closed)
+
+
+def lines(profile: Profile) -> Lines:
+    """What goes over the wire in that member."""
+    if profile.form == "2025":
+        return msgspec.structs.replace(
+            whole_family(),
+            commands=COMMANDS_2025,
+            answers=(),
+            events=events(profile),
+            responses=False,
+            command_examples=COMMAND_EXAMPLES_2025,
+            line_examples=LINE_EXAMPLES | EXAMPLES_2025,
+        )
+    return msgspec.structs.replace(whole_family(), events=events(profile))
+
+
+def whole_family() -> Lines:
+    """What goes over the wire in any member but that of 2025."""
+    return Lines(
+        commands=COMMANDS,
+        answers=ANSWERS,
+        events=[frame for frame in FRAMES if frame is not Response],
+        responses=True,
+        refinements=_REFINEMENTS,
+        unions=_UNIONS,
+        open_ended=(OtherEntry,),
+        command_examples=COMMAND_EXAMPLES,
+        line_examples=LINE_EXAMPLES,
+    )
+
+
+def events(profile: Profile) -> list[type[Frame]]:
+    """The frames that its hosts may get, beside responses."""
+    if profile.form == "2025":
+        return [frame for frame in (*FRAMES, Compaction, Error) if _tag(frame) in EVENTS_2025]
+    unsent = {_tag(Response), *profile.hidden_events}
+    if profile.ready == "none":
+        unsent.add("ready")
+    if not profile.prompt_results:
+        unsent |= {"prompt_result", "session_settled"}
+    compaction = "auto_compaction" if profile.tells_all_compactions else "compaction"
+    unsent |= {f"{compaction}_start", f"{compaction}_end"}
+    return [frame for frame in FRAMES if _tag(frame) not in unsent]
+
+
+def _tag(frame: type[Frame]) -> str:
+    return str(frame.__struct_config__.tag)

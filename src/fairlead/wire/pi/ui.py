@@ -1,0 +1,153 @@
+"""The person behind the host, as `extension_ui_request` and `extension_ui_response` reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+from msgspec import UNSET
+
+from fairlead.core.events import Event, UiPromptEnd, UiPromptKind, UiPromptStart
+from fairlead.core.runtime import Cancel
+from fairlead.core.ui import Approval, NotifyKind, Placement
+from fairlead.errors import BadCommand
+from fairlead.protocol.pi.frames import Frame
+from fairlead.protocol.pi.ui_frames import ExtensionUiRequest, ExtensionUiResponse, UiMethod
+from fairlead.wire.pi import decode
+from fairlead.wire.pi.profile import Profile
+from fairlead.wire.pi.questions import Expired, HostLeft, Question, Questions, Withdrawn
+
+#: What a person who is asked for consent chooses from. Whatever else a host answers is no consent.
+APPROVALS: Mapping[str, Approval] = {"Approve": "allow", "Approve for session": "allow_session", "Deny": "deny"}
+
+#: What turns on the titles that a profile sends on request.
+TITLE_SWITCH, ON = "PI_RPC_EMIT_TITLE", frozenset({"1", "true", "yes", "on"})
+
+
+#: Seconds that the timers of hosts can count (2^31 ms): with more, many of them go off at once.
+LONGEST_TIMEOUT = 2**31 / 1000
+
+
+class WireUi:
+    """Implements `fairlead.core.ui.Ui`. Of every dialog `tell` hears when it begins and when it is over."""
+
+    def __init__(
+        self,
+        questions: Questions,
+        send: Callable[[Frame], None],
+        tell: Callable[[Event], None],
+        profile: Profile,
+        env: Mapping[str, str],
+    ) -> None:
+        self._questions = questions
+        self._send = send
+        self._tell = tell
+        self._withdraw = _cancel if profile.withdraws_dialogs else None
+        is_on = env.get(TITLE_SWITCH, "").strip().lower() in ON
+        self._has_titles = profile.titles == "always" or (profile.titles == "on request" and is_on)
+
+    @property
+    def available(self) -> bool:
+        return self._questions.can_be_asked
+
+    # Asking
+
+    async def select(
+        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: Cancel | None = None
+    ) -> str | None:
+        """What was chosen. A host may also answer with a text of its own."""
+        return await self._ask("select", title, timeout, cancel, options=list(options))
+
+    async def confirm(self, title: str, message: str = "", *, timeout: float | None = None, cancel: Cancel | None = None) -> bool:
+        return bool(await self._ask("confirm", title, timeout, cancel, message=message))
+
+    async def input(
+        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: Cancel | None = None
+    ) -> str | None:
+        return await self._ask("input", title, timeout, cancel, placeholder=placeholder)
+
+    async def editor(self, title: str, prefill: str | None = None, *, cancel: Cancel | None = None) -> str | None:
+        return await self._ask("editor", title, None, cancel, prefill=prefill)
+
+    async def approve(
+        self, title: str, message: str, *, timeout: float | None = None, cancel: Cancel | None = None
+    ) -> Approval | None:
+        whole = f"{title}\n\n{message}" if message else title
+        chosen = await self.select(whole, list(APPROVALS), timeout=timeout, cancel=cancel)
+        return None if chosen is None else APPROVALS.get(chosen, "deny")
+
+    async def _ask(self, kind: UiPromptKind, title: str, timeout: float | None, cancel: Cancel | None, **fields: Any) -> Any:
+        """The answer; None, if there is none."""
+        cancel = cancel or Cancel()
+        if cancel.fired or not self.available:
+            return None
+        if timeout is not None and not timeout < LONGEST_TIMEOUT:  # infinite, or not a number
+            timeout = None
+        limit = None if timeout is None else max(1, round(timeout * 1000))
+        question = Question(
+            ask=lambda ident: _request(kind, ident, title=title, timeout=limit, **fields),
+            withdraw=self._withdraw,
+            answered_by="extension_ui_response",
+            timeout=timeout,
+            new_id=_new_id,
+            check=partial(_answer, kind),
+        )
+        self._tell(UiPromptStart(kind, title))
+        try:
+            return _answer(kind, await self._questions.ask(question, cancel))
+        except (Withdrawn, HostLeft, Expired, BadCommand):
+            return None
+        finally:
+            self._tell(UiPromptEnd(kind, title))
+
+    # Showing
+
+    def notify(self, message: str, kind: NotifyKind | None = None) -> None:
+        self._show("notify", message=message, notify_type=kind)
+
+    def set_status(self, key: str, text: str | None) -> None:
+        self._show("setStatus", status_key=key, status_text=text)
+
+    def set_widget(self, key: str, lines: Sequence[str] | None, placement: Placement | None = None) -> None:
+        shown = None if lines is None else list(lines)
+        self._show("setWidget", widget_key=key, widget_lines=shown, widget_placement=placement)
+
+    def set_title(self, title: str) -> None:
+        if self._has_titles:
+            self._show("setTitle", title=title)
+
+    def set_editor_text(self, text: str) -> None:
+        self._show("set_editor_text", text=text)
+
+    def open_url(self, url: str, instructions: str | None = None) -> None:
+        self._show("open_url", url=url, instructions=instructions)
+
+    def _show(self, method: UiMethod, **fields: Any) -> None:
+        self._send(_request(method, _new_id(), **fields))
+
+
+def _answer(kind: UiPromptKind, line: bytes) -> str | bool | None:
+    """What a line answers; None if the question was dismissed. Raises BadCommand if it does not say."""
+    response = decode.decoded(ExtensionUiResponse, line)
+    if response.cancelled:
+        return None
+    field, answer = ("confirmed", response.confirmed) if kind == "confirm" else ("value", response.value)
+    if answer is None:
+        raise BadCommand(f"{field}: required, unless the question is cancelled; it counts as cancelled now")
+    return answer
+
+
+def _request(method: UiMethod, ident: str, **fields: Any) -> ExtensionUiRequest:
+    """The frame with those fields that have a value."""
+    given = {name: UNSET if value is None else value for name, value in fields.items()}
+    return ExtensionUiRequest(id=ident, method=method, **given)
+
+
+def _cancel(ident: str, target: str) -> ExtensionUiRequest:
+    return ExtensionUiRequest(id=ident, method="cancel", target_id=target)
+
+
+def _new_id() -> str:
+    return str(uuid4())

@@ -1,0 +1,299 @@
+"""Consent to tool calls, as a host is asked for it, whatever it then does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.host import Frame
+from tests.support.host_tools import ECHO, PROMPT, echo, ends, of_type, offer, output, result
+from tests.support.stage import Stage, bash, calls, says, stage
+
+DIALECTS = ["pi", "omp", "xcsh"]
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+ASK = ["--approval", "ask"]
+INSTEAD = "Do not try to do the same in another way: go on without it, or tell the user why it is needed."
+CHOICES = ["Approve", "Approve for session", "Deny"]
+
+
+def question(host: Stage, since: int = 0) -> Frame:
+    return host.until("extension_ui_request", since=since, method="select")
+
+
+def answer(asked: Frame, **fields: Any) -> Frame:
+    return {"type": "extension_ui_response", "id": asked["id"], **fields}
+
+
+def questions(host: Stage) -> list[str]:
+    return [frame["title"] for frame in of_type(host, "extension_ui_request") if frame["method"] == "select"]
+
+
+def writes(path: str, content: str = "x") -> tuple[str, Mapping[str, Any]]:
+    return "write", {"path": path, "content": content}
+
+
+def refused(tool: str, why: str) -> tuple[str, bool]:
+    return f"{tool} was not run: {why}. {INSTEAD}", True
+
+
+@every_dialect
+def test_nobody_is_asked_unless_somebody_chose_that(tmp_path: Path, dialect: str) -> None:
+    with stage(tmp_path, dialect, [calls(bash("echo ran > ran")), says("ok")]) as host:
+        host.prompt("go")
+        assert (host.around.cwd / "ran").read_text() == "ran\n"
+        assert not questions(host)
+
+
+@every_dialect
+def test_a_call_waits_until_it_is_approved(tmp_path: Path, dialect: str) -> None:
+    with stage(tmp_path, dialect, [calls(bash("echo ran > ran; echo done")), says("ok")], flags=ASK) as host:
+        host.send(PROMPT)
+        asked = question(host)
+        assert asked["options"] == CHOICES
+        assert asked["title"] == "Allow bash?\n\necho ran > ran; echo done"
+        assert asked["timeout"] == 300_000
+        assert not (host.around.cwd / "ran").exists()
+        host.send(answer(asked, value="Approve"))
+        host.until("agent_settled")
+        assert ends(host) == [("done\n", False)]
+        assert not any(frame["type"].startswith("tool_approval") for frame in host.frames)
+        assert host.leave() == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"value": "Deny"}, "the user refused it"),
+        ({"value": "approve"}, "the user refused it"),
+        ({"value": "Approve "}, "the user refused it"),
+        ({"value": ""}, "the user refused it"),
+        ({"cancelled": True}, "the user dismissed the question"),
+        ({"confirmed": True}, "the user dismissed the question"),
+        ({"value": True}, "the user dismissed the question"),
+        ({}, "the user dismissed the question"),
+    ],
+)
+def test_every_answer_but_consent_refuses_and_the_model_is_told(tmp_path: Path, fields: Frame, why: str) -> None:
+    with stage(tmp_path, "pi", [calls(bash("echo ran > ran")), says("ok")], flags=ASK) as host:
+        host.send(PROMPT)
+        host.send(answer(question(host), **fields))
+        host.until("agent_settled")
+        assert ends(host) == [refused("bash", why)]
+        (block,) = host.provider.requests[1].body["messages"][-1]["content"]
+        assert block["content"][0]["text"] == refused("bash", why)[0] and block["is_error"]
+        assert not (host.around.cwd / "ran").exists()
+
+
+def test_no_answer_in_time_refuses(tmp_path: Path) -> None:
+    settings = {"approvals": {"mode": "ask", "timeoutSeconds": 0.05}}
+    with stage(tmp_path, "pi", [calls(bash("echo ran > ran")), says("ok")], settings=settings) as host:
+        host.prompt("go")
+        assert ends(host) == [refused("bash", "nobody approved it within 0.05 seconds")]
+        host.send(answer(question(host), value="Approve"))  # too late
+        host.prompt("again")
+        assert not (host.around.cwd / "ran").exists()
+
+
+def test_reading_needs_no_question_and_changing_does(tmp_path: Path) -> None:
+    script = [calls(("read", {"path": "a"}), ("ls", {}), ("grep", {"pattern": "x"}), ("find", {"pattern": "*"}), writes("b"))]
+    tools = ["--tools", "read,ls,grep,find,write"]
+    with stage(tmp_path, "pi", [*script, says("ok")], flags=[*ASK, *tools], files={"a": "text x"}) as host:
+        host.send(PROMPT)
+        host.send(answer(question(host), value="Approve"))
+        host.until("agent_settled")
+        assert questions(host) == [f"Allow write?\n\n{host.around.cwd / 'b'}"]
+        assert not any(is_error for _, is_error in ends(host))
+
+
+def test_what_was_approved_for_the_session_is_that_command_alone(tmp_path: Path) -> None:
+    script = [calls(bash("echo a >> log")), calls(bash("echo a >> log")), calls(bash("echo a >> log; echo b >> log")), says("ok")]
+    with stage(tmp_path, "pi", [*script, calls(bash("echo a >> log")), says("ok")], flags=ASK) as host:
+        host.send(PROMPT)
+        host.send(answer(question(host), value="Approve for session"))
+        since = host.mark()
+        host.send(answer(question(host, since), value="Deny"))
+        host.until("agent_settled")
+        assert (host.around.cwd / "log").read_text() == "a\na\n"
+        assert len(questions(host)) == 2
+        # Another conversation is another session.
+        host.request("new_session")
+        since = host.mark()
+        host.send(PROMPT)
+        host.send(answer(question(host, since), value="Deny"))
+        host.until("agent_settled", since=since)
+        assert (host.around.cwd / "log").read_text() == "a\na\n"
+
+
+def test_a_file_approved_for_the_session_is_that_file_by_every_name(tmp_path: Path) -> None:
+    script = [calls(writes("a", "1")), calls(writes("./x/../a", "2")), calls(writes("b", "3")), says("ok")]
+    with stage(tmp_path, "pi", script, flags=ASK) as host:
+        host.send(PROMPT)
+        host.send(answer(question(host), value="Approve for session"))
+        since = host.mark()
+        host.send(answer(question(host, since), value="Deny"))
+        host.until("agent_settled")
+        assert (host.around.cwd / "a").read_text() == "2"
+        assert not (host.around.cwd / "b").exists()
+
+
+def test_one_answer_is_good_for_one_of_two_calls(tmp_path: Path) -> None:
+    with stage(tmp_path, "pi", [calls(bash("echo one >> log"), bash("echo one >> log")), says("ok")], flags=ASK) as host:
+        host.send(PROMPT)
+        first = question(host)
+        second = host.until("extension_ui_request", since=host.frames.index(first) + 1, method="select")
+        host.send(answer(first, value="Approve"))
+        host.send(answer(first, value="Approve"))
+        host.until("tool_execution_end")
+        assert (host.around.cwd / "log").read_text() == "one\n"
+        host.send(answer(second, value="Deny"))
+        host.until("agent_settled")
+        assert (host.around.cwd / "log").read_text() == "one\n"
+        assert sorted(is_error for _, is_error in ends(host)) == [False, True]
+
+
+def test_an_answer_to_another_question_is_no_consent(tmp_path: Path) -> None:
+    with stage(tmp_path, "pi", [calls(bash("echo ran > ran")), says("ok")], flags=ASK) as host:
+        host.send(answer({"id": "1"}, value="Approve"))
+        host.send(PROMPT)
+        asked = question(host)
+        host.send(answer({"id": asked["id"] + "x"}, value="Approve"))
+        host.send(answer({"id": host.frames[0].get("id", "p")}, value="Approve"))
+        assert host.request("get_state")["success"]
+        assert not (host.around.cwd / "ran").exists()
+        host.send(answer(asked, value="Deny"))
+        host.until("agent_settled")
+        assert not (host.around.cwd / "ran").exists()
+
+
+def test_an_abort_while_it_is_asked_ends_the_call_and_a_late_consent_does_nothing(tmp_path: Path) -> None:
+    with stage(tmp_path, "pi", [calls(bash("echo ran > ran")), says("ok")], flags=ASK) as host:
+        host.send(PROMPT)
+        asked = question(host)
+        host.send({"type": "abort"})
+        host.until("agent_settled")
+        host.send(answer(asked, value="Approve"))
+        assert host.request("get_state")["success"]
+        assert ends(host) == [("Command aborted", True)]
+        assert not (host.around.cwd / "ran").exists()
+        assert host.leave() == 0
+
+
+def test_a_host_that_leaves_has_not_agreed(tmp_path: Path) -> None:
+    with stage(tmp_path, "pi", [calls(bash("echo ran > ran")), says("ok")], flags=ASK) as host:
+        host.send(PROMPT)
+        question(host)
+        assert host.leave() == 0
+        assert not (host.around.cwd / "ran").exists()
+
+
+def test_without_anybody_to_ask_everything_that_would_be_asked_is_refused(tmp_path: Path) -> None:
+    with stage(tmp_path, "pi-2025", [calls(bash("echo ran > ran")), says("ok")], flags=ASK) as host:
+        host.send({"type": "prompt", "message": "go"})
+        end = host.until("tool_execution_end")
+        assert end["result"] == refused("bash", "it needs somebody's approval, and there is nobody to ask")[0]
+        host.until("agent_end")
+        assert not (host.around.cwd / "ran").exists()
+
+
+def test_denied_is_what_would_be_asked_for(tmp_path: Path) -> None:
+    script = [calls(bash("echo ran > ran"), ("read", {"path": "a"})), says("ok")]
+    with stage(tmp_path, "pi", script, flags=["--approval", "deny"], files={"a": "text"}) as host:
+        host.prompt("go")
+        assert not questions(host)
+        assert sorted(ends(host)) == sorted(
+            [refused("bash", 'the settings forbid it (approvals.mode is "deny")'), ("text", False)]
+        )
+
+
+def test_rules_decide_by_tool_and_pattern(tmp_path: Path) -> None:
+    rules = [{"tool": "bash", "pattern": "echo *", "action": "allow"}, {"tool": "write", "pattern": "*.key", "action": "deny"}]
+    script = [calls(bash("echo fine"), bash("echo a; true"), writes("x.key"), writes("y")), says("ok")]
+    with stage(tmp_path, "pi", script, settings={"approvals": {"mode": "ask", "rules": rules}}) as host:
+        host.send(PROMPT)
+        first = question(host)
+        second = host.until("extension_ui_request", since=host.frames.index(first) + 1, method="select")
+        for asked in (first, second):
+            host.send(answer(asked, value="Deny"))
+        host.until("agent_settled")
+        assert sorted(questions(host)) == ["Allow bash?\n\necho a; true", f"Allow write?\n\n{host.around.cwd / 'y'}"]
+        assert ("fine\n", False) in ends(host)
+        assert refused("write", 'the settings forbid it (approvals.rules: deny write "*.key")') in ends(host)
+
+
+def test_tools_of_the_host_are_asked_about_too(tmp_path: Path) -> None:
+    with stage(tmp_path, "omp", [calls(echo("a")), calls(echo("b")), says("ok")], flags=ASK) as host:
+        offer(host, ECHO)
+        host.send(PROMPT)
+        asked = question(host)
+        assert asked["title"] == 'Allow echo?\n\n{"text":"a"}'
+        assert not of_type(host, "host_tool_call")
+        host.send(answer(asked, value="Approve for session"))
+        for text in ("a", "b"):
+            host.send(result(host.until("host_tool_call", arguments={"text": text}), output(text)))
+        host.until("agent_settled")
+        assert len(questions(host)) == 1 and ends(host) == [("a", False), ("b", False)]
+
+
+def test_a_uri_approved_for_the_session_is_that_uri_alone(tmp_path: Path) -> None:
+    script = [calls(writes("db://a")), calls(writes("db://a")), calls(writes("db://b")), says("ok")]
+    with stage(tmp_path, "omp", script, flags=ASK) as host:
+        host.request("set_host_uri_schemes", schemes=[{"scheme": "db", "writable": True}])
+        host.send(PROMPT)
+        host.send(answer(question(host), value="Approve for session"))
+        since = host.mark()
+        for number in (1, 2):
+            asked = host.until("host_uri_request", nth=number)
+            host.send({"type": "host_uri_result", "id": asked["id"]})
+        host.send(answer(question(host, since), value="Deny"))
+        host.until("agent_settled")
+        assert questions(host) == ["Allow write?\n\ndb://a", "Allow write?\n\ndb://b"]
+        assert len(of_type(host, "host_uri_request")) == 2
+
+
+def test_what_sub_agents_do_is_asked_about_as_well(tmp_path: Path) -> None:
+    task = {"agent": "task", "tasks": [{"id": "one", "description": "d", "assignment": "dig"}]}
+    script = [{"match": "dig", **calls(bash("echo ran > ran"))}, calls(("task", task)), says("done"), says("done")]
+    with stage(tmp_path, "omp", script, flags=[*ASK, "--tools", "bash,task"]) as host:
+        host.send(PROMPT)
+        asked = question(host)
+        assert asked["title"] == "Allow bash?\n\necho ran > ran"
+        host.send(answer(asked, value="Deny"))
+        host.until("agent_settled")
+        assert len(questions(host)) == 1
+        assert not (host.around.cwd / "ran").exists()
+
+
+def test_the_users_own_commands_are_not_asked_about(tmp_path: Path) -> None:
+    with stage(tmp_path, "pi", flags=["--approval", "deny"]) as host:
+        assert host.request("bash", command="echo mine")["data"]["output"] == "mine\n"
+
+
+def test_a_question_shows_what_would_hide(tmp_path: Path) -> None:
+    command = "echo safe\u202e; rm x\x1b[2K\r # " + "y" * 5000
+    with stage(tmp_path, "pi", [calls(bash(command)), says("ok")], flags=ASK) as host:
+        host.send(PROMPT)
+        asked = question(host)
+        assert asked["title"].startswith("Allow bash?\n\necho safe\\u{202e}; rm x\\u{1b}[2K\\u{d} # yyy")
+        assert asked["title"].endswith(f"\n… (the first 4000 of {len(command)} characters)")
+        host.send(answer(asked, value="Deny"))
+        host.until("agent_settled")
+
+
+LOOSER = {"mode": "auto", "rules": [{"tool": "*", "action": "allow"}]}
+
+
+@pytest.mark.parametrize(("project", "asked"), [(LOOSER, True), ({"mode": "deny"}, False)])
+def test_a_project_can_make_it_stricter_but_not_looser(tmp_path: Path, project: Frame, asked: bool) -> None:
+    files = {".fairlead/settings.json": json.dumps({"approvals": project})}
+    script = [calls(bash("echo ran > ran")), says("ok")]
+    with stage(tmp_path, "pi", script, settings={"approvals": {"mode": "ask"}}, files=files) as host:
+        host.send(PROMPT)
+        if asked:
+            host.send(answer(question(host), value="Deny"))
+        host.until("agent_settled")
+        assert bool(questions(host)) is asked
+        assert not (host.around.cwd / "ran").exists()

@@ -1,0 +1,111 @@
+"""Settings that keep an agent in bounds: a project only makes them stricter, and a mistake never makes them looser."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.config.home import Home
+from fairlead.config.settings import ApprovalRule, Settings, load_settings
+
+
+def loaded(root: Path, user: Any = None, project: Any = None) -> tuple[Settings, list[str]]:
+    for folder, content in (("home", user), ("work/.fairlead", project)):
+        if content is not None:
+            path = root / folder / "settings.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return load_settings(Home(root / "home"), root / "work")
+
+
+def test_the_users_own_settings_hold_as_they_are(tmp_path: Path) -> None:
+    rule = {"tool": "bash", "pattern": "git *", "action": "allow"}
+    user = {
+        "approvals": {"mode": "ask", "rules": [rule], "timeoutSeconds": 5},
+        "protectedPaths": [".env"],
+        "sandbox": "workspace",
+    }
+    settings, warnings = loaded(tmp_path, user)
+    assert warnings == []
+    assert settings.approvals.mode == "ask" and settings.approvals.timeout_seconds == 5
+    assert settings.approvals.rules == [ApprovalRule("allow", "bash", "git *")]
+    assert settings.protected_paths == [".env"] and settings.sandbox == "workspace"
+
+
+def test_a_project_makes_them_stricter(tmp_path: Path) -> None:
+    project = {
+        "approvals": {"mode": "deny", "rules": [{"tool": "bash", "action": "ask"}]},
+        "protectedPaths": ["secrets"],
+        "sandbox": "workspace",
+    }
+    settings, warnings = loaded(tmp_path, {"protectedPaths": [".env"]}, project)
+    assert warnings == []
+    assert settings.approvals.mode == "deny" and settings.approvals.rules == [ApprovalRule("ask", "bash")]
+    assert settings.protected_paths == [".env", "secrets"] and settings.sandbox == "workspace"
+
+
+def test_a_project_does_not_make_them_looser(tmp_path: Path) -> None:
+    user = {"approvals": {"mode": "ask", "rules": [{"tool": "bash", "action": "deny"}]}, "sandbox": "workspace"}
+    project = {
+        "approvals": {"mode": "auto", "rules": [{"tool": "bash", "action": "allow"}], "timeoutSeconds": 0.01},
+        "protectedPaths": ["!~/.fairlead/auth.json"],
+        "sandbox": "off",
+    }
+    settings, warnings = loaded(tmp_path, user, project)
+    assert settings == loaded(tmp_path, user, {})[0]
+    assert settings.approvals.mode == "ask" and settings.sandbox == "workspace"
+    for name in ("approvals.mode", "approvals.rules[0]", "approvals.timeoutSeconds", "protectedPaths[0]", "sandbox"):
+        assert any(f"settings.json: {name} is ignored" in warning for warning in warnings), name
+
+
+@pytest.mark.parametrize(
+    ("rule", "tool", "says"),
+    [
+        ({"tool": "bash", "pattern": "rm *", "acton": "deny"}, "bash", "rules[0].acton: a rule has tool, pattern and action"),
+        ({"tool": "bash", "action": "dny"}, "bash", 'rules[0].action: expected one of "allow", "ask", "deny", found "dny"'),
+        ({"tool": "bash"}, "bash", "rules[0].action: expected one of"),
+        ({"tool": 5, "action": "deny"}, "*", "rules[0].tool: expected a text that is not empty, found 5"),
+        ({"tool": "bash", "pattern": "", "action": "deny"}, "bash", "rules[0].pattern: expected a text"),
+        ("deny bash", "*", "rules[0]: expected an object with tool, pattern and action"),
+    ],
+)
+def test_a_rule_that_cannot_be_understood_asks_about_everything_it_may_mean(
+    tmp_path: Path, rule: Any, tool: str, says: str
+) -> None:
+    settings, warnings = loaded(tmp_path, {"approvals": {"rules": [rule]}})
+    assert settings.approvals.rules == [ApprovalRule("ask", tool)]
+    (warning,) = warnings
+    assert says in warning and "Until that is corrected" in warning
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"approvals": {"mode": "aks"}},
+        {"approvals": {"rules": {"tool": "bash", "action": "deny"}}},
+        {"approvals": {"rule": []}},
+        {"approvals": "ask"},
+        {"protectedPaths": ".env"},
+        {"protectedPaths": [5]},
+        '{"approvals": {"mode": "deny"}',
+        '{"protectedPaths": [".env",]]}',
+    ],
+)
+def test_what_cannot_be_understood_makes_everything_asked_for(tmp_path: Path, user: Any) -> None:
+    settings, warnings = loaded(tmp_path, user)
+    assert settings.approvals.mode == "ask"
+    assert any('approvals.mode "ask"' in warning for warning in warnings)
+
+
+@pytest.mark.parametrize("user", [{"sandbox": "workspce"}, {"sandbox": True}, '{"sandbox": "workspace"'])
+def test_a_sandbox_that_cannot_be_understood_is_one(tmp_path: Path, user: Any) -> None:
+    settings, warnings = loaded(tmp_path, user)
+    assert settings.sandbox == "workspace" and warnings
+
+
+def test_a_broken_file_that_sets_no_bounds_changes_none(tmp_path: Path) -> None:
+    settings, warnings = loaded(tmp_path, '{"defaultModel": ')
+    assert settings == Settings() and len(warnings) == 1

@@ -1,0 +1,80 @@
+"""An agent in this process with extensions in real files, and all that it tells."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from fairlead import Agent
+from fairlead.core import events as e
+from fairlead.core.messages import ToolCall
+from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
+
+
+def calling(name: str, **arguments: Any) -> Turn:
+    return Turn(tool_calls=[ToolCall("c1", name, arguments)])
+
+
+class Extended:
+    """An agent, what it told, and how to look at that."""
+
+    def __init__(self, agent: Agent, model: Scripted) -> None:
+        self.agent = agent
+        self.model = model
+        self.told: list[e.Event] = []
+        agent.session.subscribe(self.told.append)
+
+    @property
+    def errors(self) -> list[tuple[str, str, str]]:
+        return [
+            (Path(each.extension_path).name, each.event, each.error) for each in self.told if isinstance(each, e.ExtensionError)
+        ]
+
+    @property
+    def results(self) -> list[tuple[str, bool]]:
+        """What tools gave back, and whether as an error."""
+        ends = [each for each in self.told if isinstance(each, e.ToolEnd)]
+        return [("".join(getattr(block, "text", "") for block in end.result.content), end.is_error) for end in ends]
+
+    def notes(self, custom_type: str) -> list[Any]:
+        """What extensions kept in the session under this name."""
+        log = self.agent.session.conversation.log
+        mine = [entry for entry in log.plain(log.entries()) if entry.get("customType") == custom_type]
+        return [entry.get("data") for entry in mine]
+
+    async def command(self, text: str) -> None:
+        assert await self.agent.ask(text) == ""
+        await self.agent.idle()
+
+
+@asynccontextmanager
+async def extended(
+    root: Path, *sources: str, turns: Sequence[Turn] = (), settings: str | None = None, **options: Any
+) -> AsyncIterator[Extended]:
+    """An agent with an extension per source: `one.py`, `two.py` and so on, in `root`."""
+    home, cwd = root / "home", root / "project"
+    home.mkdir(exist_ok=True)
+    cwd.mkdir(exist_ok=True)
+    if settings is not None:
+        (home / "settings.json").write_text(settings)
+    paths = [root / f"{name}.py" for name, _ in zip(("one", "two", "three"), sources, strict=False)]
+    for path, source in zip(paths, sources, strict=True):
+        path.write_text(dedent(source))
+    model = Scripted(list(turns) or [Turn(text="ok")] * 5)
+    env = {**os.environ, "FAIRLEAD_HOME": str(home), "HOME": str(root)}
+    agent = Agent(model=SCRIPTED_MODEL, stream=model, cwd=cwd, env=env, extensions=paths, **options)
+    async with agent:
+        yield Extended(agent, model)
+
+
+def run(work: Any) -> Any:
+    async def bounded() -> Any:
+        async with asyncio.timeout(30):
+            return await work
+
+    return asyncio.run(bounded())

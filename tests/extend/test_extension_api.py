@@ -1,0 +1,576 @@
+"""What extensions can register and do: tools, commands, messages, state, programs, providers, a bus, reload."""
+
+from __future__ import annotations
+
+import builtins
+import json
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from tests.extend.extended import Extended, calling, extended, run
+
+from fairlead.core.messages import CustomMessage, ToolCall, UserMessage, user_text
+from fairlead.core.model import Request
+from fairlead.session import moves
+from fairlead.testing import Turn
+
+HEADER = "import asyncio, sys\nfrom typing import Annotated, Literal\nfrom fairlead.extension import *\n"
+
+
+def spec(request: Request, name: str) -> dict[str, Any]:
+    (found,) = [tool for tool in request.tools if tool.name == name]
+    return {"description": found.description, **found.parameters}
+
+
+def said(it: Extended) -> list[str]:
+    return [user_text(each) for each in it.agent.session.conversation.messages if isinstance(each, UserMessage)]
+
+
+# Tools
+
+
+def test_a_tool_is_made_from_a_plain_function(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+from msgspec import Struct
+Times = Annotated[int, Meta(description="How often", ge=1)]
+class Point(Struct):
+    x: int
+    y: int = 0
+
+def setup(fl):
+    @fl.register_tool
+    async def move(to: Point, how: Literal["fast", "slow"] = "slow", times: Times = 1) -> dict:
+        '''Move something.'''
+        return {"at": [to.x, to.y], "how": how, "times": times}
+"""
+    )
+    turns = [calling("move", to={"x": 3}), calling("move", to={"x": "a"}), calling("move", to={"x": 1}, times=0), Turn(text="ok")]
+
+    async def work() -> None:
+        async with extended(tmp_path, source, turns=turns) as it:
+            await it.agent.ask("hi")
+            told = spec(it.model.requests[0], "move")
+            assert told["description"] == "Move something." and told["required"] == ["to"]
+            assert told["properties"]["how"] == {"enum": ["fast", "slow"], "default": "slow"}
+            assert told["properties"]["times"] == {"type": "integer", "minimum": 1, "description": "How often", "default": 1}
+            good, bad, less = it.results
+            assert (json.loads(good[0]), good[1]) == ({"at": [3, 0], "how": "slow", "times": 1}, False)
+            assert bad[1] and bad[0].startswith('Validation failed for tool "move"')
+            assert less[1]
+
+    run(work())
+
+
+def test_a_tool_with_a_schema_of_its_own_shows_progress_and_fails_as_it_likes(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+SCHEMA = {"type": "object", "properties": {"q": {"type": "string"}}}
+def setup(fl):
+    @fl.register_tool(name="look-up", description="Looks.", label="Look", parameters=SCHEMA, snippet="look things up")
+    async def look(arguments, context: ToolRunContext):
+        context.update("half of " + context.call_id)
+        if arguments["q"] == "bad":
+            raise ToolError("no such thing", {"code": 7})
+        if arguments["q"] == "worse":
+            sys.exit(2)
+        return ToolResult([TextContent("found")], {"n": 1})
+"""
+    )
+    turns = [*(calling("look-up", q=q) for q in ("good", "bad", "worse")), Turn(text="ok")]
+
+    async def work() -> None:
+        async with extended(tmp_path, source, turns=turns) as it:
+            await it.agent.ask("hi")
+            assert it.results == [
+                ("found", False),
+                ("no such thing", True),
+                ("SystemExit was raised, which does not end the agent.", True),
+            ]
+            updates = [each.partial.content[0] for each in it.told if type(each).__name__ == "ToolUpdate"]
+            assert getattr(updates[0], "text", "") == "half of c1"
+            assert "look things up" in it.model.requests[0].system_prompt
+
+    run(work())
+
+
+def test_a_plain_function_may_block_while_others_go_on(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+import threading
+gate = threading.Event()
+def setup(fl):
+    @fl.register_tool
+    def wait() -> str:
+        "Waits for the other."
+        return "waited" if gate.wait(20) else "in vain"
+    @fl.register_tool
+    async def open() -> str:
+        "Lets the other go on."
+        gate.set()
+        return "opened"
+"""
+    )
+    turns = [Turn(tool_calls=[ToolCall("c1", "wait", {}), ToolCall("c2", "open", {})]), Turn(text="ok")]
+
+    async def work() -> None:
+        async with extended(tmp_path, source, turns=turns) as it:
+            await it.agent.ask("hi")
+            assert sorted(it.results) == [("opened", False), ("waited", False)]
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("tool", "error"),
+    [
+        ("def t(a): 'A tool.'", "its parameter a needs a type hint"),
+        ("def t(*a: int): 'A tool.'", "its function can have named parameters only"),
+        ("def t(a: int): pass", "needs a description"),
+        ("def t(a: 'Nowhere'): 'A tool.'", "The type hints of the tool t cannot be read"),
+        ("def t(a: type): 'A tool.'", "a type that JSON has no schema for"),
+        ("def bash(a: int): 'A tool.'", "There is a tool of the name bash already."),
+    ],
+)
+def test_what_is_no_tool_is_refused_when_it_is_registered(tmp_path: Path, tool: str, error: str) -> None:
+    async def work() -> None:
+        async with extended(tmp_path, f"def setup(fl):\n    @fl.register_tool\n    {tool}\n") as it:
+            assert await it.agent.ask("hi") == "ok"
+            assert error in it.errors[0][2]
+
+    run(work())
+
+
+def test_only_the_tools_that_were_asked_for_are_active(tmp_path: Path) -> None:
+    source = "def setup(fl):\n    @fl.register_tool\n    def one(): 'One.'\n    @fl.register_tool\n    def two(): 'Two.'\n"
+
+    async def work() -> None:
+        async with extended(tmp_path, source, tools=["read", "two", "three"]) as it:
+            await it.agent.ask("hi")
+            assert [tool.name for tool in it.model.requests[0].tools] == ["read", "two"]
+            assert [warning for warning in it.agent.warnings if "Unknown tools, left out: three." in warning]
+
+    run(work())
+
+
+# Commands and messages
+
+
+def test_a_command_runs_instead_of_the_model_and_may_speak_to_it(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+def setup(fl):
+    @fl.register_command("say", description="Say something")
+    async def say(arguments, context):
+        fl.send_user_message("/say " + arguments)
+        await context.wait_for_idle()
+        fl.append_entry("done", [context.is_idle, len(context.session.messages()), context.mode])
+"""
+    )
+
+    async def work() -> None:
+        async with extended(tmp_path, source) as it:
+            await it.command("/say  two words ")
+            assert said(it) == ["/say two words"] and it.notes("done") == [[True, 2, "library"]]
+
+    run(work())
+
+
+def test_messages_are_added_queued_kept_for_the_next_prompt_or_start_a_run(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+def setup(fl):
+    @fl.register_command("note")
+    async def note(arguments, context):
+        fl.send_message("note", "quiet", display=False, details={"a": 1})
+        fl.send_message("note", "with the next", deliver="next_turn")
+    @fl.register_command("go")
+    async def go(arguments, context):
+        fl.send_message("note", "go on", trigger_turn=True)
+"""
+    )
+
+    async def work() -> None:
+        async with extended(tmp_path, source) as it:
+            await it.command("/note")
+            (quiet,) = it.agent.session.conversation.messages
+            assert isinstance(quiet, CustomMessage) and (quiet.content, quiet.display, quiet.details) == (
+                "quiet",
+                False,
+                {"a": 1},
+            )
+            assert not it.model.requests
+            await it.agent.ask("hi")
+            assert said(it) == ["hi"]
+            assert [user_text(each) for each in it.model.requests[0].messages if isinstance(each, UserMessage)] == [
+                "quiet",
+                "hi",
+                "with the next",
+            ]
+            await it.command("/go")
+            assert len(it.model.requests) == 2
+
+    run(work())
+
+
+def test_what_is_sent_while_the_agent_runs_is_queued(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+def setup(fl):
+    sent = []
+    @fl.on("tool_execution_end")
+    def talk(event, context):
+        if not sent:
+            sent.append(1)
+            fl.send_user_message("later", deliver="follow_up")
+            fl.send_user_message("now")
+            fl.send_message("note", "and this")
+"""
+    )
+    turns = [calling("bash", command="true"), Turn(text="one"), Turn(text="two"), Turn(text="three"), Turn(text="four")]
+
+    async def work() -> None:
+        async with extended(tmp_path, source, turns=turns) as it:
+            await it.agent.ask("hi")
+            await it.agent.idle()
+            assert said(it) == ["hi", "now", "later"]
+            assert any(isinstance(each, CustomMessage) for each in it.agent.session.conversation.messages)
+
+    run(work())
+
+
+def test_two_commands_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    source = "def setup(fl):\n    fl.register_command('go', lambda arguments: fl.append_entry('went', fl.name), 'Go')\n"
+
+    async def work() -> None:
+        async with extended(tmp_path, source, source) as it:
+            await it.command("/go")
+            await it.command("/go:2")
+            assert it.notes("went") == ["one", "two"]
+            assert [command.name for command in it.agent.session.slash_commands()] == ["go", "go:2"]
+
+    run(work())
+
+
+def test_a_command_goes_to_other_conversations(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+def setup(fl):
+    @fl.register_command("new")
+    async def new(arguments, context):
+        assert await context.new_session()
+        fl.append_entry("id", context.session.id)
+    @fl.register_command("back")
+    async def back(arguments, context):
+        assert await context.navigate(None)
+        fl.append_entry("stands", [context.session.leaf, len(context.session.entries()) > 2])
+"""
+    )
+
+    async def work() -> None:
+        async with extended(tmp_path, source) as it:
+            await it.agent.ask("hi")
+            first = it.agent.session.id
+            await it.command("/back")
+            assert it.notes("stands") == [[None, True]]
+            await it.command("/new")
+            assert it.notes("id") == [it.agent.session.id] and it.agent.session.id != first
+            assert it.errors == []
+
+    run(work())
+
+
+# State, bus, programs
+
+
+def test_state_is_kept_restored_and_follows_the_branch(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+def setup(fl):
+    @fl.register_command("add")
+    def add(word):
+        fl.state.setdefault("words", []).append(word)
+    @fl.register_command("tell")
+    def tell():
+        fl.append_entry("told", dict(fl.state))
+"""
+    )
+
+    async def work() -> None:
+        sessions = tmp_path / "sessions"
+        async with extended(tmp_path, source, session_dir=sessions, keep=True) as it:
+            await it.agent.ask("hi")
+            before = it.agent.session.conversation.log.leaf
+            await it.command("/add a")
+            await it.command("/add b")
+            assert [entry["words"] for entry in it.notes("fairlead.state.one")] == [["a"], ["a", "b"]]
+            file = it.agent.session.conversation.path
+            await moves.navigate(it.agent.session, before, summarise=False)
+            await it.command("/tell")
+            assert it.notes("told") == [{}]
+            await it.command("/add c")
+        async with extended(tmp_path, source, session_dir=sessions, session=file) as it:
+            await it.command("/tell")
+            assert it.notes("told")[-1] == {"words": ["c"]}
+            await moves.new_session(it.agent.session)
+            await it.command("/tell")
+            assert it.notes("told") == [{}]
+
+    run(work())
+
+
+def test_a_state_holds_what_json_can_hold(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+def setup(fl):
+    @fl.register_command("bad")
+    def bad():
+        fl.state["x"] = object()
+    @fl.register_command("worse")
+    def worse():
+        fl.state["x"] = []
+        fl.state["x"].append(object())
+"""
+    )
+
+    async def work() -> None:
+        async with extended(tmp_path, source) as it:
+            await it.command("/bad")
+            await it.command("/worse")
+            assert "'x' cannot be kept in a state" in it.errors[0][2] and len(it.errors) == 2
+
+    run(work())
+
+
+def test_a_state_is_written_before_the_code_that_changed_it_waits_or_leaves_the_conversation(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+def setup(fl):
+    @fl.register_command("wait")
+    async def wait(arguments, context):
+        fl.state["step"] = "waiting"
+        await asyncio.sleep(0)
+        fl.append_entry("seen", [entry["data"] for entry in context.session.entries() if "state" in entry.get("customType", "")])
+    @fl.register_command("leave")
+    async def leave(arguments, context):
+        fl.state["step"] = "leaving"
+        await context.new_session()
+        fl.append_entry("there", dict(fl.state))
+"""
+    )
+
+    async def work() -> None:
+        async with extended(tmp_path, source, session_dir=tmp_path / "sessions", keep=True) as it:
+            await it.agent.ask("hi")
+            await it.command("/wait")
+            assert it.notes("seen") == [[{"step": "waiting"}]]
+            left = it.agent.session.conversation.path
+            await it.command("/leave")
+            assert it.notes("there") == [{}]
+            assert left is not None and '"data":{"step":"leaving"}' in left.read_text()
+
+    run(work())
+
+
+def test_a_handler_gets_what_it_has_parameters_without_defaults_for(tmp_path: Path) -> None:
+    source = """
+    def setup(fl):
+        for name in ("a", "b"):
+            fl.on("agent_start", lambda event, name=name: fl.append_entry("heard", name))
+        fl.on("agent_start", lambda: fl.append_entry("heard", "nothing"))
+        fl.on("agent_start", lambda event, context: fl.append_entry("heard", type(context).__name__))
+    """
+
+    async def main() -> None:
+        async with extended(tmp_path, source, turns=[Turn(text="ok")]) as told:
+            await told.agent.ask("go")
+            assert told.notes("heard") == ["a", "b", "nothing", "Context"]
+
+    run(main())
+
+
+def test_extensions_talk_over_the_bus(tmp_path: Path) -> None:
+    listener = (
+        HEADER
+        + """
+def setup(fl):
+    async def hear(data):
+        await asyncio.sleep(0)
+        fl.append_entry("heard", data)
+        heard.set()
+    global heard
+    heard = asyncio.Event()
+    fl.events.on("topic", hear)
+    fl.events.on("topic", lambda data: 1 / 0)
+    @fl.register_command("wait")
+    async def wait():
+        await heard.wait()
+"""
+    )
+    speaker = "def setup(fl):\n    fl.register_command('speak', lambda: fl.events.emit('topic', {'n': 1}))\n"
+
+    async def work() -> None:
+        async with extended(tmp_path, listener, speaker) as it:
+            await it.command("/speak")
+            await it.command("/wait")
+            assert it.notes("heard") == [{"n": 1}]
+            assert it.errors == [("one.py", "bus:topic", "division by zero")]
+
+    run(work())
+
+
+def test_programs_run_to_their_end_or_are_killed_with_their_children(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+def setup(fl):
+    @fl.register_command("run")
+    async def go(arguments, context):
+        done = await fl.exec("sh", ["-c", "echo out; echo err >&2; sleep 60 & exit 3"])
+        fl.append_entry("done", [done.stdout, done.stderr, done.code, done.killed])
+        slow = await fl.exec("sh", ["-c", "trap '' TERM; echo begun; sleep 60"], timeout=0.2)
+        fl.append_entry("slow", [slow.stdout, slow.code, slow.killed])
+        here = await fl.exec("pwd", cwd="sub")
+        fl.append_entry("here", here.stdout.strip().rpartition("/")[2])
+        try:
+            await fl.exec("no-such-program")
+        except OSError:
+            fl.append_entry("none")
+"""
+    )
+
+    async def work() -> None:
+        async with extended(tmp_path, source) as it:
+            (tmp_path / "project" / "sub").mkdir()
+            await it.command("/run")
+            assert it.notes("done") == [["out\n", "err\n", 3, False]]
+            assert it.notes("slow") == [["begun\n", 137, True]]
+            assert it.notes("here") == ["sub"] and it.notes("none") == [None] and it.errors == []
+
+    run(work())
+
+
+# Reload and what is left behind
+
+
+def test_reload_takes_everything_back_and_loads_what_is_there_now(tmp_path: Path) -> None:
+    source = """
+        def setup(fl):
+            fl.register_command("old", lambda: kept.append(fl))
+            fl.register_command("stale", lambda: kept[0].append_entry("x"))
+            fl.on("turn_start", lambda event: fl.append_entry("old"))
+            @fl.register_tool
+            def old_tool():
+                "Old."
+        kept = []
+    """
+    new = """
+        def setup(fl):
+            fl.register_command("new", lambda: None)
+            fl.on("session_start", lambda event: fl.append_entry("start", event.reason))
+    """
+
+    async def work() -> None:
+        async with extended(tmp_path, source) as it:
+            await it.command("/old")
+            (tmp_path / "one.py").write_text(dedent(new))
+            assert await it.agent.reload_extensions() == ["one"]
+            assert [command.name for command in it.agent.session.slash_commands()] == ["new"]
+            assert "old_tool" not in it.agent.session.tools
+            await it.agent.ask("hi")
+            assert it.notes("old") == [] and it.notes("start") == ["reload"]
+            (tmp_path / "one.py").write_text("def setup(fl):\n    raise RuntimeError('broken')\n")
+            assert await it.agent.reload_extensions() == []
+            assert it.errors == [("one.py", "load", "broken")]
+            assert await it.agent.ask("still here") == "ok"
+
+    run(work())
+
+
+def test_what_is_left_of_a_reloaded_extension_cannot_act(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+import builtins
+def setup(fl):
+    if not hasattr(builtins, "kept_fl"):
+        builtins.kept_fl = fl
+    fl.register_command("act", lambda: builtins.kept_fl.append_entry("x"))
+"""
+    )
+
+    async def work() -> None:
+        try:
+            async with extended(tmp_path, source) as it:
+                await it.command("/act")
+                await it.agent.reload_extensions()
+                await it.command("/act")
+                assert it.notes("x") == [None]
+                assert it.errors[0][2] == "The extension one was reloaded: what is left of it cannot act any more."
+        finally:
+            vars(builtins).pop("kept_fl", None)
+
+    run(work())
+
+
+def test_the_first_extension_is_found_by_a_reload(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with extended(tmp_path) as it:
+            assert await it.agent.ask("hi") == "ok"
+            assert await it.agent.reload_extensions() == []
+            folder = tmp_path / "home" / "extensions"
+            folder.mkdir()
+            (folder / "late.py").write_text("def setup(fl):\n    fl.on('turn_start', lambda event: fl.append_entry('here'))\n")
+            assert await it.agent.reload_extensions() == ["late"]
+            await it.agent.ask("again")
+            assert it.notes("here") == [None]
+
+    run(work())
+
+
+def test_an_extension_that_a_reload_finds_first_is_greeted_once_and_hears_of_everything_from_then_on(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with extended(tmp_path) as it:
+            assert await it.agent.reload_extensions() == []
+            folder = tmp_path / "home" / "extensions"
+            folder.mkdir()
+            (folder / "late.py").write_text(
+                "def setup(fl):\n"
+                "    fl.on('session_start', lambda event: fl.append_entry('heard', event.reason))\n"
+                "    fl.on('session_info_changed', lambda event: fl.append_entry('heard', event.name))\n"
+            )
+            await it.agent.reload_extensions()
+            it.agent.session.set_name("later")
+            await it.agent.ask("hi")
+            assert it.notes("heard") == ["reload", "later"]
+
+    run(work())
+
+
+def test_a_reload_before_anything_else_comes_after_the_start(tmp_path: Path) -> None:
+    source = """
+    def setup(fl):
+        for name in ("session_start", "session_shutdown"):
+            fl.on(name, lambda event, *, name=name: fl.append_entry("heard", [name, event.reason]))
+    """
+
+    async def work() -> None:
+        async with extended(tmp_path, source) as it:
+            await it.agent.reload_extensions()
+            await it.agent.ask("hi")
+            told = [("session_start", "startup"), ("session_shutdown", "reload"), ("session_start", "reload")]
+            assert [tuple(each) for each in it.notes("heard")] == told
+
+    run(work())

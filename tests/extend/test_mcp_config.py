@@ -1,0 +1,112 @@
+"""mcp.json: which servers there are, and what is said of those that cannot be used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.extend.mcp.config import ServerConfig, Source, load_servers
+from fairlead.session.additions import Origin
+
+ENV = {"TOKEN": "secret", "EMPTY": ""}
+
+
+def loaded(*files: tuple[Path, object], named: bool = False) -> tuple[dict[str, ServerConfig], list[str]]:
+    """The servers of files with these contents, by name, and the problems."""
+    sources: list[Source] = []
+    for path, content in files:
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        sources.append(Source(Origin(path, "auto", "user"), "--mcp-config" if named else None))
+    problems: list[str] = []
+    return {server.name: server for server in load_servers(sources, ENV, problems)}, problems
+
+
+def servers(**entries: Mapping[str, Any]) -> dict[str, Any]:
+    return {"mcpServers": entries}
+
+
+def test_a_server_is_a_program_or_an_address(tmp_path: Path) -> None:
+    found, problems = loaded(
+        (
+            tmp_path / "mcp.json",
+            servers(
+                git={"command": "mcp-server-git", "args": ["-r", "."], "env": {"A": "b"}, "cwd": "/tmp", "timeout": 2500},
+                web={"type": "http", "url": "http://localhost/mcp", "headers": {"X": "y"}},
+                short={"url": "https://localhost/mcp"},
+            ),
+        )
+    )
+    assert not problems
+    git, web = found["git"], found["web"]
+    assert (git.command, git.env, git.cwd, git.timeout) == (("mcp-server-git", "-r", "."), {"A": "b"}, "/tmp", 2.5)
+    assert (web.url, web.headers, web.command, web.timeout) == ("http://localhost/mcp", {"X": "y"}, (), None)
+    assert found["short"].url == "https://localhost/mcp"
+
+
+def test_of_two_servers_with_one_name_that_of_the_later_file_holds(tmp_path: Path) -> None:
+    found, _ = loaded(
+        (tmp_path / "user.json", servers(a={"command": "old"}, b={"command": "kept"})),
+        (tmp_path / "project.json", servers(a={"command": "new"})),
+    )
+    assert {name: server.command for name, server in found.items()} == {"a": ("new",), "b": ("kept",)}
+
+
+def test_servers_can_be_switched_off_by_any_file_and_in_their_own_entry(tmp_path: Path) -> None:
+    found, problems = loaded(
+        (tmp_path / "user.json", {**servers(a={"command": "x"}, b={"command": "x", "enabled": False}, c={"command": "x"})}),
+        (tmp_path / "project.json", {"disabledServers": ["a", "unknown"]}),
+    )
+    assert list(found) == ["c"] and not problems
+
+
+def test_variables_in_values_are_those_of_the_environment(tmp_path: Path) -> None:
+    entry = {
+        "command": "${TOOL:-run}",
+        "args": ["--key=${TOKEN}", "${EMPTY:-default}", "$TOKEN", "${not a variable}"],
+        "env": {"KEY": "${TOKEN}/${EMPTY}"},
+    }
+    found, problems = loaded((tmp_path / "mcp.json", servers(a=entry)))
+    assert not problems
+    assert found["a"].command == ("run", "--key=secret", "default", "$TOKEN", "${not a variable}")
+    assert found["a"].env == {"KEY": "secret/"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"command": "x", "args": ["${MISSING}"]}, "the environment has no variable MISSING"),
+        ({"type": "sse", "url": "http://localhost"}, 'type: expected "stdio" or "http"'),
+        ({"args": ["x"]}, "command: expected the program to start"),
+        ({"type": "http", "url": "ftp://localhost"}, "url: expected an address that begins with http"),
+        ({"command": "x", "args": "not a list"}, "$.args"),
+        ({"command": "x", "env": {"PORT": 80}}, "$.env"),
+        ({"command": "x", "timeout": 0}, "timeout: expected milliseconds above 0"),
+        ("not an object", "expected an object"),
+    ],
+)
+def test_a_server_that_cannot_be_used_is_named_and_the_others_work(tmp_path: Path, entry: Any, problem: str) -> None:
+    path = tmp_path / "mcp.json"
+    found, problems = loaded((path, {"mcpServers": {"bad": entry, "good": {"command": "x"}}}))
+    assert list(found) == ["good"]
+    [told] = problems
+    assert str(path) in told and '"bad"' in told and problem in told
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"mcpServers": []}', '{"disabledServers": "a"}'])
+def test_a_file_that_cannot_be_used_is_named_and_the_others_work(tmp_path: Path, content: str) -> None:
+    found, problems = loaded((tmp_path / "bad.json", content), (tmp_path / "good.json", servers(a={"command": "x"})))
+    assert list(found) == ["a"]
+    [told] = problems
+    assert "bad.json" in told
+
+
+def test_a_missing_file_is_told_of_only_if_somebody_asked_for_it(tmp_path: Path) -> None:
+    problems: list[str] = []
+    missing = Origin(tmp_path / "none.json", "cli", "temporary")
+    assert load_servers([Source(missing)], ENV, problems) == [] and not problems
+    assert load_servers([Source(missing, "--mcp-config")], ENV, problems) == []
+    assert "--mcp-config" in problems[0] and "none.json" in problems[0]

@@ -1,0 +1,283 @@
+"""MCP servers that are old, odd, slow or broken."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from tests.extend.mcp_scene import calls, raw_server, real_server, scene
+from tests.support.gates import Gate, wait_for_exit
+from tests.support.raw_mcp_http import SessionServer
+
+from fairlead import Agent, Tool, ToolContext, ToolResult
+from fairlead.core import events as e
+from fairlead.extend.mcp.server import RESTARTS
+from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
+
+
+def test_a_server_of_the_older_protocol_works(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene(tmp_path, {"raw": raw_server("plain")}, [calls("mcp__raw__ok"), Turn(text="ok")]) as told:
+            await told.agent.ask("go")
+            assert told.texts() == [("ok was called", False)] and told.errors() == []
+
+    asyncio.run(main())
+
+
+def test_a_list_in_pages_is_read_to_its_end_also_if_it_leads_in_a_circle(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene(tmp_path, {"raw": raw_server("pages")}) as told:
+            await told.agent.ask("go")
+            assert set(told.offered()) == {"mcp__raw__one", "mcp__raw__two", "mcp__raw__three"}
+
+    asyncio.run(main())
+
+
+def test_names_become_legal_and_unusable_parameters_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene(tmp_path, {"my server": raw_server("odd")}) as told:
+            await told.agent.ask("go")
+            offered = told.offered()
+            assert {"mcp__my_server__good_tool_with_spaces", "mcp__my_server__a_b"} <= set(offered)
+            assert len(offered) == 4 and all(len(name) <= 64 for name in offered)
+            remote, broken = sorted(told.agent.warnings, reverse=True)
+            assert '"remote" of the MCP server "my server"' in remote and "references outside the schema" in remote
+            assert '"broken"' in broken
+
+    asyncio.run(main())
+
+
+def test_lines_that_are_no_messages_are_shown_on_stderr_and_otherwise_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def main() -> None:
+        async with scene(tmp_path, {"raw": raw_server("noisy")}, [calls("mcp__raw__ok"), Turn(text="ok")]) as told:
+            await told.agent.ask("go")
+            assert told.texts() == [("ok was called", False)]
+
+    asyncio.run(main())
+    assert "mcp:raw: wrote a line that is no JSON-RPC message: Starting up..." in capsys.readouterr().err
+
+
+def sloppy(folder: Path, tool: str) -> tuple[list[e.Event], str, bool]:
+    """What was told of a call of one of a sloppy server's tools, and what came of it."""
+
+    async def main() -> tuple[list[e.Event], str, bool]:
+        turns = [calls(f"mcp__raw__{tool}"), Turn(text="ok")]
+        async with scene(folder, {"raw": raw_server("sloppy")}, turns) as told:
+            await told.agent.ask("go")
+            assert told.errors() == []
+            ((text, is_error),) = told.texts()
+            return told.events, text, is_error
+
+    return asyncio.run(main())
+
+
+def test_a_long_result_is_cut_also_if_it_comes_in_pieces(tmp_path: Path) -> None:
+    _, text, is_error = sloppy(tmp_path, "pieces")
+    assert not is_error and len(text) < 60_000 and "of 1.9MB, 50 lines. Full output: " in text
+
+
+def test_an_image_that_a_provider_would_refuse_is_a_note(tmp_path: Path) -> None:
+    assert sloppy(tmp_path, "images")[1:] == ("[An image (image/png) that is broken: it is not base64.]", False)
+
+
+@pytest.mark.parametrize(
+    ("tool", "outcome"),
+    [
+        ("half", ("half \ufffd", False)),
+        ("nan", ('{"x":null}', False)),
+        ("null", ('The call of "null" failed: the server\'s answer is no message of the protocol', True)),
+        ("refused", ('The call of "refused" failed: not today', True)),
+    ],
+)
+def test_an_odd_answer_is_an_answer(tmp_path: Path, tool: str, outcome: tuple[str, bool]) -> None:
+    assert sloppy(tmp_path, tool)[1:] == outcome
+
+
+def test_a_flood_of_progress_and_rubbish_is_thinned_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events, text, _ = sloppy(tmp_path, "chatty")
+    updates = [event for event in events if isinstance(event, e.ToolUpdate)]
+    assert text == "at last" and 100 <= len(updates) < 500
+    assert all(len(str(event.partial.content)) < 1200 for event in updates)
+    said = capsys.readouterr().err
+    assert "\x1b" not in said and "mcp:raw: says too much" in said and said.count("rubbish") < 500
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (raw_server("dies", 4), "it exited with code 4"),
+        ({"command": "no-such-program-anywhere"}, "there is no program no-such-program-anywhere on the PATH"),
+        ({"command": "./orphan"}, "/orphan is there, but the interpreter that its first line names is not"),
+        (raw_server("plain", cwd="/no/such/folder"), "its working directory /no/such/folder does not exist"),
+        ({"url": "http://127.0.0.1:9/mcp"}, "connection"),
+        (raw_server("invalid"), "its answer cannot be understood"),
+    ],
+)
+def test_a_server_that_cannot_be_connected_is_told_of_and_the_run_goes_on(
+    tmp_path: Path, entry: dict[str, object], reason: str
+) -> None:
+    orphan = tmp_path / "orphan"
+    orphan.write_text("#!/no/such/interpreter\n")
+    orphan.chmod(0o755)
+
+    async def main() -> None:
+        servers = {"bad": entry, "good": raw_server("plain")}
+        async with scene(tmp_path, servers, [calls("mcp__good__ok"), Turn(text="ok")]) as told:
+            assert await told.agent.ask("go") == "ok"
+            assert told.texts() == [("ok was called", False)]
+            path, event, error = told.errors()[0]
+            assert (path, event) == ("mcp:bad", "connect")
+            assert 'The MCP server "bad" could not be connected' in error and reason.lower() in error.lower()
+            assert error in told.agent.warnings
+
+    asyncio.run(main())
+
+
+def test_sessions_on_the_network_carry_headers_are_begun_anew_when_forgotten_and_are_ended(tmp_path: Path) -> None:
+    async def main(server: SessionServer) -> None:
+        entry = {"url": server.url, "headers": {"X-Token": "${TOKEN}"}}
+        turns = [calls("mcp__web__ok"), Turn(text="ok"), calls("mcp__web__ok"), Turn(text="ok")]
+        async with scene(tmp_path, {"web": entry}, turns, env={**os.environ, "TOKEN": "secret"}) as told:
+            await told.agent.ask("go")
+            server.sessions.clear()
+            await told.agent.ask("go on")
+            assert told.texts() == [("ok was called", False)] * 2
+            assert told.errors() == []
+
+    with SessionServer() as server:
+        asyncio.run(main(server))
+        assert server.tokens == {"secret"} and server.begun == 2
+        assert server.ended[-1] == "session-2"
+
+
+def test_a_slow_server_holds_a_prompt_up_for_a_bounded_time_and_its_tools_come_later(tmp_path: Path) -> None:
+    async def main(gate: Gate) -> None:
+        servers = {"slow": raw_server("silent", tmp_path / "gate"), "quick": raw_server("plain")}
+        async with scene(tmp_path, servers, isolated=False, env=waiting(tmp_path, 0.05)) as told:
+            await told.agent.ask("go")
+            assert not [name for name in told.offered() if name.startswith("mcp__slow")]
+            gate.open()
+            await told.until_there_is("mcp__slow__ok")
+            await told.agent.ask("go on")
+            assert "mcp__slow__ok" in told.offered()
+            assert told.errors() == []
+
+    with Gate(tmp_path / "gate") as gate:
+        asyncio.run(main(gate))
+
+
+def test_an_abort_does_not_wait_for_a_server_that_is_being_connected(tmp_path: Path) -> None:
+    async def main() -> None:
+        servers = {"slow": raw_server("silent", tmp_path / "gate")}
+        async with scene(tmp_path, servers, isolated=False, env=waiting(tmp_path, 3_600)) as told:
+            await told.agent.session.prompt("go")
+            await told.until(e.TurnStart)
+            await told.agent.session.abort()
+            end = told.agent.session.last_end
+            assert end is not None and end.message.stop_reason == "aborted"
+
+    with Gate(tmp_path / "gate"):
+        asyncio.run(main())
+
+
+def waiting(folder: Path, seconds: float) -> dict[str, str]:
+    """An environment with a home whose settings say how long a prompt waits for servers."""
+    home = folder / "home"
+    home.mkdir()
+    (home / "settings.json").write_text(json.dumps({"mcp": {"waitSeconds": seconds}}))
+    return {**os.environ, "FAIRLEAD_HOME": str(home)}
+
+
+def test_a_server_that_ends_again_and_again_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.extend.mcp.server._PAUSES", (0.0,))
+
+    async def main() -> None:
+        turns = [*[calls("mcp__raw__die")] * (RESTARTS + 2), Turn(text="ok")]
+        async with scene(tmp_path, {"raw": raw_server("plain")}, turns) as told:
+            await told.agent.ask("go")
+            assert all(is_error for _, is_error in told.texts())
+            assert len(told.errors()) == RESTARTS + 1
+            assert "It is not tried again" in told.errors()[-1][2] and "It is not tried again" in told.texts()[-1][0]
+
+    asyncio.run(main())
+
+
+def test_what_a_server_has_started_ends_with_it(tmp_path: Path) -> None:
+    numbers = tmp_path / "number"
+
+    async def main() -> None:
+        async with scene(tmp_path, {"raw": raw_server("parent", numbers)}, [calls("mcp__raw__die"), Turn(text="ok")]) as told:
+            await told.agent.ask("go")
+            assert "exited with code 7" in told.texts()[0][0], "although something holds its output open"
+            wait_for_exit(int(numbers.read_text()))
+
+    asyncio.run(main())
+
+
+def test_a_tool_whose_name_is_taken_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    async def mine(arguments: dict[str, object], context: ToolContext) -> ToolResult:
+        return ToolResult.text("mine")
+
+    async def main() -> None:
+        tool = Tool("mcp__raw__ok", "Mine.", {"type": "object"}, mine)
+        turns = [calls("mcp__raw__ok"), Turn(text="ok")]
+        async with scene(tmp_path, {"raw": raw_server("plain")}, turns, extra_tools=[tool]) as told:
+            await told.agent.ask("go")
+            assert told.texts() == [("mine", False)]
+            [warning] = told.agent.warnings
+            assert "Somebody else has a tool of the name mcp__raw__ok" in warning
+
+    asyncio.run(main())
+
+
+def test_only_the_tools_that_were_asked_for_are_active(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene(tmp_path, {"raw": raw_server("plain")}, tools=["read", "mcp__raw__ok"]) as told:
+            await told.agent.ask("go")
+            assert told.offered() == ["mcp__raw__ok"] and told.agent.warnings == []
+        async with scene(tmp_path, {"raw": raw_server("plain")}, exclude_tools=["mcp__raw__die"]) as told:
+            await told.agent.ask("go")
+            assert told.offered() == ["mcp__raw__ok"]
+
+    asyncio.run(main())
+
+
+def test_without_the_package_a_warning_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name == "mcp" or name.startswith("mcp.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+
+    async def main() -> None:
+        async with scene(tmp_path, {"raw": raw_server("plain")}) as told:
+            await told.agent.ask("go")
+            [warning] = told.agent.warnings
+            assert "pip install 'fairlead[mcp]'" in warning
+
+    asyncio.run(main())
+
+
+def test_an_agent_without_servers_never_loads_the_package(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="ok")]), cwd=tmp_path, isolated=True) as agent:
+            await agent.ask("/mcp:is plain text here")
+            assert agent.session.servers is None
+
+    asyncio.run(main())
+
+
+def test_closing_while_a_server_is_being_connected_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with scene(tmp_path, {"real": real_server(), "slow": raw_server("silent", tmp_path / "gate")}) as told:
+            assert told.agent.session.servers is not None
+            told.agent.warm_up()
+            await asyncio.sleep(0)
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("fairlead-mcp")]
+
+    with Gate(tmp_path / "gate"):
+        asyncio.run(main())

@@ -1,0 +1,298 @@
+"""Ways to get done what is not allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead.config.settings import ApprovalAction, ApprovalMode, ApprovalRule
+from fairlead.policy.approvals import Kind, Policy, Subject, Surroundings
+
+AROUND = Surroundings("/there", "/home/u")
+
+#: Every one of these would delete a file, or may.
+DELETES = [
+    "rm x",
+    "  rm x",
+    "\trm x",
+    "git status; rm x",
+    "git status;rm x",
+    "git status && rm x",
+    "git status || rm x",
+    "git status | rm x",
+    "git status |& rm x",
+    "git status & rm x",
+    "git status\nrm x",
+    "git status\n\n\trm x",
+    "git status # harmless\nrm x",
+    "(rm x)",
+    "( (rm x) )",
+    "{ rm x; }",
+    "! rm x",
+    "if true; then rm x; fi",
+    "while rm x; do :; done",
+    "for f in x; do rm $f; done",
+    "case a in a) rm x;; esac",
+    "f() { rm x; }; f",
+    "function f { rm x; }; f",
+    "echo $(rm x)",
+    'echo "$(rm x)"',
+    "echo $(echo $(rm x))",
+    "echo `rm x`",
+    'echo "`rm x`"',
+    "echo ${a:-$(rm x)}",
+    "echo $(( $(rm x) ))",
+    "echo $[$(rm x)]",
+    "cat <(rm x)",
+    "cat <<END\n$(rm x)\nEND",
+    "cat <<< $(rm x)",
+    "a=$(rm x)",
+    "X=1 rm x",
+    "X=1 Y=2 rm x",
+    "X='1' rm x",
+    'X="1" Y=\\2 rm x',
+    "X='$(rm x)'; PS4=$X; set -x; :",
+    "PS4='$(rm x)'; set -x; :",
+    "command rm x",
+    "command -p rm x",
+    "builtin command rm x",
+    "exec rm x",
+    "env rm x",
+    "env -i A=b rm x",
+    "/usr/bin/env rm x",
+    "nohup rm x",
+    "nice -n 5 rm x",
+    "timeout 5 rm x",
+    "time rm x",
+    "time -p rm x",
+    "setsid rm x",
+    "sudo rm x",
+    "echo x | xargs rm",
+    "echo rm x | xargs env",
+    "find . -name x -exec rm {} ;",
+    "find . -exec /bin/rm {} +",
+    "busybox rm x",
+    "prlimit rm x",
+    "/lib64/ld-linux-x86-64.so.2 /bin/rm x",
+    "env -S'rm x'",
+    "env '-S rm x'",
+    "env -Srm x",
+    "env -iSrm x",
+    "env --split-string='rm x'",
+    "flock x -c'rm x'",
+    "parallel rm ::: x",
+    "mapfile -c1 -C 'rm x;' a <<< y",
+    "compgen -C 'rm x'",
+    "compgen -W '$(rm x)'",
+    "at now <<< 'rm x'",
+    "eval rm x",
+    "eval 'true;rm' x",
+    "eval 'rm x'",
+    "eval 'r''m' x",
+    "trap 'rm x' EXIT",
+    "bash -c 'rm x'",
+    "sh -c rm\\ x",
+    "bash -c 'bash -c \"rm x\"'",
+    'bash -c "$cmd"',
+    "echo rm x | sh",
+    "echo rm x | bash -s",
+    "echo rm x | env bash",
+    "bash < script",
+    "bash /dev/stdin <<< 'rm x'",
+    "bash -o pipefail <<< 'rm x'",
+    "bash --init-file x <<< 'rm x'",
+    "echo rm x | . /dev/stdin",
+    "source /dev/fd/0 <<< 'rm x'",
+    "rbash -c 'rm x'",
+    "\\rm x",
+    "'rm' x",
+    '"rm" x',
+    "r'm' x",
+    'r"m" x',
+    "r\\m x",
+    "r\\\nm x",
+    "rm\\\n x",
+    "$'rm' x",
+    "$'\\x72m' x",
+    "/bin/rm x",
+    "/bin/../bin/rm x",
+    "./rm x",
+    "/bin/r? x",
+    "/bin/[r]m x",
+    "{rm,x}",
+    "$(echo rm) x",
+    "$cmd x",
+    "${cmd} x",
+    "$empty rm x",
+    "${empty}rm x",
+    "alias a=rm; a x",
+    "hash -p /bin/rm a; a x",
+    "2>/dev/null rm x",
+    ">log rm x",
+    "2>&1 rm x",
+    "</dev/null rm x",
+    "printf -v 'a[$(rm x)]' y",
+    "test -v 'a[$(rm x)]'",
+    "coproc rm x",
+    "git status;; rm x",
+    "'unfinished; rm x",
+]
+
+
+def verdict(
+    text: str,
+    *rules: tuple[ApprovalAction, str, str | None],
+    mode: ApprovalMode = "auto",
+    tool: str = "bash",
+    kind: Kind = "command",
+    named: str = "",
+    harmless: bool = False,
+    around: Surroundings = AROUND,
+) -> str:
+    policy = Policy(mode, [ApprovalRule(action, tool, pattern) for action, tool, pattern in rules])
+    return policy.verdict(tool, harmless=harmless, subject=Subject(kind, text, named), around=around).action
+
+
+@pytest.mark.parametrize("line", DELETES)
+def test_a_forbidden_program_is_not_run_in_other_words(line: str) -> None:
+    assert verdict(line, ("deny", "bash", "rm *")) == "deny"
+    assert verdict(line, ("ask", "bash", "rm *")) == "ask"
+
+
+@pytest.mark.parametrize("line", DELETES)
+def test_an_allowed_program_does_not_bring_another_along(line: str) -> None:
+    assert verdict(line, ("allow", "bash", "git *"), ("allow", "bash", "echo *"), mode="ask") == "ask"
+    assert verdict(line, ("allow", "bash", "git *"), ("allow", "bash", "true"), mode="deny") == "deny"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git log > ~/.bashrc",
+        "git log 2> x",
+        "PATH=/tmp/evil git status",
+        "GIT_SSH_COMMAND=evil git fetch",
+        "./git status",
+        "/tmp/git status",
+        "g\u0456t status",
+        "git\u00a0status",
+        "git\u2003status",
+        "\u200bgit status",
+        "Git status",
+        "git-shell status",
+        "> x",
+    ],
+)
+def test_an_allowed_program_is_that_program_and_nothing_more(line: str) -> None:
+    assert verdict(line, ("allow", "bash", "git *"), mode="deny") == "deny"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git status",
+        "git status -s 2>&1",
+        "git diff | git apply --check",
+        "(git fetch && git log $n) 2>/dev/null",
+        "git",
+        "git add *.py",
+    ],
+)
+def test_what_is_allowed_needs_no_question(line: str) -> None:
+    assert verdict(line, ("allow", "bash", "git *"), mode="ask") == "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo $HOME",
+        "ls *.py",
+        "make test",
+        'git commit -m "rm x"',
+        "timeout 60 make",
+        "find . -name '*.py'",
+        "python x.py",
+        "A='b' make",
+        "bash -o pipefail x.sh",
+        "env -i A=b make",
+    ],
+)
+def test_a_rule_that_forbids_leaves_other_commands_alone(line: str) -> None:
+    assert verdict(line, ("deny", "bash", "rm *")) == "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["git -C . push", "git --no-pager push", "git -c a=b -C . push origin", "env git -C . push", "bash -c 'git -C . push'"],
+)
+def test_options_before_what_is_forbidden_do_not_hide_it(line: str) -> None:
+    rules: list[tuple[ApprovalAction, str, str | None]] = [("allow", "bash", "git *"), ("ask", "bash", "git push *")]
+    assert verdict(line, *rules) == "ask"
+    assert verdict(line.replace("push", "log"), *rules) == "allow"
+
+
+def test_the_strictest_rule_holds_wherever_it_stands() -> None:
+    rules: list[tuple[ApprovalAction, str, str | None]] = [
+        ("allow", "bash", None),
+        ("ask", "bash", "git *"),
+        ("deny", "bash", "git push *"),
+    ]
+    for order in (rules, rules[::-1]):
+        assert verdict("ls", *order) == "allow"
+        assert verdict("git log", *order) == "ask"
+        assert verdict("git log; git push", *order) == "deny"
+        assert verdict("git $what", *order) == "deny"
+
+
+def test_a_rule_without_a_pattern_is_about_every_call() -> None:
+    assert verdict("cat <<E\n$(x)\nE", ("allow", "bash", None), mode="deny") == "allow"
+    assert verdict("cat <<E\n$(x)\nE", ("allow", "bash", "*"), mode="deny") == "allow"
+    assert verdict("", ("deny", "*", None)) == "deny"
+
+
+@pytest.mark.parametrize("line", ["echo $(" * 5000, "env " * 1000 + "x", "git " + "-x " * 100, "x " * 50_000])
+def test_what_takes_long_to_follow_is_taken_for_what_is_forbidden(line: str) -> None:
+    assert verdict(line, ("deny", "bash", "rm *"), ("deny", "bash", "git push *")) == "deny"
+    assert verdict(line, ("allow", "bash", "git status"), mode="ask") == "ask"
+
+
+def test_an_empty_line_and_input_for_a_running_command_are_covered_by_no_pattern() -> None:
+    assert verdict("", ("allow", "bash", "git *"), mode="ask") == "ask"
+    assert verdict("", ("deny", "bash", "rm *")) == "deny"
+
+
+def test_the_grammar_of_another_shell_is_not_guessed() -> None:
+    fish = Surroundings("/there", "/home/u", knows_shell=False)
+    assert verdict("git status", ("allow", "bash", "git *"), mode="ask", around=fish) == "ask"
+    assert verdict("git status", ("deny", "bash", "rm *"), around=fish) == "deny"
+
+
+def test_a_tool_by_the_same_name_in_other_letters_is_forbidden_too_but_not_allowed() -> None:
+    rules: list[tuple[ApprovalAction, str, str | None]] = [("deny", "bash", None)]
+    assert verdict("x", *rules, tool="Bash", kind="arguments") == "deny"
+    assert verdict("x", ("allow", "bash", None), tool="Bash", kind="arguments", mode="ask") == "ask"
+
+
+def test_only_harmless_tools_need_no_question() -> None:
+    for mode, otherwise in (("ask", "ask"), ("deny", "deny")):
+        assert verdict("/there/x", tool="read", kind="path", mode=mode, harmless=True) == "allow"
+        assert verdict("/there/x", tool="read", kind="path", mode=mode) == otherwise
+    assert verdict("/there/x", ("deny", "read", None), tool="read", kind="path", harmless=True) == "deny"
+
+
+def test_a_file_is_meant_wherever_links_lead() -> None:
+    # Named in the working directory, but a link to somewhere else.
+    where = {"tool": "write", "kind": "path", "mode": "ask"}
+    assert verdict("/etc/passwd", ("allow", "write", "src/**"), named="/there/src/x", **where) == "ask"  # type: ignore[arg-type]
+    assert verdict("/there/src/x", ("allow", "write", "src/**"), named="/there/link", **where) == "allow"  # type: ignore[arg-type]
+    assert verdict("/there/y", ("deny", "write", "src/**"), named="/there/src/x", **where) == "deny"  # type: ignore[arg-type]
+    assert verdict("/there/src/x", ("deny", "write", "src/**"), named="/there/link", **where) == "deny"  # type: ignore[arg-type]
+    assert verdict("/there/SRC/x", ("deny", "write", "src/**"), **where) == "deny"  # type: ignore[arg-type]
+
+
+def test_arguments_of_other_tools_are_matched_as_json() -> None:
+    assert (
+        verdict('{"repo":"mine"}', ("allow", "mcp_*", '{"repo":"mine"}'), tool="mcp_git", kind="arguments", mode="ask") == "allow"
+    )
+    assert (
+        verdict('{"repo":"other"}', ("allow", "mcp_*", '{"repo":"mine"}'), tool="mcp_git", kind="arguments", mode="ask") == "ask"
+    )

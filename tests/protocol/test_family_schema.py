@@ -1,0 +1,135 @@
+"""The published schemas of the pi family: complete, meaningful, and each with an example that can be read."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from fairlead.protocol.pi.all_commands import COMMANDS
+from fairlead.protocol.pi.all_frames import ANSWERS, FRAMES
+from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES
+from fairlead.protocol.pi.frames import Response
+from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
+from fairlead.protocol.schema.family import answer_name, command_name, event_name, response_name
+from fairlead.wire.pi.profile import PROFILES
+from fairlead.wire.pi.schema import events, lines, schema
+
+DIALECTS = list(PROFILES)
+FAMILY = [name for name, profile in PROFILES.items() if profile.form == "family"]
+
+
+def tag(declared: Any) -> str:
+    return str(declared.__struct_config__.tag)
+
+
+def read(example: Any, declared: Any) -> None:
+    msgspec.json.decode(json.dumps(example), type=declared)
+
+
+@cache
+def validator(dialect: str, name: str | None = None) -> jsonschema_rs.Draft202012Validator:
+    """Of all lines of a dialect, or of those that one definition is about."""
+    document = schema(PROFILES[dialect])
+    return jsonschema_rs.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": document["$defs"]} if name else document)
+
+
+def test_every_command_has_an_example() -> None:
+    assert set(COMMAND_EXAMPLES) == set(COMMANDS), "add an example to fairlead.protocol.pi.command_examples"
+
+
+def test_every_event_and_every_answer_has_an_example() -> None:
+    declared = {tag(each) for each in (*FRAMES, *ANSWERS) if each is not Response}
+    assert set(LINE_EXAMPLES) == declared, "add an example to fairlead.protocol.pi.line_examples"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_command_response_event_and_answer_is_defined(dialect: str) -> None:
+    spoken = lines(PROFILES[dialect])
+    expected = [command_name(each) for each in spoken.commands.values()] + [event_name(each) for each in spoken.events]
+    expected += [answer_name(each) for each in spoken.answers]
+    if spoken.responses:
+        expected += [response_name(each) for each in spoken.commands.values()] + ["ErrorResponse"]
+    defined = schema(PROFILES[dialect])["$defs"]
+    assert {name for name, each in defined.items() if "examples" in each} == set(expected)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_schema_is_one_and_every_example_satisfies_it_to_the_last_field(dialect: str) -> None:
+    document = schema(PROFILES[dialect], closed=True)
+    jsonschema_rs.meta.validate(document)
+    whole = jsonschema_rs.Draft202012Validator(document)
+    for name, defined in document["$defs"].items():
+        for example in defined.get("examples", ()):
+            one = jsonschema_rs.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": document["$defs"]})
+            one.validate(example)
+            assert whole.is_valid(example), name
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_example_can_be_read(dialect: str) -> None:
+    spoken = lines(PROFILES[dialect])
+    defined = schema(PROFILES[dialect])["$defs"]
+    for name, command in spoken.commands.items():
+        read(defined[command_name(command)]["examples"][0], command)
+        if spoken.responses and command.result is not None:
+            read(defined[response_name(command)]["examples"][0]["data"], command.result)
+        assert defined[command_name(command)]["examples"][0]["type"] == name
+    for event in spoken.events:
+        read(defined[event_name(event)]["examples"][0], event)
+    for answer in spoken.answers:
+        read(defined[answer_name(answer)]["examples"][0], answer)
+
+
+def test_members_of_the_family_differ_in_their_events() -> None:
+    sent = {name: {tag(event) for event in events(profile)} for name, profile in PROFILES.items()}
+    assert "ready" not in sent["pi"]
+    assert {"ready", "prompt_result", "auto_compaction_end"} <= sent["omp"]
+    assert not sent["omp"] & {"queue_update", "compaction_end", "response"}
+    assert "prompt_result" not in sent["xcsh"]
+    assert sent["pi-2025"] >= set(EXAMPLES_2025)
+    assert "agent_settled" not in sent["pi-2025"]
+
+
+@pytest.mark.parametrize("dialect", FAMILY)
+@pytest.mark.parametrize(
+    ("line", "valid"),
+    [
+        ({"type": "prompt", "message": "hi"}, True),
+        ({"type": "prompt", "message": "hi", "id": {"any": ["json"]}, "images": None, "later": 1}, True),
+        ({"type": "prompt"}, False),
+        ({"type": "prompt", "message": 5}, False),
+        ({"type": "set_thinking_level", "level": "deep"}, False),
+        ({"type": "set_todos", "phases": [{"name": "Work", "tasks": [{"content": "x"}]}]}, True),
+        ({"type": "set_todos", "phases": [{"name": "Work", "tasks": [{}]}]}, False),
+        ({"type": "nonsense"}, False),
+        ({"type": "response", "command": "get_state", "success": True}, False),
+        ({"type": "response", "command": "fork", "success": False, "error": "no"}, True),
+        ({"type": "response", "command": "fork", "success": False}, False),
+        ({"type": "message_end", "message": {"role": "assistant"}}, False),
+        ({"type": "subagent_event", "payload": {"id": "a", "event": {"type": "turn_start"}}}, True),
+        ({"type": "subagent_event", "payload": {"id": "a", "event": {"type": "turned"}}}, False),
+    ],
+)
+def test_lines_are_told_apart(dialect: str, line: dict[str, Any], valid: bool) -> None:
+    assert validator(dialect).is_valid(line) is valid
+
+
+def test_what_a_host_is_sent_has_no_nulls_for_what_is_left_out() -> None:
+    message = LINE_EXAMPLES["message_end"]["message"]
+    ends = validator("pi", "MessageEndEvent")
+    assert ends.is_valid({"type": "message_end", "message": message})
+    assert not ends.is_valid({"type": "message_end", "message": {**message, "errorMessage": None}})
+
+
+def test_hosts_are_told_what_is_in_messages_models_and_usage() -> None:
+    defined = schema(PROFILES["pi"])["$defs"]
+    assert {each["$ref"] for each in defined["Message"]["anyOf"]} >= {"#/$defs/AssistantMessage", "#/$defs/UserMessage"}
+    assert defined["SetModelResponse"]["properties"]["data"] == {"$ref": "#/$defs/Model"}
+    assert defined["Usage"]["properties"]["input"] == {"type": "integer"}
+    assert "totalTokens" in defined["Usage"]["required"]
+    assert defined["State"]["properties"]["todoPhases"]["items"] == {"$ref": "#/$defs/TodoPhase"}

@@ -1,0 +1,503 @@
+"""What the person behind the host is asked and shown: the frames, the answers, and what holds without an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.session.scene import PATIENCE
+from tests.wire.desk import Desk, Frame, desk
+
+from fairlead.core.events import UiPromptEnd, UiPromptStart
+from fairlead.core.runtime import Cancel
+from fairlead.core.ui import Ui
+
+DIALECTS = ["pi", "omp", "xcsh"]
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+Ask = Callable[[Ui], Awaitable[Any]]
+
+#: Every way to ask, the frame that it makes, an answer, what is made of it, and what holds without one.
+DIALOGS: dict[str, tuple[Ask, Frame, Frame, Any, Any]] = {
+    "select": (
+        lambda ui: ui.select("Pick", ("a", "b")),
+        {"method": "select", "title": "Pick", "options": ["a", "b"]},
+        {"value": "b"},
+        "b",
+        None,
+    ),
+    "select in time": (
+        lambda ui: ui.select("Pick", ["a"], timeout=1800),
+        {"method": "select", "title": "Pick", "options": ["a"], "timeout": 1_800_000},
+        {"value": "a"},
+        "a",
+        None,
+    ),
+    "confirm": (
+        lambda ui: ui.confirm("Sure?", "Really?", timeout=1800.0004),
+        {"method": "confirm", "title": "Sure?", "message": "Really?", "timeout": 1_800_000},
+        {"confirmed": True},
+        True,
+        False,
+    ),
+    "confirm without a message": (
+        lambda ui: ui.confirm("Sure?"),
+        {"method": "confirm", "title": "Sure?", "message": ""},
+        {"confirmed": False},
+        False,
+        False,
+    ),
+    "input": (
+        lambda ui: ui.input("Name", "yours", timeout=1800),
+        {"method": "input", "title": "Name", "placeholder": "yours", "timeout": 1_800_000},
+        {"value": ""},
+        "",
+        None,
+    ),
+    "plain input": (lambda ui: ui.input("Name"), {"method": "input", "title": "Name"}, {"value": "x"}, "x", None),
+    "editor": (
+        lambda ui: ui.editor("Edit", "one\ntwo"),
+        {"method": "editor", "title": "Edit", "prefill": "one\ntwo"},
+        {"value": "two"},
+        "two",
+        None,
+    ),
+    "approve": (
+        lambda ui: ui.approve("Run bash?", "rm -rf build"),
+        {
+            "method": "select",
+            "title": "Run bash?\n\nrm -rf build",
+            "options": ["Approve", "Approve for session", "Deny"],
+        },
+        {"value": "Approve for session"},
+        "allow_session",
+        None,
+    ),
+}
+every_dialog = pytest.mark.parametrize("dialog", DIALOGS)
+
+Scene = Callable[[Desk], Awaitable[None]]
+
+
+def play(tmp_path: Path, scene: Scene, dialect: str = "omp", **changes: Any) -> None:
+    async def main() -> None:
+        async with desk(tmp_path, dialect, **changes) as host:
+            await scene(host)
+
+    asyncio.run(main())
+
+
+async def outcome(asking: Awaitable[Any]) -> Any:
+    async with asyncio.timeout(PATIENCE):
+        return await asking
+
+
+def shown(frame: Frame) -> Frame:
+    """A request without what differs each time."""
+    assert frame["type"] == "extension_ui_request"
+    assert UUID4.fullmatch(frame["id"])
+    return {key: value for key, value in frame.items() if key not in ("type", "id")}
+
+
+def requests(host: Desk, method: str) -> list[Frame]:
+    return [frame for frame in host.frames if frame.get("method") == method]
+
+
+# Asking
+
+
+@every_dialect
+@every_dialog
+def test_a_question_is_a_frame_and_its_answer_is_what_was_said(tmp_path: Path, dialog: str, dialect: str) -> None:
+    ask, frame, answer, said, _ = DIALOGS[dialog]
+
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(ask(host.ui))
+        asked = await host.asked(frame["method"])
+        assert shown(asked) == frame
+        host.answer(asked, **answer)
+        assert await outcome(asking) == said
+
+    play(tmp_path, scene, dialect)
+
+
+@every_dialog
+@pytest.mark.parametrize(
+    "dismissal", [{"cancelled": True}, {"cancelled": True, "timedOut": True}, {"cancelled": True, "value": "x"}]
+)
+def test_a_dismissal_changes_nothing(tmp_path: Path, dialog: str, dismissal: Frame) -> None:
+    ask, frame, _, _, default = DIALOGS[dialog]
+
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(ask(host.ui))
+        host.answer(await host.asked(frame["method"]), **dismissal)
+        assert await outcome(asking) is default
+        await host.response()
+        assert [each["type"] for each in host.frames[2:]] == ["response"], "no answer is answered"
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    ("said", "approval"),
+    [("Approve", "allow"), ("Deny", "deny"), ("approve", "deny"), ("Approve ", "deny"), ("yes", "deny"), ("", "deny")],
+)
+def test_only_the_words_that_were_offered_are_consent(tmp_path: Path, said: str, approval: str) -> None:
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(host.ui.approve("Run?", ""))
+        asked = await host.asked("select")
+        assert asked["title"] == "Run?"
+        host.answer(asked, value=said)
+        assert await outcome(asking) == approval
+
+    play(tmp_path, scene)
+
+
+def test_a_choice_that_was_not_offered_is_passed_on(tmp_path: Path) -> None:
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(host.ui.select("Pick", ["a", "b"]))
+        host.answer(await host.asked("select"), value="neither")
+        assert await outcome(asking) == "neither"
+
+    play(tmp_path, scene)
+
+
+MALFORMED: list[tuple[str, Frame, str]] = [
+    ("select", {"value": 5}, "value: expected a string, got a number"),
+    ("select", {"value": ["a"]}, "value: expected a string, got a list"),
+    ("select", {}, "value: required, unless the question is cancelled; it counts as cancelled now"),
+    ("select", {"value": None}, "value: required, unless the question is cancelled; it counts as cancelled now"),
+    ("select", {"confirmed": True}, "value: required, unless the question is cancelled; it counts as cancelled now"),
+    ("select", {"cancelled": False}, "value: required, unless the question is cancelled; it counts as cancelled now"),
+    ("input", {"value": True}, "value: expected a string, got true or false"),
+    ("editor", {"text": "x"}, "value: required, unless the question is cancelled; it counts as cancelled now"),
+    ("confirm", {"confirmed": "yes"}, "confirmed: expected true or false, got a string"),
+    ("confirm", {"value": "yes"}, "confirmed: required, unless the question is cancelled; it counts as cancelled now"),
+    ("confirm", {"cancelled": "no"}, "cancelled: expected true or false, got a string"),
+    ("approve", {"value": True}, "value: expected a string, got true or false"),
+]
+
+
+@pytest.mark.parametrize(("dialog", "answer", "problem"), MALFORMED)
+def test_a_malformed_answer_counts_as_none_and_the_host_is_told(tmp_path: Path, dialog: str, answer: Frame, problem: str) -> None:
+    ask, frame, good, _, default = DIALOGS[dialog]
+
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(ask(host.ui))
+        asked = await host.asked(frame["method"])
+        host.answer(asked, **answer)
+        told = await host.read()
+        assert told == {
+            "type": "response",
+            "id": asked["id"],
+            "command": "extension_ui_response",
+            "success": False,
+            "error": problem,
+        }
+        assert await outcome(asking) is default
+        host.answer(asked, **good)
+        await host.response()
+
+    play(tmp_path, scene)
+
+
+def test_an_answer_that_does_not_say_to_what_leaves_the_question_open(tmp_path: Path) -> None:
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(host.ui.input("Name"))
+        asked = await host.asked("input")
+        host.send({"type": "extension_ui_response", "value": "x"})
+        told = await host.read()
+        assert (told["command"], told["error"]) == (
+            "extension_ui_response",
+            "id: expected that of the frame which asked, as a string",
+        )
+        host.answer(asked, value="y")
+        assert await outcome(asking) == "y"
+
+    play(tmp_path, scene)
+
+
+@every_dialect
+def test_answers_to_nothing_and_second_answers_are_ignored(tmp_path: Path, dialect: str) -> None:
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(host.ui.select("Pick", ["a", "b"]))
+        asked = await host.asked("select")
+        answer = {"type": "extension_ui_response", "id": asked["id"]}
+        host.send(
+            {**answer, "id": "who", "value": "b"},
+            {**answer, "id": "who", "value": 5},
+            {"type": "host_uri_result", "id": asked["id"], "content": "an answer of another kind"},
+            {**answer, "value": "a"},
+            {**answer, "value": "b"},
+            {**answer, "cancelled": True},
+            {**answer, "value": 5},
+        )
+        assert await outcome(asking) == "a"
+        since = len(host.frames)
+        await host.response()
+        assert len(host.frames) == since + 1
+
+    play(tmp_path, scene, dialect)
+
+
+def test_a_thousand_open_questions_are_answered_in_any_order(tmp_path: Path) -> None:
+    async def scene(host: Desk) -> None:
+        asking = [asyncio.ensure_future(host.ui.input(f"Number {number}")) for number in range(1000)]
+        asked = [await host.asked("input") for _ in asking]
+        assert len({frame["id"] for frame in asked}) == 1000
+        for frame in reversed(asked):
+            host.answer(frame, value=frame["title"].removeprefix("Number "))
+        assert await outcome(asyncio.gather(*asking)) == [str(number) for number in range(1000)]
+
+    play(tmp_path, scene)
+
+
+def test_text_that_is_not_unicode_is_mended_on_both_ways(tmp_path: Path) -> None:
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(host.ui.select("Pick \ud800", ["a\udfff"]))
+        asked = await host.asked("select")
+        assert (asked["title"], asked["options"]) == ("Pick \ufffd", ["a\ufffd"])
+        host.answer(asked, value="b\ud800")
+        assert await outcome(asking) == "b\ufffd"
+
+    play(tmp_path, scene)
+
+
+@every_dialect
+def test_requests_come_although_the_host_wants_no_events(tmp_path: Path, dialect: str) -> None:
+    async def scene(host: Desk) -> None:
+        await host.response(type="set_event_filter", events=[])
+        asking = asyncio.ensure_future(host.ui.confirm("Sure?"))
+        host.answer(await host.asked("confirm"), confirmed=True)
+        assert await outcome(asking) is True
+        host.ui.notify("done")
+        await host.asked("notify")
+
+    play(tmp_path, scene, dialect)
+
+
+# Time
+
+
+@every_dialect
+@pytest.mark.parametrize("dialog", ["select", "confirm", "input", "approve"])
+def test_what_is_not_answered_in_time_changes_nothing_and_is_not_told(tmp_path: Path, dialog: str, dialect: str) -> None:
+    asks: dict[str, Ask] = {
+        "select": lambda ui: ui.select("Pick", ["a"], timeout=0.02),
+        "confirm": lambda ui: ui.confirm("Sure?", timeout=0.02),
+        "input": lambda ui: ui.input("Name", timeout=0.02),
+        "approve": lambda ui: ui.approve("Run?", "", timeout=0.02),
+    }
+    _, frame, answer, _, default = DIALOGS[dialog]
+
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(asks[dialog](host.ui))
+        asked = await host.asked(frame["method"])
+        assert asked["timeout"] == 20
+        assert await outcome(asking) is default
+        host.answer(asked, **answer)
+        since = len(host.frames)
+        await host.response()
+        assert len(host.frames) == since + 1
+
+    play(tmp_path, scene, dialect)
+
+
+def test_a_time_without_end_is_none(tmp_path: Path) -> None:
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(host.ui.input("Name", timeout=float("inf")))
+        asked = await host.asked("input")
+        assert "timeout" not in asked
+        host.answer(asked, value="x")
+        assert await outcome(asking) == "x"
+
+    play(tmp_path, scene)
+
+
+# Aborts
+
+
+ABORTABLE: dict[str, Callable[[Ui, Cancel], Awaitable[Any]]] = {
+    "select": lambda ui, cancel: ui.select("Pick", ["a"], cancel=cancel),
+    "confirm": lambda ui, cancel: ui.confirm("Sure?", cancel=cancel),
+    "input": lambda ui, cancel: ui.input("Name", cancel=cancel),
+    "editor": lambda ui, cancel: ui.editor("Edit", cancel=cancel),
+    "approve": lambda ui, cancel: ui.approve("Run?", "", cancel=cancel),
+}
+
+
+@every_dialect
+@pytest.mark.parametrize("dialog", ABORTABLE)
+def test_an_abort_ends_every_question_and_takes_it_back_where_hosts_know_how(tmp_path: Path, dialog: str, dialect: str) -> None:
+    _, frame, answer, _, default = DIALOGS[dialog]
+
+    async def scene(host: Desk) -> None:
+        cancel = Cancel()
+        asking = asyncio.ensure_future(ABORTABLE[dialog](host.ui, cancel))
+        asked = await host.asked(frame["method"])
+        cancel.fire()
+        assert await outcome(asking) is default
+        host.answer(asked, **answer)
+        await host.response()
+        withdrawn = [shown(each) for each in requests(host, "cancel")]
+        assert withdrawn == ([] if dialect == "pi" else [{"method": "cancel", "targetId": asked["id"]}])
+
+    play(tmp_path, scene, dialect)
+
+
+def test_a_task_that_no_longer_waits_takes_its_question_back(tmp_path: Path) -> None:
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(host.ui.input("Name"))
+        asked = await host.asked("input")
+        asking.cancel()
+        assert (await host.asked("cancel"))["targetId"] == asked["id"]
+        await asyncio.wait([asking])
+        assert asking.cancelled()
+
+    play(tmp_path, scene)
+
+
+def test_what_was_aborted_before_is_not_asked(tmp_path: Path) -> None:
+    async def scene(host: Desk) -> None:
+        cancel = Cancel()
+        cancel.fire()
+        assert await outcome(host.ui.confirm("Sure?", cancel=cancel)) is False
+        await host.response()
+        assert requests(host, "confirm") == []
+        assert host.events == []
+
+    play(tmp_path, scene)
+
+
+# A host that leaves
+
+
+@every_dialog
+def test_a_host_that_leaves_has_answered_everything_with_nothing(tmp_path: Path, dialog: str) -> None:
+    ask, frame, _, _, default = DIALOGS[dialog]
+
+    async def scene(host: Desk) -> None:
+        assert host.ui.available
+        asking = asyncio.ensure_future(ask(host.ui))
+        await host.asked(frame["method"])
+        host.leave()
+        assert await outcome(asking) is default
+        assert not host.ui.available
+        assert await outcome(ask(host.ui)) is default, "and what comes later is not asked"
+
+    play(tmp_path, scene)
+
+
+@every_dialog
+def test_a_host_without_a_user_interface_is_asked_nothing(tmp_path: Path, dialog: str) -> None:
+    ask, _, _, _, default = DIALOGS[dialog]
+
+    async def scene(host: Desk) -> None:
+        assert not host.ui.available
+        assert await outcome(ask(host.ui)) is default
+        host.ui.notify("hello")
+        host.ui.set_title("mine")
+        host.send({"type": "prompt", "message": "hi"})
+        await host.read(lambda frame: frame["type"] == "agent_end")
+        assert not any(frame["type"] == "extension_ui_request" for frame in host.frames)
+
+    play(tmp_path, scene, "pi-2025")
+
+
+# Showing
+
+
+SHOWN: list[tuple[Callable[[Ui], None], Frame]] = [
+    (lambda ui: ui.notify("note"), {"method": "notify", "message": "note"}),
+    (lambda ui: ui.notify("note", "warning"), {"method": "notify", "message": "note", "notifyType": "warning"}),
+    (lambda ui: ui.set_status("k", "busy"), {"method": "setStatus", "statusKey": "k", "statusText": "busy"}),
+    (lambda ui: ui.set_status("k", None), {"method": "setStatus", "statusKey": "k"}),
+    (lambda ui: ui.set_widget("w", ("1", "2")), {"method": "setWidget", "widgetKey": "w", "widgetLines": ["1", "2"]}),
+    (
+        lambda ui: ui.set_widget("w", ["1"], "belowEditor"),
+        {"method": "setWidget", "widgetKey": "w", "widgetLines": ["1"], "widgetPlacement": "belowEditor"},
+    ),
+    (lambda ui: ui.set_widget("w", None), {"method": "setWidget", "widgetKey": "w"}),
+    (lambda ui: ui.set_editor_text("text"), {"method": "set_editor_text", "text": "text"}),
+    (lambda ui: ui.open_url("https://example.org"), {"method": "open_url", "url": "https://example.org"}),
+    (
+        lambda ui: ui.open_url("https://example.org", "Log in"),
+        {"method": "open_url", "url": "https://example.org", "instructions": "Log in"},
+    ),
+]
+
+
+@every_dialect
+def test_what_is_shown_is_a_frame_that_is_not_answered(tmp_path: Path, dialect: str) -> None:
+    async def scene(host: Desk) -> None:
+        for show, _ in SHOWN:
+            show(host.ui)
+        await host.response()
+        told = [shown(frame) for frame in host.frames if frame["type"] == "extension_ui_request"]
+        assert told == [frame for _, frame in SHOWN]
+
+    play(tmp_path, scene, dialect)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "switch", "sent"),
+    [
+        ("pi", None, True),
+        ("pi", "0", True),
+        *((dialect, None, False) for dialect in ("omp", "xcsh")),
+        *((dialect, value, True) for dialect in ("omp", "xcsh") for value in ("1", "true", "yes", "on", " Yes ", "ON")),
+        *(("omp", value, False) for value in ("", "0", "no", "off", "2")),
+    ],
+)
+def test_titles_are_sent_where_hosts_have_a_place_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dialect: str, switch: str | None, sent: bool
+) -> None:
+    monkeypatch.delenv("PI_RPC_EMIT_TITLE", raising=False)
+    if switch is not None:
+        monkeypatch.setenv("PI_RPC_EMIT_TITLE", switch)
+
+    async def scene(host: Desk) -> None:
+        host.ui.set_title("mine")
+        await host.response()
+        assert [shown(frame) for frame in requests(host, "setTitle")] == (
+            [{"method": "setTitle", "title": "mine"}] if sent else []
+        )
+
+    play(tmp_path, scene, dialect)
+
+
+# What others hear of it
+
+
+@every_dialog
+def test_listeners_hear_when_a_question_begins_and_when_it_is_over(tmp_path: Path, dialog: str) -> None:
+    ask, frame, answer, _, _ = DIALOGS[dialog]
+
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(ask(host.ui))
+        asked = await host.asked(frame["method"])
+        begun = UiPromptStart(frame["method"], frame["title"])
+        assert host.events == [begun]
+        host.answer(asked, **answer)
+        await outcome(asking)
+        assert host.events == [begun, UiPromptEnd(frame["method"], frame["title"])]
+        await host.response()
+        assert {each["type"] for each in host.frames} <= {"ready", "extension_ui_request", "response"}, "hosts are not told"
+
+    play(tmp_path, scene)
+
+
+def test_a_question_whose_asker_fails_is_over_too(tmp_path: Path) -> None:
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(host.ui.input("Name"))
+        await host.asked("input")
+        asking.cancel()
+        await asyncio.wait([asking])
+        assert host.events == [UiPromptStart("input", "Name"), UiPromptEnd("input", "Name")]
+
+    play(tmp_path, scene)
