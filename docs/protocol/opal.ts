@@ -652,6 +652,8 @@ export interface Diff {
   lines_added: number;
   lines_removed: number;
   hunks: DiffHunk[];
+  /** Whether the hunks have only the beginning of a long change. The counts are exact all the same. */
+  truncated?: boolean;
 }
 
 /** Changes that are near each other, with three lines around them. */

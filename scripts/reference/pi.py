@@ -10,6 +10,7 @@ from fairlead.protocol.pi.frames import Frame
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, Compaction, Error
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, family_schema, response_name
 from fairlead.protocol.schema.shapes import Schema, mentioned
+from fairlead.wire.pi.all_handlers import LATE
 from fairlead.wire.pi.profile import PROFILES
 from fairlead.wire.pi.schema import events, lines, whole_family
 from reference.markdown import about, block, definition, fields
@@ -22,7 +23,8 @@ Made from the declarations in `src/fairlead/protocol/pi` by `make generate`. Do 
 A host starts `fairlead --mode rpc` and exchanges JSON objects with it, one a line, separated by LF. It sends
 [commands](#commands) and gets [responses](#responses), one for each, and [events](#events) as they happen. Every command
 may carry an `id` of any JSON type, which its response echoes. `null` for an optional field means absent. Commands
-take effect in the order received; only `bash`, `compact` and `export_html` may be answered after commands that came later.
+take effect in the order received; only {late} may be answered after commands that came later, and a `prompt` that is a command of
+an extension's.
 
 A line that cannot be read gets a response whose `command` is `parse`. A field of the wrong type gets an error that names
 it and says what was expected. Nothing is changed by a command that fails. Unknown fields are ignored; please ignore them too.
@@ -55,7 +57,8 @@ The protocol of pi in 2025, for hosts that were written for it: `--dialect pi-20
 def page() -> str:
     family = whole_family()
     defined: dict[str, Schema] = family_schema("The family", family)["$defs"]
-    parts = [INTRODUCTION, "## Commands\n"]
+    late = ", ".join(f"`{name}`" for name, command in family.commands.items() if command in LATE)
+    parts = [INTRODUCTION.format(late=late), "## Commands\n"]
     parts += [_command(name, defined[command_name(each)], defined[response_name(each)]) for name, each in family.commands.items()]
     parts += ["## Responses\n", RESPONSES_INTRODUCTION, *fields(defined["ErrorResponse"], ["type"])]
     parts += [f"## Answers\n\n{ANSWERS_INTRODUCTION}"]

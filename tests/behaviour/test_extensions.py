@@ -395,41 +395,6 @@ def setup(fl):
         assert counted == ["1", "2", "2"]
 
 
-def test_extensions_are_asked_and_told_of_a_branch_of_opal_too(tmp_path: Path) -> None:
-    source = """
-from fairlead.extension import Cancel
-
-def setup(fl):
-    @fl.on("session_before_tree")
-    def ask(event, ctx):
-        ctx.ui.notify(f"{len(event.left_behind)} left behind")
-        if "forbidden" in str(event.left_behind):
-            return Cancel("not from here")
-
-    @fl.on("session_tree")
-    def hear(event, ctx):
-        ctx.ui.notify("moved")
-"""
-    turns = [says("A1"), says("A2"), HELD, says("A3")]
-    with opal(tmp_path, turns, flags=["-e", "ext.py"], files={"ext.py": source}) as client:
-        session = client.start()
-        client.prompt(session, "one")
-        client.prompt(session, "two")
-        entries = [message["id"] for message in client.call("session/history", session_id=session)["messages"]]
-        assert client.call("session/branch", session_id=session, entry_id=entries[2]) == {}
-        client.until("status_update", session, message="1 left behind")
-        client.until("status_update", session, message="moved")
-        client.send("agent/prompt", session_id=session, text="forbidden")
-        client.until("message_delta", session, nth=3)
-        error = client.refusal("session/branch", session_id=session, entry_id=entries[1])
-        assert error == {"code": -32603, "message": "Branch failed", "data": "An extension forbids this: not from here"}
-        assert client.call("agent/state", session_id=session)["status"] == "streaming", "nothing was stopped for it"
-        since = client.host.mark()
-        client.host.provider.release()
-        assert client.ended(session, since=since)["type"] == "agent_end"
-        assert len(client.call("session/history", session_id=session)["messages"]) == 5
-
-
 def _counted(events: list[Frame]) -> str:
     (end,) = [event for event in events if event["type"] == "tool_execution_end"]
     return end["result"]["output"]

@@ -130,7 +130,14 @@ def test_a_change_of_a_file_comes_with_its_diff(tmp_path: Path) -> None:
         result = outcomes(client.prompt(client.start(), "go"))["write_file"]
         assert result["ok"]
         assert result["meta"]["diff"]["lines_added"] == 1
+        assert "truncated" not in result["meta"]["diff"]
         assert "meta" not in json.dumps(client.host.provider.requests[1].body["messages"])
+
+
+def test_a_diff_that_was_cut_says_so(tmp_path: Path) -> None:
+    with opal(tmp_path, [calls(("write_file", {"path": "a.txt", "content": "x\n" * 3000})), says("ok")]) as client:
+        diff = outcomes(client.prompt(client.start(), "go"))["write_file"]["meta"]["diff"]
+        assert (diff["lines_added"], len(diff["hunks"][0]["lines"]), diff["truncated"]) == (3000, 2000, True)
 
 
 def test_tasks_are_an_object_and_can_be_listed(tmp_path: Path) -> None:

@@ -111,6 +111,30 @@ def test_ids_that_differ_only_in_case_are_different_sessions(tmp_path: Path) -> 
         assert [history(client, ident)[0][1] for ident in ("abc", "ABC", "Abc")] == ["I am abc", "I am ABC", "I am Abc"]
 
 
+def test_a_saved_session_that_was_refused_can_be_started_after_all(tmp_path: Path) -> None:
+    with opal(tmp_path) as client:
+        client.start(session_id="s")
+        client.prompt("s", "hi")
+        client.host.leave()
+        with opal_again(client) as later:
+            assert later.refusal("session/start", session_id="s", tools=["nope"])["code"] == -32602
+            later.start(session_id="s")
+            assert len(history(later, "s")) == 2
+
+
+def test_a_file_that_holds_another_session_is_not_taken_for_it(tmp_path: Path) -> None:
+    with opal(tmp_path) as client:
+        client.start(session_id="one")
+        client.prompt("one", "hi")
+        client.host.leave()
+        path = client.host.around.home / "opal" / "sessions" / "one.jsonl"
+        path.rename(path.with_stem("two"))
+        with opal_again(client) as later:
+            error = later.refusal("session/start", session_id="two")
+            assert (error["code"], error["message"]) == (-32603, "Failed to start session")
+            assert error["data"].endswith('holds another session than "two".')
+
+
 def test_sessions_can_be_kept_elsewhere_and_have_a_name(tmp_path: Path) -> None:
     with opal(tmp_path, flags=["--session-dir", str(tmp_path / "kept"), "--name", "Mine"]) as client:
         session = client.start(session=True)

@@ -66,6 +66,7 @@ def test_an_extension_that_cannot_be_loaded_is_told_of_and_the_others_work(
     [
         *((kind, *case) for kind in ("def", "async def") for case in FAILURES),
         ("async def", "raise asyncio.CancelledError", "It was cancelled, but not by the agent."),
+        ("def", "raise asyncio.CancelledError", "CancelledError was raised, which does not end the agent."),
     ],
 )
 def test_a_handler_that_fails_or_blocks_is_told_of_and_the_run_goes_on(tmp_path: Path, kind: str, body: str, error: str) -> None:

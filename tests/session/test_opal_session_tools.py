@@ -23,11 +23,11 @@ from fairlead.core.ui import NoUi
 from fairlead.errors import SessionError
 from fairlead.session.opal import opal_tools
 from fairlead.session.opal.task_keeper import TaskKeeper
-from fairlead.session.opal.task_views import listed
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.tools.opal.hashlines import tagged
 from fairlead.tools.opal.results import outcome
+from fairlead.wire.opal.tasks import listed
 
 NAMES = "read_file write_file edit_file grep shell sub_agent tasks use_skill ask_user debug_state".split()
 DONE = Turn(text="all done")
@@ -175,7 +175,7 @@ def test_a_list_too_long_to_show_goes_to_the_model_without_its_texts(tmp_path: P
 
 
 def labels(session: Session) -> list[str]:
-    return [task["label"] for task in listed(TaskKeeper(session).state().tasks.values())]
+    return [task.label for task in listed(TaskKeeper(session).state().tasks.values())]
 
 
 def test_tasks_are_kept_with_the_conversation_where_it_stands(tmp_path: Path) -> None:

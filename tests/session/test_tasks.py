@@ -6,13 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.errors import ToolError
-from fairlead.session.opal.task_views import chosen, listed, payload
+from fairlead.session.opal.task_views import chosen, payload
 from fairlead.session.opal.tasks import Draft, Op, State, Task, from_entry_data, to_entry_data
+from fairlead.wire.opal.tasks import listed
 
 NOW = "2026-11-15 06:27:08.281458"
 
@@ -295,8 +297,8 @@ def test_a_list_can_be_narrowed_down(wanted: dict[str, Any], ids: list[int]) -> 
 def test_the_list_for_hosts_has_what_is_not_done_and_texts_alone() -> None:
     state = done_to(CHAIN, update(1, status="done"), update(3, parent_id=2, blocked_by=(2,)))
     tasks = listed(state.tasks.values())
-    assert [task["id"] for task in tasks] == ["2", "3"]
-    assert tasks[1] == {
+    assert [task.id for task in tasks] == ["2", "3"]
+    assert msgspec.to_builtins(tasks[1]) == {
         "id": "3",
         "label": "c",
         "status": "blocked",

@@ -308,9 +308,10 @@ def test_what_is_not_answered_in_time_changes_nothing_and_is_not_told(tmp_path: 
     play(tmp_path, scene, dialect)
 
 
-def test_a_time_without_end_is_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("timeout", [float("inf"), float("nan"), 2**31 / 1000, 1e300])
+def test_a_time_without_end_or_longer_than_a_timer_of_a_host_is_none(tmp_path: Path, timeout: float) -> None:
     async def scene(host: Desk) -> None:
-        asking = asyncio.ensure_future(host.ui.input("Name", timeout=float("inf")))
+        asking = asyncio.ensure_future(host.ui.input("Name", timeout=timeout))
         asked = await host.asked("input")
         assert "timeout" not in asked
         host.answer(asked, value="x")

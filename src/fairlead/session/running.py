@@ -134,7 +134,7 @@ class Running:
         if not wanted and end.message.stop_reason == "error":
             return False
         if not self._ended:
-            self._end()
+            self._end(will_retry=bool(wanted))
         if not wanted:
             return self._hears_more()
         for message in wanted:

@@ -203,6 +203,8 @@ class Diff(Struct):
     lines_added: int
     lines_removed: int
     hunks: list[DiffHunk]
+    #: Whether the hunks have only the beginning of a long change. The counts are exact all the same.
+    truncated: bool | UnsetType = UNSET
 
 
 class ResultMeta(Struct):

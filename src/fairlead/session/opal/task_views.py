@@ -1,4 +1,4 @@
-"""Opal's tasks as they are shown: chosen, put in order, and as the JSON that hosts know."""
+"""Opal's tasks as the tool shows them: chosen, put in order, and as the JSON that hosts know."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 from fairlead.session.opal.tasks import STATUSES, Op, Task
 
 VIEWS = ("open", "done", "blocked", "in_progress", "ready")
-#: What `tasks/list` tells of.
-_ACTIVE = ("open", "in_progress", "blocked")
 
 
 def chosen(tasks: Iterable[Task], op: Op) -> list[Task]:
@@ -43,26 +41,6 @@ def payload(
         "notes": list(notes),
     }
     return told if operations is None else {**told, "operations": list(operations)}
-
-
-def listed(tasks: Iterable[Task]) -> list[dict[str, str]]:
-    """The tasks that are not done, as the method `tasks/list` has them: every value is a text."""
-    return [
-        {
-            "id": str(task.id),
-            "label": task.label,
-            "status": task.status,
-            "parent_id": "" if task.parent_id is None else str(task.parent_id),
-            "blocked_by": ",".join(map(str, task.blocked_by)),
-            "prompt": task.prompt or "",
-            "result": task.result or "",
-            "notes": task.notes,
-            "created_at": task.created_at,
-            "updated_at": task.updated_at,
-        }
-        for task in tasks
-        if task.status in _ACTIVE
-    ]
 
 
 def _told(task: Task) -> dict[str, Any]:

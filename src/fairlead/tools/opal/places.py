@@ -1,4 +1,4 @@
-"""Where Opal's file tools may work: in the working directory, and some of them in the folder of Opal's own data."""
+"""Where Opal's file tools may work: in the working directory, and some of them in a folder of the session's own."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fairlead.tools.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The workspace of a session, and the folder of data that is open to it as well; None: there is none."""
+    """The workspace of a session, and the folder of its own that is open to it as well; None: there is none."""
 
     workspace: Workspace
     data_dir: Path | None = None
 
     def find(self, path: str, *, data: bool = True) -> Path:
-        """The file that is meant by `path`, links resolved: in the working directory or, with `data`, the folder of data.
+        """The file that is meant by `path`, links resolved: in the working directory or, with `data`, in `data_dir`.
 
         Raises ToolError if it is outside.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -48,8 +49,8 @@ def _start(server: OpalServer, params: m.SessionStart) -> Answer:
     return Answer(result, session.narrator.recovered if resumed else session.narrator.discovered)
 
 
-def _list(server: OpalServer, params: m.SessionList) -> m.Sessions:
-    return m.Sessions(server.table.around.store.listed())
+async def _list(server: OpalServer, params: m.SessionList) -> m.Sessions:
+    return m.Sessions(await asyncio.to_thread(server.table.around.store.listed))
 
 
 def _history(server: OpalServer, params: m.SessionHistory) -> m.History:
@@ -109,14 +110,11 @@ def _state(server: OpalServer, params: m.AgentState) -> m.State:
 
 
 def _tasks(server: OpalServer, params: m.TasksList) -> m.Tasks:
-    from msgspec import convert
-
-    from fairlead.protocol.opal.shapes import ListedTask
     from fairlead.session.opal.task_keeper import TaskKeeper
-    from fairlead.session.opal.task_views import listed
+    from fairlead.wire.opal.tasks import listed
 
     keeper = TaskKeeper(server.table.get(params.session_id).session)
-    return m.Tasks([convert(task, ListedTask) for task in listed(keeper.state().tasks.values())])
+    return m.Tasks(listed(keeper.state().tasks.values()))
 
 
 # Models

@@ -98,15 +98,21 @@ class Narrator:
         self._send(events.MessageApplied(self._id, text))
 
     def command_began(self, text: str) -> None:
-        """A prompt is a command, which is no run, but has a beginning and an end all the same."""
-        self._command_is_open = True
+        """A prompt is a command, which is no run, but has a beginning and an end all the same; during a run, those of the run."""
         self._send(events.MessageApplied(self._id, text))
-        self._send(events.AgentStart(self._id))
+        if not self._running and self._announced is None:
+            self._command_is_open = True
+            self._send(events.AgentStart(self._id))
 
     def command_ended(self) -> None:
         """If it began a run, the end of that is its own."""
         if self._command_is_open and not self._running:
             self._end(events.AgentEnd(self._id, self.usage()))
+
+    def command_aborted(self) -> None:
+        """Nobody waits any more for the end of a command, if one is going on."""
+        if self._command_is_open and not self._running:
+            self._end(events.AgentAbort(self._id))
 
     def queued(self, message: UserMessage, text: str) -> None:
         """What the client said waits as `message`."""

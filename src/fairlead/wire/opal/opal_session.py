@@ -52,7 +52,9 @@ class OpalSession:
         self._allowed: Sequence[str] | None = None
         self._held: list[Event] | None = None
         self._stopping: asyncio.Task[None] | None = None
-        self._commands: set[asyncio.Task[None]] = set()
+        self._statuses: list[str] | None = None
+        #: Commands of extensions that are going on.
+        self.commands: set[asyncio.Task[None]] = set()
         #: Whether the client has asked for a compaction that goes on, and whether a prompt waits for its end.
         self._is_compacting = self._runs_after_compaction = False
         agent.session.subscribe(self._tell)
@@ -94,6 +96,24 @@ class OpalSession:
         except BaseException:
             tell_all()
             raise
+
+    def show(self, status: str) -> None:
+        """Tell of a status."""
+        if self._statuses is not None:
+            self._statuses.append(status)
+        else:
+            self.narrator.show(status)
+
+    @contextmanager
+    def answering(self) -> Generator[None]:
+        """While a request is carried out: what an extension shows because of it follows the answer."""
+        statuses = self._statuses = []
+        try:
+            yield
+        finally:
+            self._statuses = None
+            for status in statuses:
+                self.narrator.show(status)
 
     # Running
 
@@ -139,14 +159,14 @@ class OpalSession:
         """Run a command of an extension's. It may take long, and ask the user."""
         self.narrator.command_began(text)
         task = asyncio.create_task(self._command(text), name="fairlead-command")
-        self._commands.add(task)
-        task.add_done_callback(self._commands.discard)
+        self.commands.add(task)
+        task.add_done_callback(self.commands.discard)
 
     async def _command(self, text: str) -> None:
         try:
             await self.session.prompt(text, source="rpc")
         except FairleadError as error:
-            self.narrator.show(str(error))
+            self.show(str(error))
         finally:
             self.narrator.command_ended()
 
@@ -180,6 +200,11 @@ class OpalSession:
     def status(self) -> RunStatus:
         told = self.narrator.status
         return "running" if told == "idle" and self.session.is_streaming else told
+
+    def cancel(self) -> None:
+        """Tell whatever runs to stop, without waiting for it."""
+        self.session.cancel()
+        self.narrator.command_aborted()
 
     async def close(self) -> None:
         self._runs_after_compaction = False

@@ -11,7 +11,7 @@ import asyncio
 import sys
 import traceback
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -126,7 +126,7 @@ class OpalServer:
 
     def cancel(self) -> None:
         for session in self.table.running:
-            session.session.cancel()
+            session.cancel()
 
     def host_left(self) -> None:
         self.requests.client_left()
@@ -137,11 +137,12 @@ class OpalServer:
             await session.session.idle()
 
     async def late_answers(self) -> None:
-        if self._late:
-            await asyncio.wait(self._late)
+        work = self._late.union(*(session.commands for session in self.table.running))
+        if work:
+            await asyncio.wait(work)
 
     async def close(self) -> None:
-        await asyncio.gather(*(session.session.close() for session in self.table.running), return_exceptions=True)
+        await asyncio.gather(*(session.close() for session in self.table.running), return_exceptions=True)
 
     def warm_up(self) -> None:
         for session in self.table.running[:1]:
@@ -228,19 +229,16 @@ class OpalServer:
             if not isinstance(result, Coroutine):
                 self._succeed(request.id, result)
                 return None
-            work = self._finish(request.id, result)
             if declared not in LATE:
-                return work
-            task = asyncio.create_task(work)
+                return self._finish(request.id, result, self._session_of(params))
+            task = asyncio.create_task(self._finish(request.id, result))
             self._late.add(task)
             task.add_done_callback(self._late.discard)
         return None
 
     def _stopping(self, params: Method) -> OpalSession | None:
         """The session that a request is about, if something of it has been told to stop and has not ended."""
-        if not isinstance(params, OfSession) or isinstance(params, AgentAbort):
-            return None
-        session = self.table.find(params.session_id)
+        session = None if isinstance(params, AgentAbort) else self._session_of(params)
         return session if session is not None and session.is_stopping else None
 
     async def _after(self, stopping: OpalSession, request: Request) -> None:
@@ -254,8 +252,11 @@ class OpalServer:
         if work is not None:
             await self._without_stalling(work)
 
-    async def _finish(self, id: Raw, work: Coroutine[Any, Any, Struct]) -> None:
-        with self._answering(id):
+    def _session_of(self, params: Method) -> OpalSession | None:
+        return self.table.find(params.session_id) if isinstance(params, OfSession) else None
+
+    async def _finish(self, id: Raw, work: Coroutine[Any, Any, Struct], session: OpalSession | None = None) -> None:
+        with nullcontext() if session is None else session.answering(), self._answering(id):
             self._succeed(id, await work)
 
     # Output
@@ -290,7 +291,7 @@ class OpalServer:
 
 
 def _mentions(line: bytes, method: type[Method]) -> bool:
-    """Whether a line may be a request of that method, written in whatever way."""
+    """Whether a line may be a request of that method, its slash escaped or not."""
     return method.method.encode() in line or method.method.replace("/", "\\/").encode() in line
 
 

@@ -165,11 +165,11 @@ class SessionTable:
             lambda: context_files(base, store.home, session.workspace.cwd),
         )
         session.gate = self._output
-        session.make_ui = lambda: OpalUi(session_id, self._requests, narrator.show)
         excluded = frozenset(base.exclude_tools)
         made = OpalSession(
             session_id, agent, narrator, own, excluded, changed(DEFAULT_FEATURES, wanted.features or FeatureChanges())
         )
+        session.make_ui = lambda: OpalUi(session_id, self._requests, made.show)
         if wanted.tools is None:
             made.allow(base.tools)
         else:

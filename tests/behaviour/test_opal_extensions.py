@@ -1,0 +1,135 @@
+"""Extensions in sessions of Opal's clients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.opal import opal, outcomes, types
+from tests.support.stage import HELD, calls, says
+
+COMMANDS = """
+import asyncio, os
+
+def setup(fl):
+    @fl.register_command("sleep")
+    async def sleep(args, ctx):
+        "Sleep until the test says so."
+        ctx.ui.notify("asleep")
+        await asyncio.to_thread(open(os.environ["HOME"] + "/go").readline)
+        ctx.ui.notify("awake")
+
+    @fl.register_command("hang")
+    async def hang(args, ctx):
+        "Never end."
+        ctx.ui.notify("hangs")
+        await asyncio.Event().wait()
+
+    @fl.on("input")
+    def look(event, ctx):
+        ctx.ui.notify(f"saw {event.text}")
+"""
+EXTENSION = {"flags": ["-e", "ext.py"], "files": {"ext.py": COMMANDS}}
+
+
+def test_what_an_extension_says_to_a_prompt_follows_the_answer(tmp_path: Path) -> None:
+    with opal(tmp_path, [HELD, says("two")], **EXTENSION) as client:
+        session = client.start()
+        for text in ("one", "two"):  # the second one is queued
+            since = client.host.mark()
+            ident = client.send("agent/prompt", session_id=session, text=text)
+            status = client.until("status_update", session, since=since, message=f"saw {text}")
+            frames = [frame.get("params", frame) for frame in client.host.frames]
+            assert frames.index(status) > frames.index(client.response(ident))
+        client.host.provider.release()
+        assert client.ended(session)["type"] == "agent_end"
+
+
+def test_a_command_during_a_run_is_no_second_run(tmp_path: Path) -> None:
+    with opal(tmp_path, [HELD], **EXTENSION) as client:
+        session = client.start()
+        client.send("agent/prompt", session_id=session, text="go")
+        client.until("message_delta", session)
+        assert client.call("agent/prompt", session_id=session, text="/sleep") == {"queued": False}
+        client.until("message_applied", session, text="/sleep")
+        client.host.go.open()
+        client.until("status_update", session, message="awake")
+        client.host.provider.release()
+        client.until("agent_end", session)
+        told = types(client.events(session))
+        assert (told.count("agent_start"), told.count("agent_end")) == (1, 1)
+
+
+def test_a_command_that_goes_on_when_the_input_ends_is_finished_if_that_is_wanted(tmp_path: Path) -> None:
+    with opal(tmp_path, flags=[*EXTENSION["flags"], "--on-eof", "finish"], files=EXTENSION["files"]) as client:
+        session = client.start()
+        client.send("agent/prompt", session_id=session, text="/sleep")
+        client.until("status_update", session, message="asleep")
+        client.host.close_input()
+        client.host.go.open()
+        assert client.host.exit_code() == 0
+        last = [event.get("message", event["type"]) for event in client.events(session)][-2:]
+        assert last == ["awake", "agent_end"]
+
+
+def test_a_command_that_goes_on_when_the_client_leaves_is_aborted(tmp_path: Path) -> None:
+    with opal(tmp_path, **EXTENSION) as client:
+        session = client.start()
+        client.send("agent/prompt", session_id=session, text="/hang")
+        client.until("status_update", session, message="hangs")
+        assert client.host.leave() == 0
+        ends = [event["type"] for event in client.events(session) if event["type"] in ("agent_end", "agent_abort", "error")]
+        assert ends == ["agent_abort"]
+
+
+def test_of_a_tool_that_repeats_itself_the_client_is_told_what_is_new(tmp_path: Path) -> None:
+    source = """
+from fairlead.extension import ToolRunContext
+
+def setup(fl):
+    @fl.register_tool
+    async def count(context: ToolRunContext) -> str:
+        "Count."
+        for text in ("one", "one two", "two three"):
+            context.update(text)
+        return "counted"
+"""
+    turns = [calls(("count", {})), says("Done.")]
+    with opal(tmp_path, turns, flags=["-e", "ext.py"], files={"ext.py": source}) as client:
+        events = client.prompt(client.start(), "go")
+        assert [event["chunk"] for event in events if event["type"] == "tool_output"] == ["one", " two", "two three"]
+        assert outcomes(events)["count"] == {"ok": True, "output": "counted"}
+
+
+def test_extensions_are_asked_and_told_of_a_branch(tmp_path: Path) -> None:
+    source = """
+from fairlead.extension import Cancel
+
+def setup(fl):
+    @fl.on("session_before_tree")
+    def ask(event, ctx):
+        ctx.ui.notify(f"{len(event.left_behind)} left behind")
+        if "forbidden" in str(event.left_behind):
+            return Cancel("not from here")
+
+    @fl.on("session_tree")
+    def hear(event, ctx):
+        ctx.ui.notify("moved")
+"""
+    turns = [says("A1"), says("A2"), HELD, says("A3")]
+    with opal(tmp_path, turns, flags=["-e", "ext.py"], files={"ext.py": source}) as client:
+        session = client.start()
+        client.prompt(session, "one")
+        client.prompt(session, "two")
+        entries = [message["id"] for message in client.call("session/history", session_id=session)["messages"]]
+        assert client.call("session/branch", session_id=session, entry_id=entries[2]) == {}
+        client.until("status_update", session, message="1 left behind")
+        client.until("status_update", session, message="moved")
+        client.send("agent/prompt", session_id=session, text="forbidden")
+        client.until("message_delta", session, nth=3)
+        error = client.refusal("session/branch", session_id=session, entry_id=entries[1])
+        assert error == {"code": -32603, "message": "Branch failed", "data": "An extension forbids this: not from here"}
+        assert client.call("agent/state", session_id=session)["status"] == "streaming", "nothing was stopped for it"
+        since = client.host.mark()
+        client.host.provider.release()
+        assert client.ended(session, since=since)["type"] == "agent_end"
+        assert len(client.call("session/history", session_id=session)["messages"]) == 5

@@ -1,0 +1,384 @@
+"""Extensions that hand over what they may not, from where they may not: it is told, and nothing else suffers."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.extend.extended import calling, extended, run
+
+from fairlead.core.messages import CustomMessage, ToolCall, Usage, user_text
+from fairlead.core.model import Request, StreamEnd
+from fairlead.core.runtime import Cancel
+from fairlead.errors import RunAborted
+from fairlead.extend.extensions.providers import model_stream
+from fairlead.testing import SCRIPTED_MODEL, Turn
+
+HEADER = "import asyncio\nfrom fairlead.extension import *\n"
+
+
+@pytest.mark.parametrize(
+    ("event", "result", "error"),
+    [
+        ("input", "Transform(5)", "got `int` - at `$.text`"),
+        ("input", "Transform('t', [1])", "at `$.images[0]`"),
+        ("before_agent_start", "Open(5)", "at `$.messages`"),
+        ("before_agent_start", "Open([Note('a', [1])])", "at `$.messages[0].content[0]`"),
+        ("before_agent_start", "Open([Note('a', 'b', details=object())])", "object is unsupported"),
+        ("before_agent_start", "Open((), 5)", "at `$.system_prompt`"),
+        ("context", "Replace(5)", "messages: expected a list, not int."),
+        ("context", "Replace([1])", "int is no message of a model's."),
+        ("context_with_system", "Replace(None, 5)", "system_prompt: Expected `str | null`"),
+        ("tool_result", "Amend([1])", "at `$.content[0]`"),
+        ("tool_result", "Amend(details={'a': object()})", "object is unsupported"),
+        ("tool_result", "Amend(is_error='no')", "at `$.is_error`"),
+        ("agent_before_settle", "Continue(5)", "at `$.messages`"),
+        ("agent_before_settle", "Continue([Note(5, 6)])", "at `$.messages[0].custom_type`"),
+        ("resources_discover", "Resources(5)", "skills: expected a list, not int."),
+        ("resources_discover", "Resources([], ['a\\0b'])", "prompts: expected paths."),
+    ],
+)
+def test_what_a_handler_returns_with_a_wrong_field_counts_as_nothing(tmp_path: Path, event: str, result: str, error: str) -> None:
+    source = f"{HEADER}def setup(fl):\n    fl.on({event!r}, lambda event: {result})\n"
+
+    async def work() -> None:
+        turns = [calling("bash", command="echo hi"), Turn(text="ok"), Turn(text="again")]
+        async with extended(tmp_path, source, turns=turns) as it:
+            assert await it.agent.ask("hi") == "ok"
+            ((file, name, told), *_) = it.errors
+            assert (file, name) == ("one.py", event) and error in told, told
+            assert it.results == [("hi\n", False)]
+            assert await it.agent.ask("go on") == "again"
+
+    run(work())
+
+
+@pytest.mark.parametrize(("said", "error"), [("Trust('no')", "at `$.trusted`"), ("True", "not bool.")])
+def test_what_is_no_decision_about_a_project_trusts_nobody(tmp_path: Path, said: str, error: str) -> None:
+    theirs = tmp_path / "project" / ".fairlead" / "extensions" / "theirs.py"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("def setup(fl): pass\n")
+    source = f"{HEADER}def setup(fl):\n    fl.on('project_trust', lambda event: {said})\n"
+
+    async def work() -> None:
+        async with extended(tmp_path, source) as it:
+            assert await it.agent.ask("hi") == "ok"
+            ((_, event, told),) = it.errors
+            assert event == "project_trust" and error in told and it.agent.extensions.names() == ["one"]
+
+    run(work())
+
+
+def test_a_call_about_which_a_handler_says_something_wrong_does_not_happen(tmp_path: Path) -> None:
+    source = f"{HEADER}def setup(fl):\n    fl.on('tool_call', lambda event: Block(5))\n"
+
+    async def work() -> None:
+        async with extended(tmp_path, source, turns=[calling("bash", command="touch made"), Turn(text="ok")]) as it:
+            await it.agent.ask("hi")
+            ((told, is_error),) = it.results
+            assert is_error and "at `$.reason`" in told and not (tmp_path / "project" / "made").exists()
+
+    run(work())
+
+
+def test_what_one_handler_does_to_its_event_no_other_sees(tmp_path: Path) -> None:
+    spoiling = """
+def setup(fl):
+    @fl.on("input")
+    def spoil_input(event):
+        event.text = 5
+    @fl.on("context")
+    def spoil_context(event):
+        event.messages[0].content[0].text = "spoilt"
+        event.messages.append(5)
+    @fl.on("tool_result")
+    def spoil_result(event):
+        event.content.clear()
+        event.arguments.clear()
+"""
+    looking = """
+def setup(fl):
+    fl.on("input", lambda event: fl.append_entry("input", event.text) and None)
+    fl.on("context", lambda event: fl.append_entry("context", len(event.messages)) and None)
+    fl.on("tool_result", lambda event: fl.append_entry("result", [len(event.content), *event.arguments]) and None)
+"""
+
+    async def work() -> None:
+        async with extended(tmp_path, spoiling, looking, turns=[calling("bash", command="true"), Turn(text="ok")]) as it:
+            assert await it.agent.ask("hi") == "ok"
+            assert it.errors == []
+            assert it.notes("input") == ["hi"] and it.notes("context") == [1, 3] and it.notes("result") == [[1, "command"]]
+            assert [user_text(request.messages[0]) for request in it.model.requests] == ["hi", "hi"]
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [
+        ("fl.send_message(5, 'x')", "custom_type: Expected `str`"),
+        ("fl.send_message('a', [1])", "content: Expected `object`"),
+        ("fl.send_message('a', None, trigger_turn=True)", "content: Expected `str | array`"),
+        ("fl.send_message('a', 'b', display='no')", "display: Expected `bool`"),
+        ("fl.send_message('a', 'b', deliver='whenever')", "deliver: Invalid enum value"),
+        ("fl.send_user_message(5)", "content: Expected `str`"),
+        ("fl.send_user_message('x', [1])", "images: Expected `object`"),
+        ("fl.append_entry(5)", "custom_type: Expected `str`"),
+        ("fl.set_label(fl.append_entry('a'), 5)", "label: Expected `str | null`"),
+        ("fl.register_command('x', lambda: None, object())", "description: "),
+        ("fl.register_tool(name='t', description=5)(lambda: '')", "description: Expected `str | null`"),
+        ("fl.register_tool(name='t', description='d', label=object())(lambda: '')", "label: Expected `str`"),
+        ("fl.register_provider(5)", "name: Expected `str`"),
+        ("fl.on('input', lambda event: None, timeout=float('nan'))", "timeout: expected a number of seconds above 0."),
+        ("fl.events.on('x', 5)", "A handler is a function, not int."),
+        ("context.ui.notify(5)", "message: Expected `str`"),
+        ("context.ui.notify('a', 'fatal')", "kind: Invalid enum value"),
+        ("context.ui.set_widget('a', [1])", "lines: Expected `str`"),
+        ("await context.ui.select('a', [1])", "options: Expected `str`"),
+        ("await context.ui.confirm('a', 5)", "message: Expected `str`"),
+        ("await context.ui.input('a', timeout='soon')", "timeout: Expected `float | null`"),
+    ],
+)
+def test_what_is_handed_over_with_a_wrong_type_is_refused_where_it_is(tmp_path: Path, act: str, error: str) -> None:
+    source = f"{HEADER}def setup(fl):\n    @fl.register_command('act')\n    async def act(arguments, context):\n        {act}\n"
+
+    async def work() -> None:
+        async with extended(tmp_path, source) as it:
+            await it.command("/act")
+            ((_, _, told),) = it.errors
+            assert error in told, told
+            assert await it.agent.ask("hi") == "ok"
+            assert [user_text(message) for message in it.model.requests[-1].messages] == ["hi"]
+
+    run(work())
+
+
+def test_lone_surrogates_of_an_extension_are_replaced(tmp_path: Path) -> None:
+    act = "fl.send_message('a', '\\ud800', details={'x': '\\ud800'})"
+    source = f"{HEADER}def setup(fl):\n    fl.register_command('act', lambda: {act})\n"
+
+    async def work() -> None:
+        async with extended(tmp_path, source) as it:
+            await it.command("/act")
+            assert await it.agent.ask("hi") == "ok"
+            (message, *_) = it.agent.session.conversation.messages
+            assert (message.content, message.details) == ("\ufffd", {"x": "\ufffd"})
+
+    run(work())
+
+
+# Tools
+
+ODD_TOOL = """
+def setup(fl):
+    @fl.register_tool
+    {kind} odd() -> str:
+        "Does something odd"
+        {body}
+"""
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("return next(iter([]))", "StopIteration"),
+        ("raise asyncio.CancelledError", "ancelled"),
+        ("return ToolResult([1])", "at `$.content[0]`"),
+        ("return ToolResult([TextContent('a')], {'a': object()})", "object is unsupported"),
+        ("return ToolResult('abc')", "at `$.content`"),
+        ("return [TextContent(5)]", "got `int`"),
+        ("return object()", "object is unsupported"),
+    ],
+)
+def test_a_tool_that_gives_back_nonsense_fails_and_the_model_is_told(tmp_path: Path, kind: str, body: str, error: str) -> None:
+    async def work() -> None:
+        source = HEADER + ODD_TOOL.format(kind=kind, body=body)
+        async with extended(tmp_path, source, turns=[calling("odd"), Turn(text="ok")]) as it:
+            assert await it.agent.ask("hi") == "ok"
+            ((told, is_error),) = it.results
+            assert is_error and error in told, told
+
+    run(work())
+
+
+def test_on_a_thread_a_tool_can_show_and_abort_but_not_ask(tmp_path: Path) -> None:
+    source = (
+        HEADER
+        + """
+import threading
+texts, done = [], threading.Event()
+def setup(fl):
+    @fl.register_tool
+    def threaded(context: ToolRunContext) -> str:
+        "Works on a thread"
+        fl.events.emit("heard", 1)
+        context.ui.notify("shown")
+        for ask in (context.ui.confirm("Sure?"), context.compact()):
+            try:
+                asyncio.run(ask)
+            except RuntimeError as error:
+                texts.append(str(error))
+        context.cancel.on_fire(done.set)
+        context.abort()
+        done.wait(20)
+        return " ".join(texts)
+    fl.events.on("heard", lambda data: fl.append_entry("heard", data))
+"""
+    )
+
+    async def work() -> None:
+        async with extended(tmp_path, source, turns=[calling("threaded"), Turn(text="not asked")]) as it:
+            with pytest.raises(RunAborted):
+                await it.agent.ask("hi")
+            ((told, is_error),) = it.results
+            assert told.count("This is for the agent's own thread.") == 2 and not is_error
+            assert it.notes("heard") == [1]
+
+    run(work())
+
+
+# Models
+
+
+async def yields_none() -> AsyncIterator[Any]:
+    yield "begun"
+    yield None
+
+
+async def is_cancelled() -> AsyncIterator[Any]:
+    raise asyncio.CancelledError
+    yield ""
+
+
+async def calls_nonsense() -> AsyncIterator[Any]:
+    yield ToolCall(5, 6, 7)  # pyright: ignore[reportArgumentType]
+
+
+async def counts_nonsense() -> AsyncIterator[Any]:
+    yield Usage("x")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (yields_none, "not NoneType."),
+        (is_cancelled, "It was cancelled, but not by the agent."),
+        (calls_nonsense, "ToolCall: Expected `str`"),
+        (counts_nonsense, "Usage: Expected `int`"),
+    ],
+)
+def test_a_stream_that_yields_nonsense_is_an_answer_that_failed(answer: Callable[[], AsyncIterator[Any]], error: str) -> None:
+    async def work() -> None:
+        stream = model_stream(lambda model, request, cancel: answer(), lambda step: step)(SCRIPTED_MODEL)
+        request = Request(system_prompt="", messages=[], tools=[], thinking="off", session_id="s")
+        *_, end = [event async for events in stream(request, Cancel()) for event in events]
+        assert isinstance(end, StreamEnd) and end.message.stop_reason == "error"
+        assert error in (end.message.error_message or "")
+
+    run(work())
+
+
+# Messages
+
+
+@pytest.mark.parametrize("trigger", [True, False])
+def test_a_message_sent_in_the_place_of_a_prompt_is_not_left_in_a_queue(tmp_path: Path, trigger: bool) -> None:
+    source = f"""{HEADER}
+def setup(fl):
+    @fl.on("input")
+    def instead(event):
+        if event.text == "swap":
+            fl.send_message("first", "one")
+            fl.send_message("second", "two", trigger_turn={trigger})
+            fl.send_message("third", "three", deliver="follow_up")
+            return Handled()
+"""
+
+    async def work() -> None:
+        async with extended(tmp_path, source) as it:
+            await it.agent.ask("swap")
+            await it.agent.idle()
+            session = it.agent.session
+            told = [message.content for message in session.conversation.messages if isinstance(message, CustomMessage)]
+            assert told == ["one", "two", "three"] and len(session.queues) == 0
+            assert len(it.model.requests) == (2 if trigger else 0)
+
+    run(work())
+
+
+# Reload
+
+
+def test_a_prompt_waits_for_a_reload_and_is_not_taken_for_something_else(tmp_path: Path) -> None:
+    source = f"""{HEADER}
+import builtins
+async def setup(fl):
+    if hasattr(builtins, "reload_may_go_on"):
+        builtins.reload_began.set()
+        await builtins.reload_may_go_on.wait()
+    fl.register_command("hello", lambda: fl.append_entry("hello"))
+"""
+
+    async def work() -> None:
+        async with extended(tmp_path, source) as it:
+            await it.command("/hello")
+            builtins.reload_began, builtins.reload_may_go_on = asyncio.Event(), asyncio.Event()
+            try:
+                reload = asyncio.create_task(it.agent.reload_extensions())
+                await builtins.reload_began.wait()
+                asked = asyncio.create_task(it.agent.ask("/hello"))
+                await asyncio.sleep(0)
+                builtins.reload_may_go_on.set()
+                assert await reload == ["one"] and await asked == ""
+            finally:
+                del builtins.reload_began, builtins.reload_may_go_on
+            assert it.notes("hello") == [None, None] and it.model.requests == []
+
+    run(work())
+
+
+def test_what_is_left_of_a_reloaded_extension_registers_nothing(tmp_path: Path) -> None:
+    source = f"""{HEADER}
+import builtins
+def setup(fl):
+    fl.register_tool(name="mine", description="The present one")(lambda: "")
+    if not hasattr(builtins, "first_fl"):
+        builtins.first_fl = fl
+    old = builtins.first_fl
+    @fl.register_command("act")
+    def act(arguments, context):
+        for work in (
+            lambda: old.register_tool(name="mine", description="The old one")(lambda: ""),
+            lambda: old.unregister_tool("mine"),
+            lambda: old.register_command("old", lambda: None),
+            lambda: old.register_provider("old", {{"models": [{{"id": "m"}}]}}, stream=lambda *all: None),
+            lambda: old.on("input", lambda event: None),
+            lambda: old.events.on("x", lambda data: None),
+            lambda: old.events.emit("x"),
+        ):
+            try:
+                work()
+            except RuntimeError as error:
+                fl.append_entry("refused", str(error))
+"""
+
+    async def work() -> None:
+        try:
+            async with extended(tmp_path, source) as it:
+                await it.command("/act")
+                assert it.notes("refused") == []
+                await it.agent.reload_extensions()
+                await it.command("/act")
+                refused = it.notes("refused")
+                assert len(refused) == 7 and all("was reloaded" in text for text in refused)
+                assert it.agent.session.tools["mine"].description == "The present one"
+                assert [command.name for command in it.agent.session.slash_commands()] == ["act"]
+        finally:
+            del builtins.first_fl
+
+    run(work())
