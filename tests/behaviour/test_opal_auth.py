@@ -62,6 +62,16 @@ def test_without_any_key_the_provider_is_an_empty_string(tmp_path: Path) -> None
         assert status(client) == (False, "setup_required", "")
 
 
+def test_of_models_with_one_id_the_first_that_can_be_used_is_meant(tmp_path: Path) -> None:
+    with opal(tmp_path, model=None) as client:
+        there = {"baseUrl": "http://models.test", "api": "openai-completions", "models": [{"id": "twin"}]}
+        configure(client, {"keyless": there, "first": {**there, "apiKey": "k"}, "second": {**there, "apiKey": "k"}})
+        session = client.start()
+        for name, provider in (("twin", "first"), ("second/twin", "second"), ("keyless/twin", "keyless")):
+            model = client.call("model/set", session_id=session, model_id=name)["model"]
+            assert (model["provider"], model["id"]) == (provider, "twin")
+
+
 def test_a_key_is_stored_for_its_provider_alone(tmp_path: Path) -> None:
     with opal(tmp_path, model=None) as client:
         configure(client, {})

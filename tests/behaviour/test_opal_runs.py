@@ -447,6 +447,14 @@ def test_a_status_of_a_sub_agent_is_no_part_of_its_answer(tmp_path: Path) -> Non
         assert outcomes(events)["sub_agent"] == {"ok": True, "output": "Three."}
 
 
+def test_the_usage_of_a_sub_agent_is_that_of_its_own_model(tmp_path: Path) -> None:
+    with opal(tmp_path, [calls(("sub_agent", {"prompt": "go", "model": "fake-small"})), says("Done."), says("ok")]) as client:
+        events = client.prompt(client.start(), "go")
+        inner = [event["inner"] for event in events if event["type"] == "sub_agent_event"]
+        assert [event["usage"]["context_window"] for event in inner if "usage" in event] == [20_000, 20_000]
+        assert events[-1]["usage"]["context_window"] == 200_000
+
+
 def test_the_failure_of_a_sub_agent_is_that_of_its_call(tmp_path: Path) -> None:
     turns = [calls(("sub_agent", {"prompt": "fail"})), {"status": 401, "error": "no"}, says("It failed.")]
     with opal(tmp_path, turns) as client:

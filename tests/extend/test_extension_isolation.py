@@ -14,8 +14,8 @@ from fairlead.testing import Turn
 
 HEADER = "import asyncio, sys, time\nfrom fairlead.extension import *\n"
 #: A deadline that a test does not wait long for.
-SHORT = '{"extensionTimeoutSeconds": 0.1}'
-LATE = "Not done after 0.1 seconds, and stopped."
+SHORT = '{"extensionTimeoutSeconds": 0.4}'
+LATE = "Not done after 0.4 seconds, and stopped."
 #: What a handler can do wrong, and what is told of it.
 FAILURES = [
     ("raise RuntimeError('boom')", "boom"),
@@ -92,7 +92,7 @@ def setup(fl):
     @fl.on("turn_start")
     async def slow(event):
         await asyncio.sleep(60)
-    @fl.on("turn_end", timeout=0.05)
+    @fl.on("turn_end", timeout=0.5)
     async def stubborn(event):
         while True:
             try:
@@ -105,7 +105,7 @@ def setup(fl):
     async def work() -> None:
         async with extended(tmp_path, source, settings=SHORT) as it:
             assert await it.agent.ask("hi") == "ok"
-            left = "Not done after 0.05 seconds, and stopped. It did not heed its cancellation, and was broken off."
+            left = "Not done after 0.5 seconds, and stopped. It did not heed its cancellation, and was broken off."
             assert it.errors == [("one.py", "turn_start", LATE), ("one.py", "turn_end", left)]
             assert it.notes("cancelled") == [None]
 

@@ -23,7 +23,7 @@ from fairlead.models import device_login
 from fairlead.models.access import ModelAccess
 from fairlead.models.device_login import DeviceCode, Token, begin, wait_for_token
 from fairlead.models.http import Http
-from fairlead.models.logins import Logins
+from fairlead.models.logins import Logins, renew_if_due
 from fairlead.models.models_json import OAuthEntry
 from fairlead.models.registry import Registry
 from fairlead.testing import ProviderServer
@@ -279,6 +279,18 @@ def test_an_expired_token_is_renewed_once_for_all_who_need_it(tmp_path: Path) ->
         assert server.forms == [
             ("/token", {"grant_type": "refresh_token", "refresh_token": "refresh-1", "client_id": "client-1"})
         ]
+
+
+def test_a_token_that_another_process_has_renewed_is_not_renewed_again(tmp_path: Path) -> None:
+    with DeviceServer() as server:
+        registry = a_registry(tmp_path, provider("http://127.0.0.1:9", server))
+        write_login(registry, access="token-1", refresh="refresh-1", expires=now_ms() - 1000)
+        assert registry.login("acme") is not None, "it has been read"
+        write_login(registry, access="token-2", refresh="refresh-2", expires=now_ms() + 3_600_000)
+        with_http(lambda http: renew_if_due(registry, http, "acme"))
+        renewed = registry.login("acme")
+        assert renewed is not None and renewed.access == "token-2"
+        assert server.forms == []
 
 
 def test_a_token_that_expires_during_a_session_is_renewed_for_the_next_request(tmp_path: Path) -> None:

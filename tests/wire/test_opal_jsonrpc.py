@@ -34,6 +34,12 @@ def test_a_request_keeps_its_id_as_it_was_written(id: str) -> None:
     assert (bytes(line.id).decode(), line.method, line.params) == (id, "m", {"a": 1})
 
 
+def test_an_id_that_is_no_utf_8_is_one_before_it_is_echoed() -> None:
+    line = read(b'{"jsonrpc":"2.0","id":"a\xff","method":"m"}')
+    assert isinstance(line, Request)
+    assert json.loads(bytes(line.id)) == "a\ufffd"
+
+
 def test_params_that_are_absent_are_an_empty_object() -> None:
     line = read(b'{"jsonrpc":"2.0","id":1,"method":"m"}')
     assert isinstance(line, Request)

@@ -15,7 +15,7 @@ from fairlead.wire.connection import Connection
 
 #: Seconds that aborted work has to end (longer than a tool's grace), and after which a host that has not read anything
 #: counts as gone. Together less than a second.
-ABORT_PATIENCE, READ_PATIENCE = 0.6, 0.3
+ABORT_PATIENCE, READ_PATIENCE = 0.5, 0.4
 #: Seconds from the first command to the warm-up.
 WARM_UP_AFTER = 0.01
 #: Seconds from the start to the warm-up, if there is no command.

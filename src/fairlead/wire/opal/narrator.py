@@ -29,14 +29,15 @@ UNFINISHED = "The run ended before the tool did."
 
 
 class Narrator:
-    """Tells of one session. `own_tools` are those whose updates tell what is new, not all there is so far."""
+    """Tells of one session. `model` gives the model that wrote an answer; without one, the model in use. `own_tools` are those
+    whose updates tell what is new, not all there is so far."""
 
     def __init__(
         self,
         session_id: str,
         outlet: Outlet,
         put: Callable[[events.Event], None],
-        model: Callable[[], Model | None],
+        model: Callable[[AssistantMessage | None], Model | None],
         own_tools: Collection[str],
         context_files: Callable[[], list[str]] = list,
     ) -> None:
@@ -140,7 +141,7 @@ class Narrator:
 
     def usage(self) -> TokenUsage:
         """The tokens so far."""
-        model, total = self._model(), self._total
+        model, total = self._model(None), self._total
         asked = _prompt_tokens(total)
         window = model.context_window if model is not None else 0
         return TokenUsage(asked, total.output, asked + total.output, window, self._context_tokens)
@@ -347,8 +348,12 @@ class Narrator:
             if not isinstance(event, events.Error):  # it becomes the failure of the tool
                 self._send(events.SubAgentEvent(self._id, call_id, sub_session, events.inner(event)))
 
+        def model(answer: AssistantMessage | None) -> Model | None:
+            """Its own may be another one, which only its answers name."""
+            return self._model(answer or self._children[sub_session]._last)
+
         put(events.SubAgentStart(child["model"], child["label"], child["tools"]))
-        self._children[sub_session] = Narrator(sub_session, self._outlet, put, self._model, self._own_tools)
+        self._children[sub_session] = Narrator(sub_session, self._outlet, put, model, self._own_tools)
 
     def _child_told(self, event: core.SubagentEvent) -> None:
         child = self._children.get(event.id)

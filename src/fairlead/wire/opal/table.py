@@ -14,6 +14,8 @@ from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings
 from fairlead.core.lenient import scrub_text
+from fairlead.core.messages import AssistantMessage
+from fairlead.core.model import Model
 from fairlead.errors import BadParams, FairleadError
 from fairlead.protocol.opal.methods import SessionStart
 from fairlead.protocol.opal.shapes import FeatureChanges, Features
@@ -156,11 +158,16 @@ class SessionTable:
         own = [tool.name for tool in tools if tool.name not in base.exclude_tools]
         offered = [tool for tool in (*tools, *base.extra_tools) if tool.name not in base.exclude_tools]
         session.toolbox.begin_with(offered)
+
+        def model(answer: AssistantMessage | None) -> Model | None:
+            found = None if answer is None else self.around.shared.registry.find(answer.provider, answer.model)
+            return found or session.model
+
         narrator = Narrator(
             session_id,
             self._output,
             lambda event: self._output.send(event_line(event)),
-            lambda: session.model,
+            model,
             frozenset(own),
             lambda: context_files(base, store.home, session.workspace.cwd),
         )
