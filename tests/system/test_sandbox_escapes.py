@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,12 +51,20 @@ class Inside:
         return done["exitCode"], done["output"]
 
 
+def _place() -> Path:
+    """Where folders can be made that a sandbox shows as they are: it has /tmp and the like to itself."""
+    checkout = Path(__file__).resolve().parents[2]
+    for place in (checkout / ".cache", Path.home() / ".cache", Path("/srv"), Path("/opt")):
+        hidden = any(place.is_relative_to(each) for each in ("/tmp", "/var/tmp", "/run", "/var/run"))
+        if not hidden and os.access(place if place.exists() else place.parent, os.W_OK):
+            place.mkdir(exist_ok=True)
+            return place
+    pytest.fail("These tests need a folder that can be written to and is not below /tmp, /var/tmp or /run.")
+
+
 @contextmanager
 def folder() -> Iterator[Path]:
-    """A folder that is not below /tmp, of which a sandbox has one of its own."""
-    cache = Path(__file__).resolve().parents[2] / ".cache"
-    cache.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="sandbox-", dir=cache, ignore_cleanup_errors=True) as made:
+    with tempfile.TemporaryDirectory(prefix="fairlead-sandbox-", dir=_place(), ignore_cleanup_errors=True) as made:
         yield Path(made)
 
 
@@ -417,3 +426,34 @@ def test_a_bubblewrap_that_does_not_work_is_an_error_too(root: Path) -> None:
 def test_a_folder_that_holds_fairleads_own_files_is_no_sandbox(root: Path) -> None:
     done = start(root, FAIRLEAD_HOME=str(root / "work" / "home"))
     assert done.returncode == 1 and "cannot be a sandbox: it holds" in done.stderr
+
+
+#: Prints what a search of its working directory finds.
+SEARCH = """
+import asyncio
+from fairlead import Agent
+from fairlead.core.events import ToolEnd
+from fairlead.core.messages import ToolCall
+from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
+
+async def main():
+    turns = Scripted([Turn(tool_calls=[ToolCall("c", "grep", {"pattern": "needle"})]), Turn(text="ok")])
+    async with Agent(model=SCRIPTED_MODEL, stream=turns, tools=["grep"], isolated=True, sandbox="workspace") as agent:
+        async for event in agent.run("go"):
+            if isinstance(event, ToolEnd):
+                print(event.result.content[0].text)
+
+asyncio.run(main())
+"""
+
+
+def test_searches_work_where_the_program_is_installed_in_a_folder_that_the_sandbox_has_for_itself(root: Path) -> None:
+    (root / "text").write_text("a needle\n")
+    with tempfile.TemporaryDirectory(dir="/tmp") as below_tmp:
+        venv.create(below_tmp, with_pip=False, symlinks=True)
+        (packages,) = Path(below_tmp).glob("lib/python*/site-packages")
+        (packages / "ours.pth").write_text("\n".join(path for path in sys.path if path))
+        command = [str(Path(below_tmp, "bin", "python")), "-c", SEARCH]
+        env = {"PATH": os.environ["PATH"], "HOME": str(root)}
+        done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "text:1: a needle\n"

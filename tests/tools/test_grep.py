@@ -187,9 +187,19 @@ def test_abort_ends_the_search(box, engine):
     assert done.text == ("No matches found" if engine == "rg" else "Operation aborted")
 
 
-def test_abort_in_the_middle_of_a_report_is_an_abort(box, engine):
-    if engine != "rg":
-        pytest.skip("the report of ripgrep")
+def test_a_search_that_could_not_take_place_is_not_one_without_matches(box):
+    programs = box.cwd.parent / "programs"
+    programs.mkdir()
+    broken = programs / "rg"
+    broken.write_text("#!/bin/sh\necho there is no such program >&2\nexit 1\n")
+    broken.chmod(0o755)
+    box.workspace.env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    box.put("a.txt", "needle")
+    done = box.call("grep", pattern="needle")
+    assert done.is_error and done.text == "The search failed: there is no such program"
+
+
+def test_abort_in_the_middle_of_a_report_of_ripgreps_is_an_abort(box):
     # A program that is killed while it writes leaves half a line.
     programs = box.cwd.parent / "programs"
     programs.mkdir()

@@ -94,6 +94,7 @@ class Bubblewrap:
             if Path(folder).is_dir() and not Path(folder).is_symlink():
                 words += ["--tmpfs", folder]
         words += self._temporary()
+        words += _installation()
         words += ["--bind", str(self._cwd), str(self._cwd)]
         words += self._read_only()
         words += self._hidden()
@@ -162,6 +163,13 @@ class Bubblewrap:
             return []
         inner = [folder for folder in path.parents if folder != self._cwd and folder.is_relative_to(self._cwd)]
         return [word for folder in reversed(inner) for word in ("--bind", str(folder), str(folder))]
+
+
+def _installation() -> list[str]:
+    """What this program runs from, where that is in a folder which a sandbox has for itself: searches take place inside."""
+    places = dict.fromkeys((sys.prefix, sys.base_prefix, str(Path(__file__).parents[1])))
+    hidden = [place for place in places if any(Path(place).is_relative_to(each) for each in ("/tmp", *_PRIVATE))]
+    return [word for place in hidden for word in ("--ro-bind", place, place)]
 
 
 def _is_free(path: Path) -> bool:

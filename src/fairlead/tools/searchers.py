@@ -102,8 +102,12 @@ class Ripgrep:
                         yield os.fsdecode(data.path.raw()), lines
                     lines = []
             problem = await child.problem()
-            if problem and await child.process.wait() == 2:
+            if not problem or cancel.fired:
+                return
+            # It keeps silent about files, so this is about the pattern; or it was never started, where a sandbox should have.
+            if await child.process.wait() == 2:
                 raise ToolError(f"The pattern cannot be used. {problem.removeprefix('rg: ')}")
+            raise ToolError(f"The search failed: {problem}")
 
 
 class PythonSearcher:
