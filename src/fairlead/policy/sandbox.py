@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from fairlead.config.home import PROJECT_FOLDER
 from fairlead.errors import ConfigError
 from fairlead.policy.protected import GIT, READ_ONLY_IN_SANDBOX, Masks
@@ -166,8 +168,11 @@ class Bubblewrap:
 
 
 def _installation() -> list[str]:
-    """What this program runs from, where that is in a folder which a sandbox has for itself: searches take place inside."""
-    places = dict.fromkeys((sys.prefix, sys.base_prefix, str(Path(__file__).parents[1])))
+    """What this program runs from, where that is in a folder which a sandbox has for itself: searches take place inside.
+
+    Not all of `sys.path`: it may have such a folder itself in it."""
+    packages = (str(Path(__file__).parents[1]), str(Path(msgspec.__file__).parent))
+    places = dict.fromkeys((sys.prefix, sys.base_prefix, *packages))
     hidden = [place for place in places if any(Path(place).is_relative_to(each) for each in ("/tmp", *_PRIVATE))]
     return [word for place in hidden for word in ("--ro-bind", place, place)]
 
