@@ -254,6 +254,14 @@ def test_a_line_that_changed_is_not_touched_and_the_present_ones_are_shown(desk:
     assert "is not 3:00 any more" in desk.error("edit_file", path="a.txt", start=tag(2, "alpha"), through="3:00")
 
 
+def test_a_line_that_has_moved_is_found_again(desk: Desk) -> None:
+    desk.put("a.txt", "".join(f"line {number}\n" for number in range(60)) + "the one I mean\n")
+    error = desk.error("edit_file", path="a.txt", start=tag(3, "the one I mean"), new_string="x")
+    assert f"{tag(3, 'the one I mean')} may have moved. These have the same digits:" in error
+    assert f"\n{tag(61, 'the one I mean')}|the one I mean\n" in error
+    assert "may have moved" not in desk.error("edit_file", path="a.txt", start=tag(3, "nowhere to be found"), new_string="x")
+
+
 @pytest.mark.parametrize("tool", ["read_file", "edit_file"])
 def test_what_is_no_text_is_not_for_a_tool_that_is_not_there(desk: Desk, tool: str) -> None:
     desk.put("f", b"a\0b\n")

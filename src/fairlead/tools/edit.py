@@ -11,9 +11,14 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools import diff
 from fairlead.tools.background import Stop, change_in_order
-from fairlead.tools.matching import Haystack
+from fairlead.tools.matching import Haystack, Match
 from fairlead.tools.text_file import BOM, TextFile, with_line_ends_of
 from fairlead.tools.workspace import Workspace
+
+#: A shorter text may be in a file by chance.
+_LONG_ENOUGH = 12
+#: In a longer one, edits that do not fit are not tried one after another.
+_SHORT_ENOUGH = 1024 * 1024
 
 
 def prepare_edit(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -75,11 +80,12 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
             exact = "the exact text" if len(edits) == 1 else which
             raise ToolError(
                 f"Could not find {exact} in {name}. The old text must match exactly including all whitespace and newlines."
+                + _what_is_there(haystack, text, index, edits, stop)
             )
         if match.count > 1:
             raise ToolError(
                 f"Found {match.count} occurrences of {which} in {name}. The text must be unique."
-                " Please provide more context to make it unique."
+                " Please provide more context to make it unique." + _where(text, match)
             )
         new = with_line_ends_of(text, match.start, match.end, new)
         placed.append((index, diff.Replacement(match.start, match.end, new)))
@@ -89,3 +95,41 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
             first, second = sorted((index, other))
             raise ToolError(f"edits[{first}] and edits[{second}] overlap in {name}. Merge them into one edit.")
     return [replacement for _, replacement in placed]
+
+
+def _what_is_there(haystack: Haystack, text: str, index: int, edits: list[tuple[str, str]], stop: Stop) -> str:
+    """What helps a model to correct an edit whose old text is not in the file."""
+    from fairlead.tools.similar import lines_of, similar_text
+
+    old, new = edits[index]
+    said: list[str] = []
+    if _is_made_by_others(text, index, edits, stop):
+        said.append("Other edits of the call would make this text, but each edit is made to the file as it was before the call.")
+    done = haystack.find(new) if len(new.strip()) >= _LONG_ENOUGH else None
+    if done is not None and done.count:
+        [line] = lines_of(text, [done.start])
+        said.append(f"The new text is in the file already, from line {line} on: the edit may have been made before.")
+    if similar := similar_text(text, old, stop):
+        said.append(similar)
+    return "".join(f"\n\n{part}" for part in said)
+
+
+def _is_made_by_others(text: str, index: int, edits: list[tuple[str, str]], stop: Stop) -> bool:
+    """Whether the old text of an edit would be in the file once the edits before it were made."""
+    if len(text) > _SHORT_ENOUGH:
+        return False
+    for old, new in stop.each(edits[:index]):
+        text = text.replace(old, new, 1)
+    return index > 0 and edits[index][0] in text
+
+
+def _where(text: str, match: Match) -> str:
+    """The lines in which a text begins that is there more than once."""
+    from fairlead.tools.similar import lines_of
+
+    lines = lines_of(text, match.starts)
+    more = match.count - len(match.starts)
+    if len(lines) == 1 and not more:
+        return f"\n\nAll of them are in line {lines[0]}."
+    numbers = ", ".join(map(str, lines))
+    return f"\n\nThey begin in the lines {numbers}{f' and {more} more places' if more else ''}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -21,13 +22,22 @@ _LOOK_ALIKES = str.maketrans(
 )
 
 
+#: Of a text that is found often, only the first places are told.
+_PLACES = 10
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How often a text was found, and where in the original the first place is."""
+    """How often a text was found, and where in the original: the first place, and where it and some further ones begin."""
 
     count: int
     start: int = 0
     end: int = 0
+    starts: tuple[int, ...] = ()
+
+    def moved(self, place: Callable[[int], int]) -> Match:
+        """The same in another text, in which `place` says where each position is."""
+        return Match(self.count, place(self.start), place(self.end), tuple(map(place, self.starts)))
 
 
 class Haystack:
@@ -53,7 +63,7 @@ class Haystack:
             found = self._forgiving.find(wanted)
         if not found.count or not self._carriage_returns:
             return found
-        return Match(found.count, self._in_original(found.start), self._in_original(found.end))
+        return found.moved(self._in_original)
 
     def _in_original(self, position: int) -> int:
         return position + bisect_left(self._carriage_returns, position)
@@ -75,7 +85,7 @@ class _Forgiving:
         if not wanted.strip():
             return Match(0)
         found = _count(self._text, wanted, self._stop)
-        return Match(found.count, self._in_original(found.start), self._in_original(found.end)) if found.count else found
+        return found.moved(self._in_original) if found.count else found
 
     def _in_original(self, position: int) -> int:
         line = bisect_left(self._starts, position + 1) - 1
@@ -91,12 +101,15 @@ def _count(text: str, wanted: str, stop: Stop) -> Match:
     start = text.find(wanted)
     if start < 0:
         return Match(0)
+    starts = [start]
     count = 1
     at = start
     while (at := text.find(wanted, at + 1)) >= 0:
         stop.check()
         count += 1
-    return Match(count, start, start + len(wanted))
+        if count <= _PLACES:
+            starts.append(at)
+    return Match(count, start, start + len(wanted), tuple(starts))
 
 
 def _ends_of_crlf_lines(original: str, stop: Stop) -> list[int]:

@@ -22,6 +22,8 @@ Operation: TypeAlias = Literal["replace", "insert_after", "insert_before"]
 
 #: Lines shown before and after one that is not what it was.
 _AROUND = 5
+#: How far from there, and for how many lines, to look for one that has moved.
+_NEAR, _MOVED = 200, 3
 
 
 async def run_edit_file(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -76,9 +78,20 @@ def _check(lines: Sequence[str], anchor: Anchor, name: str) -> None:
     first = max(0, at - _AROUND)
     around = "\n".join(tagged_lines((line.removesuffix("\r") for line in lines[first : at + _AROUND + 1]), first + 1))
     raise ToolError(
-        f"{problem} Nothing was changed. Use the tags of the lines as they are now:\n\n{around}\n\n"
+        f"{problem} Nothing was changed. Use the tags of the lines as they are now:\n\n{around}\n\n{_moved(lines, anchor, at)}"
         "If the line you mean is not among them, read the file again."
     )
+
+
+def _moved(lines: Sequence[str], anchor: Anchor, at: int) -> str:
+    """Where lines with the digits of an anchor are now, the nearest first."""
+    near = range(max(0, at - _NEAR), min(len(lines), at + _NEAR + 1))
+    candidates = (place for place in sorted(near, key=lambda place: abs(place - at)) if abs(place - at) > _AROUND)
+    moved = [place for place in candidates if lines[place].strip() and line_hash(lines[place]) == anchor.hash][:_MOVED]
+    if not moved:
+        return ""
+    shown = "\n".join(line for place in moved for line in tagged_lines([lines[place].removesuffix("\r")], place + 1))
+    return f"The line {anchor} may have moved. These have the same digits:\n\n{shown}\n\n"
 
 
 def _replacement(lines: Sequence[str], first: int, after: int, added: Sequence[str], operation: Operation) -> Replacement:
