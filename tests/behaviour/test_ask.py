@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.host import SOON, Frame
-from tests.support.host_tools import PROMPT, ends, of_type, told
+from tests.support.host_tools import PROMPT, ends, ends_in_short, of_type, told
 from tests.support.stage import Stage, bash, calls, says, stage
 
 DIALECTS = ["pi", "omp", "xcsh"]
@@ -74,7 +74,7 @@ def test_an_answer_of_ones_own_is_typed(tmp_path: Path) -> None:
 def test_without_rpc_ui_there_is_no_such_tool(tmp_path: Path, dialect: str) -> None:
     with stage(tmp_path, dialect, [ASK, says("ok")]) as host:
         host.prompt("go")
-        assert ends(host) == [("Tool ask not found", True)]
+        assert ends_in_short(host) == [("Tool ask not found", True)]
         assert "ask" not in told(host, 0)
         assert "ask" not in [tool["name"] for tool in host.request("get_tools")["data"]["tools"]]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.host import Frame
-from tests.support.host_tools import ECHO, PROMPT, begin, echo, ends, of_type, offer, output, result, told, tool
+from tests.support.host_tools import ECHO, PROMPT, begin, echo, ends, ends_in_short, of_type, offer, output, result, told, tool
 from tests.support.stage import Stage, calls, says, stage
 
 every_dialect = pytest.mark.parametrize("dialect", ["pi", "omp", "xcsh"])
@@ -73,7 +73,7 @@ def test_another_set_takes_the_place_of_the_one_before(tmp_path: Path, dialect: 
         assert offer(host, tool("ping"), tool("pong")) == ["ping", "pong"]
         assert known(host) == {**before, "ping": True, "pong": True}
         host.prompt("go")
-        assert ends(host) == [("Tool echo not found", True)]
+        assert ends_in_short(host) == [("Tool echo not found", True)]
         assert offer(host) == []
         assert known(host) == before
 
@@ -100,7 +100,7 @@ def test_a_tool_that_was_taken_back_while_the_model_answered_is_not_asked_for(tm
         offer(host)
         host.provider.release()
         host.until("agent_settled")
-        assert ends(host) == [("Tool echo not found", True)]
+        assert ends_in_short(host) == [("Tool echo not found", True)]
         assert of_type(host, "host_tool_call") == []
 
 
@@ -114,7 +114,7 @@ def test_hidden_tools_are_kept_from_the_model_until_they_are_named(tmp_path: Pat
         host.send({**PROMPT, "id": "p2"})
         host.send(result(host.until("host_tool_call"), output("hush")))
         host.until("agent_settled", nth=2)
-        assert ends(host) == [("Tool secret not found", True), ("hush", False)]
+        assert ends_in_short(host) == [("Tool secret not found", True), ("hush", False)]
         assert ("secret" in told(host, 0), "secret" in told(host, 2)) == (False, True)
 
 

@@ -105,7 +105,7 @@ def test_tools_all_start_before_any_ends(tmp_path: Path) -> None:
         ]
         ends = {event["call_id"]: event["result"] for event in events if event["type"] == "tool_execution_end"}
         assert [ends[start["call_id"]]["ok"] for start in starts] == [False, True, False]
-        assert ends[starts[0]["call_id"]]["error"] == "Tool nope not found"
+        assert ends[starts[0]["call_id"]]["error"].startswith("Tool nope not found\nThe tools are: read_file, ")
         assert ends[starts[1]["call_id"]] == {"ok": True, "output": "one\n"}
         assert "3" in ends[starts[2]["call_id"]]["error"]
         assert client.call("agent/state", session_id=session)["message_count"] == 6

@@ -63,6 +63,11 @@ def ends(host: Stage) -> list[tuple[str, bool]]:
     return [("".join(block.get("text", "") for block in end["result"]["content"]), end["isError"]) for end in found]
 
 
+def ends_in_short(host: Stage) -> list[tuple[str, bool]]:
+    """The same with the first line of each text."""
+    return [(text.partition("\n")[0], is_error) for text, is_error in ends(host)]
+
+
 def told(host: Stage, request: int) -> list[str]:
     """The names of the tools that the model was told of in a request, from 0."""
     return [each["name"] for each in host.provider.requests[request].body["tools"]]

@@ -210,7 +210,7 @@ def test_tools_of_the_host_come_and_go(client: OmpClient, drive_omp: DriveOmp) -
     assert result["refused"] == 'RPC host tool "bash" conflicts with an existing tool'
     assert result["names"] == ["shelve"]
     [gone] = (message for message in result["messages"] if message["role"] == "toolResult")
-    assert (gone["content"][0]["text"], gone["isError"]) == ("Tool lookup not found", True)
+    assert (gone["content"][0]["text"].partition("\n")[0], gone["isError"]) == ("Tool lookup not found", True)
 
 
 @clients

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from fairlead.core.events import ToolEnd, ToolStart, ToolUpdate
-from fairlead.core.lenient import scrub, scrub_text
+from fairlead.core.lenient import json_problem, scrub, scrub_text
 from fairlead.core.messages import Message, TextContent, ToolCall, ToolResultMessage, UserBlock
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import Interrupted, TimedOut
-from fairlead.core.tool import Tool, ToolContext, ToolResult, groups, invalid_arguments
+from fairlead.core.tool import Tool, ToolContext, ToolResult, groups
 from fairlead.errors import ToolError
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ SKIPPED = "Skipped due to queued user message."
 ABORTED = "Command aborted"
 #: Seconds that whoever looks at a result has to finish after the run was aborted.
 LAST_LOOK = 0.4
+
+#: How much the model is told of tools that it may use when it calls one that does not exist.
+_TOOLS_SHOWN = 60
+_NAME_SHOWN = 128
 
 Say = Callable[[Message], Awaitable[None]]
 
@@ -83,12 +87,51 @@ def _why_not(run: Run) -> str | None:
 
 
 def _checked(turn: Turn, answer: StreamEnd, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
+    """The tool and its arguments. Raises ToolError, worded for the model, if the call cannot be made."""
+    if _was_cut_off(answer, call):
+        raise ToolError(
+            f"The call of {_shown(call.name)} was not made: the answer reached the output token limit before the arguments were"
+            " complete. Send less in one call: for example, write a long file in several parts, or make several small edits."
+        )
     tool = turn.tools.get(call.name)
     if tool is None:
-        raise ToolError(f"Tool {call.name} not found")
+        raise ToolError(_not_found(call.name, list(turn.tools)))
     if call.id in answer.bad_arguments:
-        raise invalid_arguments(call.name, ["the arguments are not a JSON object"], answer.bad_arguments[call.id])
+        problem = json_problem(answer.bad_arguments[call.id])
+        raise ToolError(
+            f'Validation failed for tool "{call.name}":\n  - the arguments are not a JSON object: {problem}\n\n'
+            "Make the call again with a complete JSON object. If it is long, send less in one call."
+        )
     return tool, tool.checked(call.arguments)
+
+
+def _was_cut_off(answer: StreamEnd, call: ToolCall) -> bool:
+    """Whether the token limit ended the answer within this call.
+
+    Arguments that are a complete JSON object are what the model meant, whatever it would have said next. If none arrived, the
+    call may have had some: then only a call that others follow is complete.
+    """
+    message = answer.message
+    if message.stop_reason != "length":
+        return False
+    return call.id in answer.bad_arguments or (not call.arguments and message.content[-1] is call)
+
+
+def _not_found(name: str, tools: list[str]) -> str:
+    from difflib import get_close_matches
+
+    first = f"Tool {_shown(name)} not found"
+    if not tools:
+        return f"{first}\nThere are no tools: answer without them."
+    near = get_close_matches(name[:_NAME_SHOWN], tools, 1)
+    suggestion = f"Did you mean {near[0]}? " if near else ""
+    names = ", ".join(tools[:_TOOLS_SHOWN]) + (f" and {len(tools) - _TOOLS_SHOWN} more" if len(tools) > _TOOLS_SHOWN else "")
+    return f"{first}\n{suggestion}The tools are: {names}."
+
+
+def _shown(name: str) -> str:
+    """The name of a tool, which a model may have made up, at a bearable length."""
+    return name if len(name) <= _NAME_SHOWN else f"{name[:_NAME_SHOWN]}..."
 
 
 async def _execute(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> tuple[ToolResult, bool]:

@@ -9,6 +9,10 @@ from typing import Any
 
 import msgspec
 
+#: How much is shown of a text before and after the place where it is wrong.
+_AROUND = 40
+_KINDS: dict[type, str] = {str: "a string", list: "a list", bool: "true or false", type(None): "null"}
+
 
 def decode(data: bytes | str) -> Any:
     """The value of a JSON text. Raises ValueError with a readable text if it is none, or is nested too deeply."""
@@ -25,6 +29,25 @@ def decode(data: bytes | str) -> Any:
         return scrub(json.loads(text, parse_constant=_no_constant))
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def json_problem(text: str) -> str:
+    """Why `text` is not a JSON object, and where, with no more of it than that takes."""
+    import json
+
+    try:
+        value: object = json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        return "it is nested too deeply"
+    except json.JSONDecodeError as error:
+        before, after = text[max(0, error.pos - _AROUND) : error.pos], text[error.pos : error.pos + _AROUND]
+        if not after.strip() or error.msg.startswith("Unterminated string"):
+            return f"it breaks off after {len(text)} characters, with {_quoted(text[-_AROUND:])}"
+        place = f"line {error.lineno} column {error.colno}"
+        return f"{error.msg} at {place}, between {_quoted(before)} and {_quoted(after)}"
+    except ValueError as error:
+        return str(error)
+    return f"it is {next((name for kind, name in _KINDS.items() if isinstance(value, kind)), 'a number')}"
 
 
 def scrub(value: Any) -> Any:
@@ -45,6 +68,10 @@ def scrub_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def _quoted(text: str) -> str:
+    return repr(scrub_text(text))
 
 
 def _no_constant(name: str) -> Any:
