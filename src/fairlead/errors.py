@@ -16,6 +16,7 @@
     │   └── BadParams            the params of a JSON-RPC request cannot be used; carries `data` for the client
     ├── LoginFailed              a login at a provider did not come to its end; the text says why
     ├── ProviderError            a model's server failed; carries the HTTP status, if there was one
+    │   └── LimitReached         the run failed because it reached a limit: too many turns, or calls in circles
     ├── RunAborted               somebody stopped the run that was waited for
     └── ToolError                a tool failed; the text goes to the model as the tool's result
 
@@ -36,6 +37,7 @@ __all__ = [
     "ConfigError",
     "EntryNotFound",
     "FairleadError",
+    "LimitReached",
     "LoginFailed",
     "ModelNotFound",
     "MoveCancelled",
@@ -143,6 +145,13 @@ class ProviderError(FairleadError):
         self.status = status
         self.retry_after = retry_after
         self.transient = transient
+
+
+class LimitReached(ProviderError):
+    """The run reached a limit: the number of its turns, or of repetitions of the same calls.
+
+    To a caller the run has failed as it does when a model fails, hence the base class.
+    """
 
 
 class RunAborted(FairleadError):

@@ -19,7 +19,7 @@ from fairlead.core import events as e
 from fairlead.core.messages import ImageContent, ToolCall, ToolResultMessage, UserMessage, user_text
 from fairlead.core.model import PartialMessage, Request, StreamEvent
 from fairlead.core.runtime import Cancel
-from fairlead.errors import BusyError, ConfigError, ModelNotFound, NoCredentials, ProviderError, RunAborted
+from fairlead.errors import BusyError, ConfigError, LimitReached, ModelNotFound, NoCredentials, ProviderError, RunAborted
 from fairlead.testing import SCRIPTED_MODEL, ProviderServer, Scripted, Turn
 
 
@@ -431,3 +431,21 @@ agent.warm_up()
 assert late <= set(sys.modules)
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=30)
+
+
+def test_a_limit_ends_the_run_with_an_error(tmp_path: Path) -> None:
+    async def main() -> None:
+        turns = [calling("bash", command=f"echo {number}") for number in range(3)]
+        async with an_agent(Scripted([*turns, Turn(text="done")]), tmp_path, max_turns=2) as agent:
+            with pytest.raises(LimitReached, match="stopped after 2 turns"):
+                await agent.ask("go")
+            assert await agent.ask("go on") == "done"
+        model = Scripted([calling("read", path="missing")])
+        async with an_agent(model, tmp_path) as agent:
+            with pytest.raises(LimitReached, match="went round in circles"):
+                await agent.ask("go")
+            assert len(model.requests) == 4
+        with pytest.raises(ConfigError, match="max_turns"):
+            an_agent(model, tmp_path, max_turns=-1)
+
+    asyncio.run(main())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.host import Frame
-from tests.support.stage import Stage, calls, says, stage
+from tests.support.stage import Stage, bash, calls, says, stage
 
 FLAGS = ["--tools", "read,bash,todo_write"]
 #: A plan of two tasks, as the model makes it.
@@ -83,6 +83,17 @@ def test_nothing_is_said_when_all_is_done(dialect: str, tmp_path: Path) -> None:
         host.prompt("go!")
         assert told(host, "todo_reminder") == []
         assert statuses(host) == [("task-1", "completed"), ("task-2", "completed")]
+
+
+def test_a_limit_is_no_reason_to_remind(tmp_path: Path) -> None:
+    with stage(tmp_path, "omp", [PLAN, *[calls(bash("echo a"))] * 4, says("x")], flags=FLAGS) as host:
+        assert host.prompt("go!")[-1]["type"] == "agent_settled"
+        assert told(host, "todo_reminder") == []
+        assert len(host.provider.requests) == 5
+    with stage(tmp_path / "turns", "omp", [PLAN, says("done?"), says("x")], flags=[*FLAGS, "--max-turns", "2"]) as host:
+        assert host.prompt("go!")[-1]["type"] == "agent_settled"
+        assert told(host, "todo_reminder") == []
+        assert len(host.provider.requests) == 2
 
 
 def test_an_abort_is_no_reason_to_remind(tmp_path: Path) -> None:

@@ -97,6 +97,8 @@ def test_the_help_shows_every_flag() -> None:
         (["--model"], "Error: --model needs a value: PATTERN."),
         (["--thinking", "hard"], "Error: --thinking: expected off or minimal or low or medium or high or xhigh, got 'hard'."),
         (["--max-frame-bytes", "²"], "Error: --max-frame-bytes: expected a number of at least 1024, got '²'."),
+        (["--max-turns", "-1", "hi"], "Error: --max-turns: expected a whole number of at least 0, got '-1'."),
+        (["--max-turns", "many", "hi"], "Error: --max-turns: expected a whole number of at least 0, got 'many'."),
         (["--max-frame-bytes", "10", "hi"], "Error: --max-frame-bytes: expected a number of at least 1024, got '10'."),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

@@ -172,3 +172,13 @@ def test_a_slash_command_is_expanded_also_behind_piped_input(fairlead: Command) 
     assert fairlead.asked["messages"][-1]["content"][-1]["text"] == "some text\n\nSum up that:"
     refused = fairlead("-p", "/skill:none")
     assert (refused.returncode, refused.stderr) == (1, "Error: There is no skill of the name 'none'. There are no skills here.\n")
+
+
+@pytest.mark.parametrize("mode", [["-p"], ["--mode", "json"]], ids=" ".join)
+def test_a_run_that_needs_more_turns_than_it_may_take_fails(scripted: Scripted, mode: list[str]) -> None:
+    look = {"toolCalls": [{"name": "bash", "arguments": {"command": "echo here"}}]}
+    fairlead = scripted(look, look, {"text": "done"})
+    done = fairlead(*mode, "--max-turns", "1", "go")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: The run was stopped after 1 turn (maxTurns)")
+    assert fairlead("-p", "--max-turns", "2", "go").returncode == 0

@@ -303,6 +303,23 @@ def test_a_run_goes_on_with_what_extensions_want_it_to_go_on_with(tmp_path: Path
     asyncio.run(main())
 
 
+def test_extensions_do_not_continue_a_run_that_a_limit_ended(tmp_path: Path) -> None:
+    async def main() -> None:
+        hooks = TestHooks(agent_before_settle=answers([CustomMessage("check", "Is that all?", True, 1)]))
+        again = Scripted([Turn(tool_calls=[ToolCall("1", "act", {})])])
+        session = a_session(again, tmp_path, [a_tool("act")], hooks=hooks, max_repeated_calls=3)
+        heard = Listener(session)
+        await talk(session, "hi")
+        assert len(again.requests) == 3
+        assert heard.outline(e.AgentStart, e.AgentEnd, e.AgentSettled) == ["AgentStart", "AgentEnd", "AgentSettled"]
+        done = one_answer()
+        session = a_session(done, tmp_path, hooks=hooks, max_turns=1)
+        await talk(session, "hi")
+        assert texts(session.conversation.messages) == ["hi", "Yes."]
+
+    asyncio.run(main())
+
+
 def test_what_is_queued_while_extensions_are_asked_at_the_end_is_heard(tmp_path: Path) -> None:
     async def main() -> None:
         ends = Waits([])

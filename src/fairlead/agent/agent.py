@@ -20,7 +20,7 @@ from fairlead.config.settings import Settings, load_settings, persist_setting
 from fairlead.core.events import AgentSettled, Event
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model
-from fairlead.errors import ConfigError, ModelNotFound, ProviderError, RunAborted
+from fairlead.errors import ConfigError, LimitReached, ModelNotFound, ProviderError, RunAborted
 from fairlead.models.http import Http
 from fairlead.models.registry import Registry
 
@@ -36,6 +36,8 @@ class Agent:
         options = replace(options or AgentOptions(), **changes)
         if options.stream is not None and not isinstance(options.model, Model):
             raise ConfigError("A stream of your own needs a Model that describes it: Agent(model=Model(...), stream=...).")
+        if options.max_turns is not None and options.max_turns < 0:
+            raise ConfigError(f"max_turns: expected a number of turns, or 0 for no limit, got {options.max_turns}.")
         env = os.environ if options.env is None else options.env
         self.home = Home.find(env, isolated=options.isolated)
         self.warnings: list[str] = []
@@ -78,7 +80,9 @@ class Agent:
             await self.session.abort()
 
     async def ask(self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True) -> str:
-        """Prompt the agent and return its answer. Raises ProviderError if the model failed, RunAborted if it was stopped.
+        """Prompt the agent and return its answer.
+
+        Raises ProviderError if the model failed, LimitReached if a limit ended the run, RunAborted if somebody stopped it.
 
         If an extension sees to the prompt, there is no answer: an empty text."""
         is_settled = False
@@ -91,6 +95,8 @@ class Agent:
         assert end is not None, "a run that has settled has an end"
         message = end.message
         if message.stop_reason == "error":
+            if end.is_final:
+                raise LimitReached(message.error_message or "The run reached a limit.")
             raise ProviderError(
                 message.error_message or "The model failed without saying why.",
                 status=end.status,

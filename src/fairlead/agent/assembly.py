@@ -110,6 +110,8 @@ class Assembly:
             scoped=scoped,
             schedule=options.schedule,
             concurrent_tools=settings.tools.concurrent,
+            max_turns=settings.max_turns if options.max_turns is None else options.max_turns,
+            max_repeated_calls=settings.max_repeated_calls,
             retry=settings.retry,
             rules=self._rules() if options.rules else None,
             todo=settings.todo,

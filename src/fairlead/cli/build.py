@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from fairlead import __version__
 from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions
-from fairlead.cli.flags import Arguments
+from fairlead.cli.flags import Arguments, UsageError
 from fairlead.cli.speak import complain
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
     from fairlead.wire.pi.profile import Profile
+
+#: No number that a flag takes has more.
+_DIGITS = 9
 
 
 def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
@@ -37,7 +40,7 @@ def agent_options(arguments: Arguments, profile: Profile | None) -> AgentOptions
         prompt_templates=arguments.prompt_template,
         extensions=arguments.extension,
         find_extensions=not arguments.no_extensions,
-        extension_flags={**{name.lstrip("-"): value for name, value in arguments.ignored.items()}, **arguments.unknown},
+        extension_flags=_for_extensions(arguments),
         mode=_mode(arguments),
         approve=_approved(arguments),
         find_mcp=not arguments.no_mcp,
@@ -50,6 +53,7 @@ def agent_options(arguments: Arguments, profile: Profile | None) -> AgentOptions
         session_name=arguments.name,
         **given(arguments, "provider", "model", "api_key", "thinking", "fork", "session_id", "session_dir", "durability"),
         **given(arguments, "approval", "sandbox"),
+        max_turns=_count("--max-turns", arguments.max_turns),
     )
     for flag, given_too in (("--session", arguments.session), ("--continue", arguments.resume)):
         if given_too and arguments.resume_named:
@@ -73,6 +77,22 @@ def agent_options(arguments: Arguments, profile: Profile | None) -> AgentOptions
     if arguments.no_builtin_tools:
         options.default_tools = ()
     return options
+
+
+def _for_extensions(arguments: Arguments) -> dict[str, str | None]:
+    """The flags that extensions may have: those that nothing else has, and --max-turns, which came to be ours later."""
+    flags = {name.lstrip("-"): value for name, value in arguments.ignored.items()}
+    if arguments.max_turns is not None:
+        flags["max-turns"] = arguments.max_turns
+    return {**flags, **arguments.unknown}
+
+
+def _count(flag: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        raise UsageError(f"{flag}: expected a whole number of at least 0, got {text!r}.")
+    return int(text)
 
 
 def _mode(arguments: Arguments) -> Literal["rpc", "print", "json"]:

@@ -64,6 +64,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("-nc", "--no-context-files"), "no_context_files", "switch", "do not read AGENTS.md and CLAUDE.md"),
     Flag(("--skill",), "skill", "list", "a skill, or a folder of skills; may be repeated", "PATH"),
     Flag(("--no-rules",), "no_rules", "switch", "no stream rules"),
+    Flag(("--max-turns",), "max_turns", "value", "end the run with an error after this many model calls; 0: no limit", "N"),
     Flag(
         ("--approval",),
         "approval",
@@ -189,6 +190,7 @@ class Arguments(Struct):
     no_session: bool = False
     durability: str | None = None
     no_rules: bool = False
+    max_turns: str | None = None
     approval: str | None = None
     sandbox: str | None = None
     isolated: bool = False

@@ -202,6 +202,11 @@ class Settings(_Group, frozen=True):
     extension_timeout_seconds: Annotated[float, Meta(gt=0)] = 30
     #: What becomes of a project's own extensions and servers if nothing is known about the project.
     default_project_trust: DefaultTrust = "ask"
+    #: How many model calls one prompt may take before the run ends with an error; 0: any number.
+    max_turns: Count = 0
+    #: How often in a row the model may make the same calls and get the same results before the run ends with an error. From the
+    #: second time on, the result says so. 0: as often as it likes.
+    max_repeated_calls: Count = 4
     #: How long a provider's stream may be silent; 0: for ever.
     http_idle_timeout_ms: Count = 300_000
     compaction: CompactionSettings = CompactionSettings()

@@ -40,6 +40,9 @@ async def run_calls(run: Run, turn: Turn, answer: StreamEnd, say: Say) -> list[T
 
     async def ended(call: ToolCall, result: ToolResult, is_error: bool) -> None:
         result = _valid(result)
+        hint = run.limits.add_result(call, answer.bad_arguments.get(call.id), result, is_error)
+        if hint is not None:
+            result.content.append(TextContent(hint))
         await run.emit(ToolEnd(call.id, call.name, result, is_error))
         details = UNSET if result.details is None else result.details
         message = ToolResultMessage(call.id, call.name, result.content, is_error, run.runtime.now_ms(), details)

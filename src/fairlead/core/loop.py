@@ -3,7 +3,7 @@
 One run goes like this. The user's message opens the first turn. In each turn the model answers; if it
 asks for tools, they run and their results open the next turn. Between turns the loop listens: first to
 steering, then, when the model has nothing more to do, to follow-ups. It ends when nobody has anything
-left to say, when the model fails, or when the run is cancelled.
+left to say, when the model fails, when a limit is reached, or when the run is cancelled.
 
 Whatever happens, every TurnStart has its TurnEnd, every MessageStart its MessageEnd, and every tool call of
 a finished message its result. What frames a run (its start, its end, another attempt) is up to the caller.
@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import aclosing
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from fairlead.core.calls import run_calls
@@ -27,7 +27,8 @@ from fairlead.core.events import (
     TurnEnd,
     TurnStart,
 )
-from fairlead.core.messages import AssistantMessage, Message, ToolCall
+from fairlead.core.limits import Limits
+from fairlead.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from fairlead.core.model import (
     BlockDelta,
     BlockEnd,
@@ -98,6 +99,8 @@ class Run(Struct, frozen=True):
     approver: Approver | None = None
     #: Asked when it has run.
     after_call: AfterCall | None = None
+    #: Kept from one `run_agent` to the next within a run, so that another attempt does not start counting anew.
+    limits: Limits = field(default_factory=Limits)
 
 
 async def run_agent(run: Run, prompts: Sequence[Message], added: list[Message]) -> StreamEnd:
@@ -105,7 +108,7 @@ async def run_agent(run: Run, prompts: Sequence[Message], added: list[Message]) 
 
     `prompts` open the first turn; they are part of the conversation already. `added` collects the run's messages.
     """
-    emit, queues, cancel = run.emit, run.queues, run.cancel
+    emit, queues, cancel, limits = run.emit, run.queues, run.cancel, run.limits
 
     async def say(message: Message) -> None:
         await emit(MessageStart(message))
@@ -123,6 +126,8 @@ async def run_agent(run: Run, prompts: Sequence[Message], added: list[Message]) 
         added.append(prompt)
         await emit(MessageStart(prompt))
         await emit(MessageEnd(prompt))
+    if _has_user_message(prompts):
+        limits.heard_user(model_was_done=True)
     await deliver(queues.steering.take())
 
     while True:
@@ -131,18 +136,25 @@ async def run_agent(run: Run, prompts: Sequence[Message], added: list[Message]) 
         if end.message.stop_reason in ("error", "aborted"):
             await emit(TurnEnd(end.message, []))
             break
+        limits.answered()
         calls = end.message.tool_calls()
         results = await run_calls(run, turn, end, say) if calls else []
+        limits.turn_ended()
         await emit(TurnEnd(end.message, results))
         if cancel.fired:
             if calls:
-                end = await _aborted_turn(run, turn, added)
+                end = await _unasked_turn(run, turn, added)
             break
-        heard = queues.steering.take()
-        if not calls and not heard:
-            heard = queues.follow_up.take()
-            if not heard:
-                break
+        queue = queues.steering if calls or queues.steering.messages else queues.follow_up
+        if not calls and not queue.messages:
+            break
+        if _has_user_message(queue.messages):
+            limits.heard_user(model_was_done=not calls)
+        reason = limits.why_stop()
+        if reason is not None:
+            end = await _unasked_turn(run, turn, added, reason)
+            break
+        heard = queue.take()
         await run.between()
         await emit(TurnStart())
         await deliver(heard)
@@ -207,17 +219,25 @@ async def _guarded(run: Run, turn: Turn) -> AsyncGenerator[list[StreamEvent]]:
         yield partial.take()
 
 
-async def _aborted_turn(run: Run, turn: Turn, added: list[Message]) -> StreamEnd:
-    """The turn that would have followed: an empty message that says the run was aborted."""
+async def _unasked_turn(run: Run, turn: Turn, added: list[Message], reason: str | None = None) -> StreamEnd:
+    """The turn that would have followed: an empty message that says why the run ended. Without a `reason`, it was aborted."""
     partial = PartialMessage(turn.model, run.runtime.now_ms())
-    partial.abort()
+    if reason is None:
+        partial.abort()
+    else:
+        partial.fail(reason)
     assert partial.finished is not None
-    message = partial.finished.message
+    end = partial.finished
+    end.is_final = True
     await run.emit(TurnStart())
-    await run.emit(MessageStart(message))
-    await _finish(run, message, added)
-    await run.emit(TurnEnd(message, []))
-    return partial.finished
+    await run.emit(MessageStart(end.message))
+    await _finish(run, end.message, added)
+    await run.emit(TurnEnd(end.message, []))
+    return end
+
+
+def _has_user_message(messages: Sequence[Message]) -> bool:
+    return any(isinstance(message, UserMessage) for message in messages)
 
 
 async def _finish(run: Run, message: AssistantMessage, added: list[Message]) -> None:

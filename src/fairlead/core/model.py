@@ -150,6 +150,8 @@ class StreamEnd(Struct):
     retry_after: float | None = None
     #: Whether the same request may succeed later.
     transient: bool = False
+    #: Whether the run ended here without asking the model: there is no request to send again.
+    is_final: bool = False
 
 
 StreamEvent: TypeAlias = StreamStart | BlockStart | BlockDelta | BlockEnd | StreamEnd

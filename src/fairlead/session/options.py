@@ -63,6 +63,9 @@ class SessionOptions(Struct, kw_only=True):
     schedule: Schedule = "together"
     schedule_immediate: Schedule = "exclusive"
     concurrent_tools: int = 8
+    #: Model calls of one run, and how often in a row it may repeat the same calls with the same results; 0: no limit.
+    max_turns: int = 0
+    max_repeated_calls: int = 0
     retry: RetrySettings = RetrySettings()
     #: Makes the stream rules of a session; None: there are none.
     rules: Callable[[Session], RuleKeeper] | None = None

@@ -35,6 +35,7 @@ class Running:
         self._recovered = False
         #: Whether a compaction may still help.
         self._compactable = True
+        self._limits = session.turns.limits()
 
     async def go(self) -> None:
         session = self._session
@@ -85,6 +86,7 @@ class Running:
             before_call=before,
             approver=session.approver,
             after_call=after,
+            limits=self._limits,
         )
 
     async def _goes_on(self, end: StreamEnd) -> bool:
@@ -92,6 +94,8 @@ class Running:
         session, compactor = self._session, self._session.compactor
         if any(is_good_answer(message) for message in self._added):
             self._recovered = False  # what overflows after it is another context than the one that was made smaller
+        if end.is_final:
+            return False
         if self._was_cut_off():
             return not self._cancel.fired
         delay_ms = session.attempts.next_delay(end)
@@ -110,7 +114,7 @@ class Running:
             return await compactor.recover(self._cancel) and not self._cancel.fired
         if end.message.stop_reason in ("error", "aborted") or self._cancel.fired:
             return False
-        reminder = session.todos.reminder()
+        reminder = session.todos.reminder() if not self._limits.out_of_turns else None
         if reminder is not None:
             self._end(will_retry=True)
             session.conversation.add(reminder)  # without an event: hosts have had one of its own
@@ -123,9 +127,14 @@ class Running:
         return self._hears_more()
 
     async def _is_kept_going(self, end: StreamEnd, added: list[Message]) -> bool:
-        """Whether the run does not end here after all, because extensions want it to go on or somebody has spoken meanwhile."""
+        """Whether the run continues because extensions want that, or because a message came meanwhile.
+
+        A limit that ended the run, or would end it with the next model call, is not up to extensions.
+        """
         session, hooks = self._session, self._session.hooks
         if hooks is None or self._cancel.fired or not hooks.wants("agent_before_settle"):
+            return False
+        if end.is_final or self._limits.out_of_turns:
             return False
         try:
             wanted = await session.ask(hooks.before_settle(added), self._cancel)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairlead.core.limits import Limits
 from fairlead.core.loop import Turn
 from fairlead.core.model import Model, ModelStream, Request
 from fairlead.core.runtime import Cancel, Interrupted
@@ -23,6 +24,10 @@ class Turns:
         self.system_prompt: str | None = None
         self._session = session
         self._options = options
+
+    def limits(self) -> Limits:
+        """What one run may not exceed."""
+        return Limits(self._options.max_turns, self._options.max_repeated_calls)
 
     async def next(self, cancel: Cancel) -> Turn:
         """The next turn of a run, for the conversation so far. A problem becomes a stream that fails."""

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable
 
 from fairlead.core.runtime import Cancel
@@ -42,6 +43,11 @@ class Process:
         self._stdin: int | None = None
         self._input: asyncio.WriteTransport | None = None
         self._work: asyncio.Task[ShellResult] | None = None
+        self._started_at = time.monotonic()
+
+    def age(self) -> float:
+        """Seconds since it was started."""
+        return time.monotonic() - self._started_at
 
     async def start(self, workspace: Workspace, command: str, ended: Callable[[Process], None]) -> None:
         """Start it; `ended` is called when it is over. Raises ToolError if it cannot be started."""

@@ -34,7 +34,7 @@ async def run_shell(processes: Processes, arguments: dict[str, Any], context: To
         chunks.stop()
     chunks.flush()
     if result is None:
-        return ToolResult.text(_with(_output(process), _how_to_go_on(process, seconds)))
+        return ToolResult.text(_with(_output(process), _how_to_go_on(process, seconds, action)))
     processes.forget(process)
     return _ended(process, result, action, aborted=context.cancel.fired)
 
@@ -79,10 +79,12 @@ def _with(text: str, note: str) -> str:
     return text.removesuffix("\n") + f"\n\n{note}"
 
 
-def _how_to_go_on(process: Process, seconds: float) -> str:
+def _how_to_go_on(process: Process, seconds: float, action: str) -> str:
+    # The age makes each wait's result different from the last one's: a model that waits does not go round in circles.
+    age = f" It was started {process.age():.1f} seconds ago." if action == "wait" else ""
     return (
         f"[The command is still running after {seconds:g} seconds, as process {process.id}. Call shell with id {process.id} and"
-        " the action wait, input or kill.]"
+        f" the action wait, input or kill.{age}]"
     )
 
 

@@ -1,0 +1,135 @@
+"""What ends a run that would otherwise go on for ever: a number of turns, and calls that go round in circles.
+
+A turn repeats an earlier one if it makes the same calls and gets the same results. One such turn after another is a circle, and
+so are two or three turns that come again and again. A call that succeeds and says nothing (`true`) is not evidence of a circle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TypeAlias
+
+import msgspec
+
+from fairlead.core.messages import ImageContent, ToolCall
+from fairlead.core.tool import ToolResult
+
+#: A circle has at most this many turns.
+_LONGEST_CIRCLE = 3
+_NO_OUTPUT = frozenset({"", "(no output)"})
+
+#: A call and its result: the tool, its arguments, whether it failed, and what it gave back.
+_Outcome: TypeAlias = tuple[str, bytes | str, bool, tuple[str, ...]]
+
+
+class Limits:
+    """Counts the turns of one run and compares their calls.
+
+    `max_turns` is the number of model calls a run may make, `max_repeats` how often in a row it may make the same calls with the
+    same results. 0: no limit.
+    """
+
+    def __init__(self, max_turns: int = 0, max_repeats: int = 0) -> None:
+        self._max_turns = max_turns
+        #: A call has to be made twice before it is repeated.
+        self._max_repeats = max(2, max_repeats) if max_repeats else 0
+        self._turns = 0
+        self._present: set[_Outcome] = set()
+        self._before: deque[frozenset[_Outcome]] = deque(maxlen=_LONGEST_CIRCLE)
+        #: For each length of a circle: how many turns in a row were the same as the one that many turns before.
+        self._same = [0] * _LONGEST_CIRCLE
+
+    @property
+    def out_of_turns(self) -> bool:
+        """Whether the run may make no further model call."""
+        return 0 < self._max_turns <= self._turns
+
+    def answered(self) -> None:
+        """The model gave an answer: a turn has begun."""
+        self._turns += 1
+        self._present.clear()
+
+    def add_result(self, call: ToolCall, bad_arguments: str | None, result: ToolResult, is_error: bool) -> str | None:
+        """Count a call of the present turn.
+
+        Args:
+            call: The call.
+            bad_arguments: Its arguments as the model wrote them, if they could not be read.
+            result: What the model is told.
+            is_error: Whether the call failed.
+
+        Returns:
+            What to tell the model beside the result if it goes round in circles, else None.
+        """
+        if not self._max_repeats:
+            return None
+        outcome = _outcome(call, bad_arguments, result, is_error)
+        self._present.add(outcome)
+        repeats = any(
+            outcome in self._before[-length] and self._same[length - 1] >= length - 1
+            for length in range(1, len(self._before) + 1)
+        )
+        if not repeats or _says_nothing(outcome):
+            return None
+        return (
+            "[This is the same call with the same result as before. Repeating it will not help: try something else."
+            " If you are waiting for something, wait longer in one call."
+            f" After {self._max_repeats} times in a row the run is stopped.]"
+        )
+
+    def turn_ended(self) -> None:
+        """All calls of the turn have their results."""
+        calls = frozenset(self._present)
+        for length in range(1, _LONGEST_CIRCLE + 1):
+            is_same = bool(calls) and len(self._before) >= length and self._before[-length] == calls
+            self._same[length - 1] = self._same[length - 1] + 1 if is_same else 0
+        self._before.append(calls)
+
+    def heard_user(self, *, model_was_done: bool) -> None:
+        """The user said something. Earlier repetitions no longer count; earlier turns do, unless the model was done."""
+        self._before.clear()
+        self._same = [0] * _LONGEST_CIRCLE
+        if model_was_done:
+            self._turns = 0
+
+    def why_stop(self) -> str | None:
+        """Why the model must not be asked again; None: it may."""
+        tools = self._tools_in_circle()
+        if tools:
+            return (
+                f"The run was stopped because it went round in circles: the model made the same calls ({', '.join(tools)})"
+                f" {self._max_repeats} times in a row, with the same results each time. Tell the model what to do differently,"
+                " or change the setting maxRepeatedCalls (0: no limit)."
+            )
+        if self.out_of_turns:
+            turns = "1 turn" if self._max_turns == 1 else f"{self._max_turns} turns"
+            return (
+                f"The run was stopped after {turns} (maxTurns), before the model was done."
+                " Prompt again to let it continue, or raise the limit."
+            )
+        return None
+
+    def _tools_in_circle(self) -> list[str]:
+        """The tools whose calls were repeated too often."""
+        if not self._max_repeats:
+            return []
+        for length, same in enumerate(self._same, 1):
+            calls = {call for turn in list(self._before)[-length:] for call in turn}
+            if 1 + same // length >= self._max_repeats and not all(map(_says_nothing, calls)):
+                return sorted({name for name, *_ in calls})
+        return []
+
+
+def _outcome(call: ToolCall, bad_arguments: str | None, result: ToolResult, is_error: bool) -> _Outcome:
+    written = bad_arguments if bad_arguments is not None else msgspec.json.encode(call.arguments, order="sorted")
+    blocks = tuple(block.data if isinstance(block, ImageContent) else block.text for block in result.content)
+    # A log of long output has another name each time.
+    log = (result.details or {}).get("fullOutputPath")
+    if isinstance(log, str):
+        blocks = tuple(block.replace(log, "") for block in blocks)
+    return call.name, written, is_error, blocks
+
+
+def _says_nothing(outcome: _Outcome) -> bool:
+    *_, is_error, blocks = outcome
+    return not is_error and all(block.strip() in _NO_OUTPUT for block in blocks)
