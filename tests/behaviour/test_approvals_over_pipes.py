@@ -224,6 +224,41 @@ def test_rules_decide_by_tool_and_pattern(tmp_path: Path) -> None:
         assert refused("write", 'the settings forbid it (approvals.rules: deny write "*.key")') in ends(host)
 
 
+#: Lines that bash runs `touch` for, although they look like `echo` alone.
+HIDDEN_TOUCH = ['echo "$\\\n(touch PWN)"', "echo hi {a['$(touch PWN)']}>/dev/null"]
+
+
+@every_dialect
+@pytest.mark.parametrize("line", HIDDEN_TOUCH)
+def test_a_rule_that_allows_a_command_does_not_allow_what_an_expansion_hides_in_it(
+    tmp_path: Path, dialect: str, line: str
+) -> None:
+    rules = [{"tool": "bash", "pattern": "echo *", "action": "allow"}]
+    script = [calls(bash("echo fine")), calls(bash(line)), says("ok")]
+    with stage(tmp_path, dialect, script, settings={"approvals": {"mode": "ask", "rules": rules}}) as host:
+        host.send(PROMPT)
+        asked = question(host)
+        assert asked["title"] == f"Allow bash?\n\n{line}"
+        assert not (host.around.cwd / "PWN").exists()
+        host.send(answer(asked, value="Deny"))
+        host.until("agent_settled")
+        assert ends(host) == [("fine\n", False), refused("bash", "the user refused it")]
+        assert not (host.around.cwd / "PWN").exists()
+
+
+@pytest.mark.parametrize(
+    "line", [*HIDDEN_TOUCH, "FO\\\nO=1 touch PWN", "bash /dev/./stdin <<< 'touch PWN'", "a['$(touch PWN)']=1"]
+)
+def test_a_rule_that_denies_a_command_sees_through_the_usual_detours(tmp_path: Path, line: str) -> None:
+    rules = [{"tool": "bash", "pattern": "touch *", "action": "deny"}]
+    script = [calls(bash("echo fine")), calls(bash(line)), says("ok")]
+    with stage(tmp_path, "pi", script, settings={"approvals": {"rules": rules}}) as host:
+        host.prompt("go")
+        why = 'the settings forbid it (approvals.rules: deny bash "touch *")'
+        assert ends(host) == [("fine\n", False), refused("bash", why)]
+        assert not (host.around.cwd / "PWN").exists()
+
+
 def test_tools_of_the_host_are_asked_about_too(tmp_path: Path) -> None:
     with stage(tmp_path, "omp", [calls(echo("a")), calls(echo("b")), says("ok")], flags=ASK) as host:
         offer(host, ECHO)

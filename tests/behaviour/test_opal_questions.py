@@ -151,6 +151,40 @@ def test_late_second_and_unknown_answers_are_dropped(tmp_path: Path) -> None:
         assert ends == ["one", "two"]
 
 
+# Rules
+
+
+def test_rules_for_commands_hold_for_the_shell_tool_and_allow_nothing_that_is_expanded(tmp_path: Path) -> None:
+    hidden = ['echo "$\\\n(touch PWN)"', "echo hi {a['$(touch PWN)']}>/dev/null", "FO\\\nO=1 touch PWN"]
+    lines = ["echo fine", *hidden, "rm x"]
+    turns = [*(calls(("shell", {"command": line})) for line in lines), says("ok")]
+    rules = [{"tool": "shell", "pattern": "echo *", "action": "allow"}]
+    with opal(tmp_path, turns, flags=ASK, settings={"approvals": {"rules": rules}}) as client:
+        session = begin(client)
+        since = 0
+        for line in [*hidden, "rm x"]:
+            confirm = client.asked("client/confirm", since=since)
+            assert line in confirm["params"]["message"]
+            since = client.host.mark()
+            client.answer(confirm, action="deny")
+        client.ended(session)
+        ends = [event["result"]["ok"] for event in client.events(session) if event["type"] == "tool_execution_end"]
+        assert ends == [True, False, False, False, False]
+        assert not (client.host.around.cwd / "PWN").exists()
+
+
+def test_a_rule_that_denies_a_command_holds_for_the_shell_tool(tmp_path: Path) -> None:
+    lines = ["echo fine", "touch PWN", "FO\\\nO=1 touch PWN", "echo 'touch PWN' | bash /dev/./stdin"]
+    turns = [*(calls(("shell", {"command": line})) for line in lines), says("ok")]
+    rules = [{"tool": "shell", "pattern": "touch *", "action": "deny"}]
+    with opal(tmp_path, turns, settings={"approvals": {"rules": rules}}) as client:
+        session = begin(client)
+        client.ended(session)
+        ends = [event["result"]["ok"] for event in client.events(session) if event["type"] == "tool_execution_end"]
+        assert ends == [True, False, False, False]
+        assert not (client.host.around.cwd / "PWN").exists()
+
+
 # Ends
 
 

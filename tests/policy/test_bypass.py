@@ -133,6 +133,87 @@ DELETES = [
     "printf -v 'a[$(rm x)]' y",
     "test -v 'a[$(rm x)]'",
     "coproc rm x",
+    # A backslash before the end of a line disappears before the shell looks at anything else.
+    'echo "$\\\n(rm x)"',
+    "echo $\\\n\\\n(rm x)",
+    "echo $\\\n{a:-$(rm x)}",
+    "FO\\\nO=1 rm x",
+    "FOO+\\\n=1 rm x",
+    "git status &\\\n& rm x",
+    "git status;\\\nrm x",
+    "git status 2>&1\\\n; rm x",
+    "cat <\\\n(rm x)",
+    "cat <\\\n<E\n$(rm x)\nE",
+    "(\\\n( a[$(rm x)] ))",
+    "b\\\nash -c 'rm x'",
+    "bash -c 'r\\\nm x'",
+    "e\\\nval 'rm x'",
+    "if :; th\\\nen rm x; fi",
+    "\\\nrm x",
+    # But not in a comment, and not after another backslash.
+    "git status # \\\nrm x",
+    "bash -c 'git status # \\\nrm x'",
+    "git status \\\\\nrm x",
+    # Subscripts are evaluated, at once or later.
+    "echo {a['$(rm x)']}>/dev/null",
+    "echo {a[\\\n'$(rm x)']}>/dev/null",
+    "a['$(rm x)']=1",
+    "a[ $(rm x) ]=1",
+    "a[b]=1 rm x",
+    "[ -v 'a[$(rm x)]' ]",
+    "[[ -v a['$(rm x)'] ]]",
+    "[[ 'a[$(rm x)]' -eq 1 ]]",
+    "((a['$(rm x)']))",
+    "echo ${a['$(rm x)']}",
+    "let 'a[$(rm x)]'",
+    "declare 'a[$(rm x)]=1'",
+    "declare -n a='b[$(rm x)]'; echo $a",
+    "unset 'a[$(rm x)]'",
+    "read 'a[$(rm x)]'",
+    "wait -n -p 'a[$(rm x)]'",
+    "x=$'a[\\x24(rm x)]'; test -v \"$x\"",
+    'd=\'$\'; x="a[$d(rm x)]"; test -v "$x"',
+    "d='$'; x=\"a[$d(rm x)]\"; declare -i y; y=$x",
+    "d='$'; x=\"a[$d(rm x)]\"; unset $x",
+    "d='$'; PS4=\"$d(rm x)\"; set -x; :",
+    "printf -v PS4 '\\x24(rm x)'; set -x; :",
+    "printf -v 'BASH_CMDS[ls]' /bin/rm; ls x",
+    "BASH_CMDS[ls]=/bin/rm; ls x",
+    "BASH_ALIASES[ls]=rm",
+    # Targets of >& and <& are expanded twice.
+    "echo >&'$(rm x)'",
+    "echo <& '`rm x`'",
+    # Commands that come from the input.
+    "bash /dev/./stdin <<< 'rm x'",
+    "bash //dev//stdin <<< 'rm x'",
+    "bash /dev/../dev/stdin <<< 'rm x'",
+    "bash /proc/self/fd/0 <<< 'rm x'",
+    "bash /proc/self/root/dev/stdin <<< 'rm x'",
+    "bash ../../../dev/stdin <<< 'rm x'",
+    "cd /; bash dev/fd/0 <<< 'rm x'",
+    "cd /dev; bash stdin <<< 'rm x'",
+    "cd /dev/fd && bash ./0 <<< 'rm x'",
+    "cd /dev && . ./stdin <<< 'rm x'",
+    "bash +x <<< 'rm x'",
+    "bash -oe pipefail <<< 'rm x'",
+    "bash -oo errexit pipefail <<< 'rm x'",
+    "bash -rcfile x <<< 'rm x'",
+    "BASH_ENV=/dev/stdin bash -c : <<< 'rm x'",
+    "env BASH_ENV=/dev/stdin bash -c : <<< 'rm x'",
+    "-s",
+    # What bash and sh read differently.
+    "git status &>y rm x",
+    "git status &>y $(git log) rm x",
+    "echo $'a\\'; rm x; echo '",
+    # The history, other runners, and file systems without upper and lower case.
+    "set -H -o history\n!git",
+    "history -s rm x",
+    "find . $x rm {} ;",
+    "uv run rm x",
+    "npx rm x",
+    "RM x",
+    "/bin/RM x",
+    "BASH -c 'rm x'",
     "git status;; rm x",
     "'unfinished; rm x",
 ]
@@ -192,13 +273,105 @@ def test_an_allowed_program_is_that_program_and_nothing_more(line: str) -> None:
         "git status",
         "git status -s 2>&1",
         "git diff | git apply --check",
-        "(git fetch && git log $n) 2>/dev/null",
+        "git fetch && git log --oneline 2>/dev/null; git tag",
+        "git fetch\n\ngit log",
         "git",
-        "git add *.py",
+        "git add '*.py'",
+        "git commit -m 'Do not $(expand) `this`; it is quoted' && git log",
     ],
 )
 def test_what_is_allowed_needs_no_question(line: str) -> None:
     assert verdict(line, ("allow", "bash", "git *"), mode="ask") == "allow"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'echo "$\\\n(touch PWN)"',
+        "echo hi {a['$(touch PWN)']}>/dev/null",
+        "echo hi {a}>/dev/null",
+        "echo >&'$(touch PWN)'",
+        "ec\\\nho hi",
+        "echo $HOME",
+        "echo *.py",
+        "echo hi &",
+        "(echo hi)",
+        "! echo hi",
+        "echo hi # there",
+        "echo hi &>/dev/null",
+        "FOO=1 echo hi",
+        "-s",
+    ],
+)
+def test_a_line_that_is_not_plain_is_covered_by_no_pattern(line: str) -> None:
+    for pattern in ("echo *", "* *", "?*", line):
+        assert verdict(line, ("allow", "bash", pattern), mode="ask") == "ask"
+        assert verdict(line, ("allow", "bash", pattern), mode="deny") == "deny"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "test -v 'a[$(touch PWN)]'",
+        "printf -v PATH evil",
+        "printf %n PATH",
+        "cd /tmp/evil",
+        "set -k",
+        "shopt -s expand_aliases",
+        "alias ls=rm",
+        "hash -p /bin/rm ls",
+        "export PATH=evil",
+        "read PATH",
+        "unset PATH",
+        "eval 'touch PWN'",
+        "exec touch PWN",
+        "command touch PWN",
+        "builtin eval x",
+        ". ./x",
+        "source x",
+        "trap 'touch PWN' EXIT",
+        "enable -f x y",
+        "mapfile -C 'touch PWN' a",
+        "let 'a[$(touch PWN)]'",
+        "declare 'a[$(touch PWN)]=1'",
+        "wait -p 'a[$(touch PWN)]'",
+    ],
+)
+def test_a_wildcard_covers_no_built_in_that_evaluates_words_or_changes_what_later_commands_mean(line: str) -> None:
+    name = line.partition(" ")[0]
+    for pattern in (f"{name} *", f"{name}*", "* *", line[:-1] + "?", f"{line}*"):
+        assert verdict(line, ("allow", "bash", pattern), mode="ask") == "ask"
+        assert verdict(f"{line}; git status", ("allow", "bash", pattern), ("allow", "bash", "git *"), mode="ask") == "ask"
+
+
+def test_a_built_in_is_covered_by_a_rule_that_spells_it() -> None:
+    rules: list[tuple[ApprovalAction, str, str | None]] = [("allow", "bash", "cd src"), ("allow", "bash", "make *")]
+    assert verdict("cd src && make test", *rules, mode="ask") == "allow"
+    assert verdict("cd /tmp/evil && make test", *rules, mode="ask") == "ask"
+    assert verdict("cd src x && make", *rules, mode="ask") == "ask"
+
+
+def test_a_blank_in_quotes_does_not_divide_words() -> None:
+    assert verdict("rm a b", ("allow", "bash", "rm a b"), mode="ask") == "allow"
+    assert verdict("rm 'a b'", ("allow", "bash", "rm a b"), mode="ask") == "ask"
+    assert verdict("rm 'a b'", ("allow", "bash", "rm a?b"), mode="ask") == "ask"
+    assert verdict("rm 'a b'", ("allow", "bash", "rm a*b"), mode="ask") == "allow"
+    assert verdict("'rm a' b", ("allow", "bash", "rm a b"), mode="ask") == "ask"
+    assert verdict("rm a '' b", ("allow", "bash", "rm a b"), mode="ask") == "ask"
+
+
+def test_every_command_of_a_line_needs_a_rule_and_each_may_have_its_own() -> None:
+    rules: list[tuple[ApprovalAction, str, str | None]] = [("allow", "bash", "git *"), ("allow", "bash", "wc -l")]
+    assert verdict("git ls-files | wc -l", *rules, mode="ask") == "allow"
+    assert verdict("git ls-files | wc -c", *rules, mode="ask") == "ask"
+
+
+def test_a_rule_that_asks_softens_a_refusal_only_for_what_is_certain() -> None:
+    assert verdict("git push", ("ask", "bash", "git push *"), mode="deny") == "ask"
+    assert verdict("git push; ls", ("ask", "bash", "git push *"), mode="deny") == "deny"
+    assert verdict("$x push", ("ask", "bash", "git push *"), mode="deny") == "deny"
+    assert verdict("git push $x", ("ask", "bash", "git push *"), mode="deny") == "deny"
+    assert verdict("git push $x", ("ask", "bash", "git push *"), mode="auto") == "ask"
 
 
 @pytest.mark.parametrize(
@@ -214,6 +387,22 @@ def test_what_is_allowed_needs_no_question(line: str) -> None:
         "A='b' make",
         "bash -o pipefail x.sh",
         "env -i A=b make",
+        "[ -f x ] && make",
+        '[ "$a" -eq 1 ] || test -n "$b"',
+        "make &>/dev/null; ls",
+        "make 2>&1 >&2 <&-",
+        "bash x.sh 5",
+        "bash dev/setup.sh",
+        "sleep 1 & wait $!",
+        "IFS=$'\\n'",
+        "printf '[%s]' x",
+        "export PATH=$PATH:x",
+        "set -euo pipefail",
+        "grep PS4 x",
+        'while read -r line; do echo "$line"; done',
+        "ec\\\nho a",
+        "# rm x",
+        "A=b",
     ],
 )
 def test_a_rule_that_forbids_leaves_other_commands_alone(line: str) -> None:

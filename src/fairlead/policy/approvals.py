@@ -1,7 +1,9 @@
-"""What becomes of a call: it runs, somebody is asked, or it is refused.
+"""What happens to a tool call: it runs, the user is asked, or it is refused.
 
 Of all rules that fit, the strictest holds, wherever it stands; where none fits, the mode decides. A rule with a pattern for
-commands is about every simple command of a line (see `shell`): one that allows has to cover them all, one that forbids needs one.
+commands is about every simple command of a line. Two readers look at a line. `plain_commands` knows a small grammar without any
+expansion: what it reads is certain, and a pattern can allow nothing else. `shell` knows more of what shells can do, and what it
+cannot follow counts as any command: what it finds is asked about or denied.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from msgspec import Struct
 
 from fairlead.config.settings import ApprovalAction, ApprovalMode, ApprovalRule
 from fairlead.policy.patterns import ANY, CommandPattern, PathPattern, Pattern
-from fairlead.policy.shell import Command, CommandLine, read_line
+from fairlead.policy.plain_commands import PlainCommand, plain_commands
+from fairlead.policy.shell import possible_commands
 
 #: What a call is about.
 Kind: TypeAlias = Literal["command", "path", "arguments"]
@@ -65,10 +68,13 @@ class Policy:
         if subject.kind != "command":
             fitting = [rule for rule in rules if rule.pattern is None or _fits(rule, rule.pattern, subject, around)]
             return _strictest(fitting, fallback)
-        line = read_line(subject.text) if around.knows_shell else CommandLine([], opaque=True)
-        # What cannot be followed stands for a command that may be any.
-        commands = [*line.commands, *([Command(None, (ANY,))] if line.opaque or not line.commands else [])]
-        verdicts = [_strictest([rule for rule in rules if _fits_command(rule, command)], fallback) for command in commands]
+        possible = possible_commands(subject.text) if around.knows_shell else [ANY]
+        forbidding = [rule for rule in rules if rule.action != "allow" and _may_fit(rule, possible)]
+        # A line that is not plain is a command that no pattern covers.
+        commands = (plain_commands(subject.text) if around.knows_shell else None) or [None]
+        verdicts = [_strictest([rule for rule in rules if _covers(rule, command)], fallback) for command in commands]
+        if forbidding:
+            verdicts.insert(0, _strictest(forbidding, fallback))
         return max(verdicts, key=lambda verdict: _STRICTNESS.index(verdict.action))
 
 
@@ -85,13 +91,23 @@ def _strictest(fitting: Sequence[ApprovalRule], fallback: Verdict) -> Verdict:
     return Verdict(rule.action, f"approvals.rules: {rule.action} {rule.tool}{about}")
 
 
-def _fits_command(rule: ApprovalRule, command: Command) -> bool:
-    if rule.pattern in (None, "*"):
+def _may_fit(rule: ApprovalRule, possible: Sequence[str]) -> bool:
+    """Whether a rule is about one of the commands that a line may run."""
+    if rule.pattern is None or rule.pattern == "*":
         return True
+    return any(map(_command_pattern(rule.pattern).may_fit, possible))
+
+
+def _covers(rule: ApprovalRule, command: PlainCommand | None) -> bool:
+    """Whether a rule is certainly about this command. None is a command that could not be read."""
+    if rule.pattern is None or rule.pattern == "*":
+        return True
+    if command is None:
+        return False
     pattern = _command_pattern(rule.pattern)
-    if rule.action == "allow":
-        return command.certain is not None and all(map(pattern.fits, command.certain))
-    return any(pattern.may_fit(each) for each in command.possible)
+    if rule.action == "allow" and command.is_built_in and not pattern.is_literal:
+        return False
+    return pattern.fits(command.text)
 
 
 def _fits(rule: ApprovalRule, pattern: str, subject: Subject, around: Surroundings) -> bool:

@@ -1,8 +1,7 @@
 """Patterns of rules: over commands, where `*` is any text, and over paths, where it stays within a name and `**` does not.
 
-Both the pattern and the text may hold what is not known: a text may have a place, `ANY`, at which anything can stand. A rule that
-forbids has to fit if the text *may* be one that it forbids; a rule that allows, only if it fits whatever stands there.
-Matching takes time in proportion to pattern times text.
+A text may have unknown parts, `ANY`, where anything can stand. A rule that forbids has to fit if the text *may* be one that it
+forbids; a rule that allows, only if it fits whatever stands there. Matching takes time in proportion to pattern times text.
 """
 
 from __future__ import annotations
@@ -96,9 +95,11 @@ def _steps(pattern: str, paths: bool) -> list[_Step]:
 class CommandPattern:
     """A pattern over one simple command. `git *` also fits `git` alone."""
 
-    __slots__ = ("_patterns",)
+    __slots__ = ("_patterns", "is_literal")
 
     def __init__(self, text: str) -> None:
+        #: Whether it stands for one command alone.
+        self.is_literal = not set(text) & set("*?")
         self._patterns = [Pattern(text)] + ([Pattern(text[:-2])] if text.endswith(" *") else [])
 
     def fits(self, command: str) -> bool:

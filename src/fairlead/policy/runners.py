@@ -1,0 +1,213 @@
+"""What a simple command may be, and what it may run in turn: `env rm x` runs `rm x`, and `bash -c 'rm x'` does too.
+
+Rules that ask or deny look at all of that. This is a best effort. A command that cannot be followed counts as any command, ANY.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from fairlead.policy.patterns import ANY, Pattern
+
+#: Programs whose words are, or hold, a command that they run.
+_RUNNERS = frozenset(
+    """. ash bash builtin busybox bwrap caffeinate catchsegv choom chronic chroot chrt command cpulimit csh daemonize dash
+    dbus-run-session direnv doas entr env eval exec expect faketime fakeroot find firejail fish flock gdb gosu hyperfine ionice
+    ksh linux32 linux64 logsave ltrace mksh mosh nice nix-shell nohup npx nsenter numactl parallel perf pipenv pkexec poetry
+    prlimit proot proxychains proxychains4 rbash rlwrap run0 runcon runuser screen script sem setarch setpriv setsid sg sh socat
+    source ssh ssh-agent sshpass start-stop-daemon stdbuf strace su su-exec sudo systemd-run taskset tcsh time timeout tmux torify
+    torsocks toybox trap unbuffer unshare uv valgrind watch watchexec xargs xvfb-run zsh""".split()
+)
+#: The file names of the program that loads other programs.
+_LOADER = re.compile(r"ld[-.].*so.*")
+#: Programs that read commands from standard input unless they are given a script.
+_SHELLS = frozenset(("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "zsh"))
+#: Runners whose words are command lines, not programs and arguments.
+_TAKE_LINES = _SHELLS | {"eval", "trap"}
+#: Runners that make one command line of all their words.
+_JOIN_WORDS = frozenset(("eval", "ssh", "tmux", "watch"))
+#: Runners that add words of their own to the command.
+_ADD_WORDS = frozenset(("parallel", "sem", "xargs"))
+#: Commands that change which program a name stands for, and those that run commands in other ways than the runners.
+_UNCERTAIN = frozenset("alias at batch bind compgen complete crontab enable fc hash history let".split())
+#: Built-ins that evaluate subscripts in their words, even if these are quoted.
+_EVALUATING = frozenset("[ declare export getopts local mapfile printf read readarray readonly test typeset unset wait".split())
+_DECLARING = frozenset(("declare", "export", "local", "readonly", "typeset"))
+#: Variables whose values a shell expands or runs by itself.
+_SPECIAL = re.compile(r"(BASH_ENV|PROMPT_COMMAND|PS4)(\+?=|$)")
+#: Paths, normalized, that lead to what a command reads from its input.
+_INPUT = re.compile(r"/+(dev|proc)/.*|(.*/)?(dev/(stdin|fd/.*)|proc/(self|thread-self|\d+)/.*)")
+#: Paths that do so in /dev or /dev/fd.
+_INPUT_NAMES = re.compile(r"(.*/)?(stdin|\d+)")
+#: The words of `find` that a command follows.
+_FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+#: Commands with more words, and options before the first other word, are not followed.
+_MOST_WORDS, _MOST_OPTIONS = 200, 16
+
+
+class Word(Struct):
+    """A word of a command. `text` has ANY for values of variables; `wide` also has it for what globs and braces expand to."""
+
+    text: str = ""
+    wide: str = ""
+    #: The part before the first quote, escape or expansion.
+    start: str = ""
+    #: Whether that is all of it.
+    bare: bool = True
+
+    def add(self, text: str, wide: str | None = None) -> None:
+        self.text += text
+        self.wide += text if wide is None else wide
+        if self.bare:
+            self.start += text
+
+
+class SimpleCommand:
+    """A simple command: the variables set before it, and its words."""
+
+    def __init__(self) -> None:
+        self.assigned: list[Word] = []
+        self.words: list[Word] = []
+        self.has_ended_for_sh = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.words and not self.assigned
+
+    def possible(self, read_inner: Callable[[str], list[str]]) -> list[str]:
+        """Return all that this may be or may run, each with one blank between words. `read_inner` reads a line that it runs."""
+        if self._may_evaluate():
+            return [ANY]
+        if not self.words:
+            return []
+        words = [word.wide for word in self.words]
+        name = _name(words[0])
+        if ANY in words[0] or name in _UNCERTAIN or _reads_commands(words):
+            return [ANY]
+        found = _spellings(words)
+        if name not in _RUNNERS and not _LOADER.fullmatch(name):
+            return found
+        if len(words) > _MOST_WORDS or any(_has_command(name, word) for word in words[1:]):
+            return [ANY]
+        for rest in _rests(name, words):
+            if ANY in rest[0] or _reads_commands(rest) or (name in _ADD_WORDS and _name(rest[0]) in _RUNNERS):
+                return [ANY]
+            found += _spellings([*rest, ANY] if name in _ADD_WORDS else rest)
+        texts = [word.text for word in self.words[1:]]
+        lines = [text for text in texts if name in _TAKE_LINES or _is_line(text)]
+        if name in _JOIN_WORDS:
+            lines.append(" ".join(texts))
+        return [*found, *(each for line in lines for each in read_inner(line))]
+
+    def _may_evaluate(self) -> bool:
+        """Whether the shell may expand a text although it is quoted: a subscript, or the value of a variable when it is used."""
+        name = _name(self.words[0].text) if self.words else ""
+        words = [word.text for word in self.words[1:]]
+        assigned = [word.text for word in self.assigned]
+        evaluated = [*assigned, *(words if name in _EVALUATING else ())]
+        if any("$(" in word or "`" in word for word in evaluated):
+            return True
+        if any(map(_SPECIAL.match, [*evaluated, *(words if name in _RUNNERS else ())])):
+            return True
+        if name == "set":  # words of the history would be commands
+            return any(re.match(r"[-+][A-Za-z]*H|hist", word) for word in words)
+        return name in _EVALUATING and _evaluates(name, words)
+
+
+def _evaluates(name: str, words: list[str]) -> bool:
+    """Whether a built-in may evaluate a subscript in one of its words."""
+    options = [word for word in words if word.startswith("-")]
+    if name in ("[", "test"):
+        return any(option in ("-v", "-R") for option in options) and _has_subscript(words)
+    if name == "printf":
+        return bool(words) and words[0].startswith("-v") and _has_subscript(words[:2])
+    if name in _DECLARING:
+        # With -i the value is arithmetic, with -n it is the name of another variable.
+        return any(re.search("[in]", option) for option in options) or _has_subscript([word.partition("=")[0] for word in words])
+    if name in ("mapfile", "readarray") and any(re.match("-[A-Za-z]*C", option) for option in options):
+        return True  # the word after -C is a command
+    if name == "wait" and not any(re.match("-[A-Za-z]*p", option) for option in options):
+        return False
+    return _has_subscript(words)
+
+
+def _has_subscript(words: list[str]) -> bool:
+    return any("[" in word or ANY in word for word in words)
+
+
+def _name(program: str) -> str:
+    """The name of a program for lookups: some file systems do not tell upper from lower case."""
+    return program.rpartition("/")[2].lower()
+
+
+def _spellings(words: list[str]) -> list[str]:
+    """A command as it is written, by the program's name alone, and without the options that stand before anything else: a rule
+    for `git push` holds for `git -C folder push` too. Any option may have a value."""
+    name, after = _name(words[0]), 1
+    found = [_joined(words), _joined([words[0].rpartition("/")[2], *words[1:]]), _joined([name, *words[1:]])]
+    while after < len(words) and (words[after].startswith("-") or (after > 1 and words[after - 1].startswith("-"))):
+        if after > _MOST_OPTIONS:
+            return [ANY]
+        after += 1
+        found.append(_joined([name, *words[after:]]))
+    return list(dict.fromkeys(found))
+
+
+def _joined(words: list[str]) -> str:
+    """The words with blanks between them. An unknown word may turn out to be nothing, and its blank with it."""
+    return words[0] + "".join(word if not word.strip(ANY) else f" {word}" for word in words[1:])
+
+
+def _reads_commands(words: list[str]) -> bool:
+    """Whether this is a shell that reads its commands from its input."""
+    name, rest = _name(words[0]), words[1:]
+    if name in (".", "source"):
+        script = next(iter(rest), "")
+    elif name in _SHELLS:
+        script = _script(rest)
+        if not script or any(re.fullmatch("-[A-Za-z]*s[A-Za-z]*", word) for word in rest):
+            return True
+    else:
+        return False
+    paths = map(posixpath.normpath, rest)
+    return any(map(_INPUT.fullmatch, paths)) or _INPUT_NAMES.fullmatch(posixpath.normpath(script)) is not None
+
+
+def _script(rest: list[str]) -> str:
+    """The first word of a shell that is neither an option nor the value of one: a script, or a line after -c."""
+    values = 0
+    for word in rest:
+        if values:
+            values -= 1
+        elif not word.startswith(("-", "+")):
+            return word
+        elif re.fullmatch("--?(init-file|rcfile)", word):
+            values = 1
+        elif not word.startswith("--"):
+            values = word.count("o") + word.count("O")
+    return ""
+
+
+def _is_line(text: str) -> bool:
+    """Whether a word may be a command line rather than a single word of one."""
+    return any(character in text for character in " \t\n;&|()<>$`")
+
+
+def _has_command(name: str, word: str) -> bool:
+    """Whether an option may hold a command that cannot be told from its name, as in `-c'rm x'`, or makes other words the rest of
+    the command."""
+    if word.startswith(":::"):
+        return name in _ADD_WORDS
+    return word.startswith("-") and (_is_line(word) or (name == "env" and re.match("-[A-Za-z0]*S|--s", word) is not None))
+
+
+def _rests(name: str, words: list[str]) -> list[list[str]]:
+    """The ends of a runner's words that may be the command that it runs."""
+    starts = range(1, len(words))
+    if name == "find":
+        starts = [at + 1 for at, word in enumerate(words[:-1]) if any(Pattern(each).may_fit(word) for each in _FIND_RUNS)]
+    return [words[at:] for at in starts]
