@@ -17,7 +17,7 @@ from fairlead.policy.patterns import ANY, Pattern
 _RUNNERS = frozenset(
     """. ash bash builtin busybox bwrap caffeinate catchsegv choom chronic chroot chrt command cpulimit csh daemonize dash
     dbus-run-session direnv doas entr env eval exec expect faketime fakeroot find firejail fish flock gdb gosu hyperfine ionice
-    ksh linux32 linux64 logsave ltrace mksh mosh nice nix-shell nohup npx nsenter numactl parallel perf pipenv pkexec poetry
+    jobs ksh linux32 linux64 logsave ltrace mksh mosh nice nix-shell nohup npx nsenter numactl parallel perf pipenv pkexec poetry
     prlimit proot proxychains proxychains4 rbash rlwrap run0 runcon runuser screen script sem setarch setpriv setsid sg sh socat
     source ssh ssh-agent sshpass start-stop-daemon stdbuf strace su su-exec sudo systemd-run taskset tcsh time timeout tmux torify
     torsocks toybox trap unbuffer unshare uv valgrind watch watchexec xargs xvfb-run zsh""".split()
@@ -26,6 +26,11 @@ _RUNNERS = frozenset(
 _LOADER = re.compile(r"ld[-.].*so.*")
 #: Programs that read commands from standard input unless they are given a script.
 _SHELLS = frozenset(("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "zsh"))
+#: Programs that start a shell if they are given no command, and how many words they take that are no command either.
+_START_SHELLS = {
+    **dict.fromkeys(("doas", "fakeroot", "nsenter", "proot", "run0", "sudo", "unshare"), 0),
+    **dict.fromkeys(("chroot", "newgrp", "script", "sg", "su"), 1),
+}
 #: Runners whose words are command lines, not programs and arguments.
 _TAKE_LINES = _SHELLS | {"eval", "trap"}
 #: Runners that make one command line of all their words.
@@ -126,8 +131,11 @@ def _evaluates(name: str, words: list[str]) -> bool:
     if name == "printf":
         return bool(words) and words[0].startswith("-v") and _has_subscript(words[:2])
     if name in _DECLARING:
-        # With -i the value is arithmetic, with -n it is the name of another variable.
-        return any(re.search("[in]", option) for option in options) or _has_subscript([word.partition("=")[0] for word in words])
+        # With -i the value is arithmetic, with -n the name of another variable, with -a and -A it may have subscripts.
+        if any(re.search("[in]", option) for option in options) or any("=(" in word for word in words):
+            return True
+        with_values = any(re.search("[aA]", option) for option in options)
+        return _has_subscript(words if with_values else [word.partition("=")[0] for word in words])
     if name in ("mapfile", "readarray") and any(re.match("-[A-Za-z]*C", option) for option in options):
         return True  # the word after -C is a command
     if name == "wait" and not any(re.match("-[A-Za-z]*p", option) for option in options):
@@ -172,9 +180,15 @@ def _reads_commands(words: list[str]) -> bool:
         if not script or any(re.fullmatch("-[A-Za-z]*s[A-Za-z]*", word) for word in rest):
             return True
     else:
-        return False
+        return name in _START_SHELLS and _starts_shell(name, rest)
     paths = map(posixpath.normpath, rest)
     return any(map(_INPUT.fullmatch, paths)) or _INPUT_NAMES.fullmatch(posixpath.normpath(script)) is not None
+
+
+def _starts_shell(name: str, rest: list[str]) -> bool:
+    if name in ("sudo", "doas") and any(re.fullmatch("-[A-Za-z]*[is][A-Za-z]*|--login|--shell", word) for word in rest):
+        return True
+    return "-c" not in rest and sum(not word.startswith("-") for word in rest) <= _START_SHELLS[name]
 
 
 def _script(rest: list[str]) -> str:
