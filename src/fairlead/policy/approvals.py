@@ -46,7 +46,7 @@ class Surroundings(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What becomes of a call, and the setting that says so."""
+    """What happens to a call, and the setting that says so."""
 
     action: ApprovalAction
     because: str
@@ -60,7 +60,7 @@ class Policy:
         self._rules = list(rules)
 
     def verdict(self, tool: str, *, harmless: bool, subject: Subject, around: Surroundings) -> Verdict:
-        """What becomes of a call of this tool. One that is harmless needs nobody's consent unless a rule says so."""
+        """Decide what happens to a call of this tool. A harmless tool needs no approval unless a rule says so."""
         fallback = Verdict("allow" if harmless else _BY_MODE[self.mode], f'approvals.mode is "{self.mode}"')
         rules = [rule for rule in self._rules if _is_about(rule, tool)]
         if not rules:
