@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from fairlead.agent.assembly import Assembly, Shared
 from fairlead.agent.options import AgentOptions
-from fairlead.config.home import Home, Scratch
+from fairlead.config.home import Home
+from fairlead.config.scratch import Scratch
 from fairlead.config.settings import Settings, load_settings, persist_setting
 from fairlead.core.events import AgentSettled, Event
 from fairlead.core.messages import ImageContent
@@ -183,6 +184,13 @@ class Agent:
         model = self.session.model
         if model is not None:
             self._http.load(model.base_url)
+        self.clear_leftovers()
+
+    def clear_leftovers(self) -> None:
+        """Remove temporary folders of processes that were killed. It may take a while: not for the event loop."""
+        from fairlead.config.scratch import remove_leftovers
+
+        remove_leftovers()
 
 
 def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> Shared:

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from fairlead.agent.extensions import AgentExtensions
 from fairlead.agent.options import AgentOptions
-from fairlead.config.home import Home, Scratch, user_folder
+from fairlead.config.home import Home, user_folder
+from fairlead.config.scratch import Scratch
 from fairlead.config.settings import CompactionSettings, Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import Tool

@@ -8,6 +8,7 @@ import os
 import select
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -81,6 +82,8 @@ class _Once:
 
     async def run(self, prompts: list[tuple[str, bool]], images: list[ImageContent]) -> int:
         self._catch_signals(asyncio.get_running_loop())
+        # While the model is waited for. The end of the process does not wait for it.
+        threading.Thread(target=self._agent.clear_leftovers, name="fairlead-leftovers", daemon=True).start()
         async with self._agent:
             if self._arguments.mode == "json":
                 self._write_events()

@@ -1,8 +1,7 @@
-"""Where things are: the home, the project's folder, the folder for scratch files. Nothing is created by looking."""
+"""Where things are: the home, the project's folder. Nothing is created by looking."""
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -105,60 +104,8 @@ def project_folder(cwd: Path) -> Path:
     return cwd / PROJECT_FOLDER
 
 
-class Scratch:
-    """A private folder for logs of commands, under the system's temporary directory.
-
-    It is made, readable by its owner alone, when first asked for, and removed when the process exits,
-    unless a file in it was named to the host: then that file stays, and all others go.
-    """
-
-    def __init__(self) -> None:
-        self._folder: Path | None = None
-        self._named: set[Path] = set()
-
-    def path(self) -> Path:
-        """The folder."""
-        if self._folder is None:
-            import tempfile
-
-            self._folder = Path(tempfile.mkdtemp(prefix="fairlead-")).resolve()
-            atexit.register(self.remove)
-        return self._folder
-
-    def keep(self, file: Path) -> None:
-        """The host was told of `file`: it must outlive this process."""
-        self._named.add(file.resolve())
-
-    def remove(self) -> None:
-        """Delete the folder, or all of it that no host was told of. What cannot be deleted is left."""
-        folder, self._folder = self._folder, None
-        if folder is None:
-            return
-        atexit.unregister(self.remove)
-        import shutil
-
-        if not any(file.is_relative_to(folder) for file in self._named):
-            shutil.rmtree(folder, ignore_errors=True)
-            return
-        for file in folder.iterdir():
-            if not any(named.is_relative_to(file) for named in self._named):
-                _delete(file)
-
-
 def _absolute(path: str, env: Mapping[str, str]) -> Path:
     """`path` with a leading `~` replaced by the home directory that `env` names."""
     if path == "~" or path.startswith("~/"):
         return Path(user_folder(env), path[2:]).absolute()
     return Path(path).absolute()
-
-
-def _delete(path: Path) -> None:
-    import shutil
-
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-        return
-    try:
-        path.unlink()
-    except OSError:
-        return

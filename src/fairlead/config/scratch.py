@@ -1,0 +1,129 @@
+"""A private folder for files that only this process needs; and removing those of processes that were killed.
+
+A folder belongs to a living process as long as the file `.lock` in it is locked. That holds whatever number a process
+has, and whichever container it is in.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+_PREFIX = "fairlead-"
+_LOCK = ".lock"
+#: How many things of the temporary directory are looked at, and how many folders are removed, at one start.
+_MOST_LOOKED_AT, _MOST_REMOVED = 20_000, 100
+
+
+class Scratch:
+    """A private folder for logs of commands, under the system's temporary directory.
+
+    It is made, readable by its owner alone, when first asked for, and removed when the process exits,
+    unless a file in it was named to the host: then that file stays, and all others go. The folder of a process that
+    was killed goes as a whole, at the next start.
+    """
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._named: set[Path] = set()
+        self._lock: int | None = None
+
+    def path(self) -> Path:
+        """The folder."""
+        if self._folder is None:
+            import tempfile
+
+            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+            self._lock = _claim(self._folder)
+            atexit.register(self.remove)
+        return self._folder
+
+    def keep(self, file: Path) -> None:
+        """The host was told of `file`: it must outlive this process."""
+        self._named.add(file.resolve())
+
+    def remove(self) -> None:
+        """Delete the folder, or all of it that no host was told of. What cannot be deleted is left."""
+        folder, self._folder = self._folder, None
+        lock, self._lock = self._lock, None
+        if folder is None:
+            return
+        atexit.unregister(self.remove)
+        if not any(file.is_relative_to(folder) for file in self._named):
+            _delete(folder)
+        else:
+            for file in folder.iterdir():
+                if not any(named.is_relative_to(file) for named in self._named):
+                    _delete(file)
+        if lock is not None:
+            os.close(lock)
+
+
+def remove_leftovers() -> None:
+    """Remove the folders of processes that were killed. It may take a while."""
+    if os.name == "nt":
+        return
+    import tempfile
+
+    removed = 0
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as items:
+        for number, item in enumerate(items):
+            if number >= _MOST_LOOKED_AT or removed >= _MOST_REMOVED:
+                return
+            if item.name.startswith(_PREFIX) and item.is_dir(follow_symlinks=False):
+                with suppress(OSError):
+                    removed += _remove_leftover(Path(item.path))
+
+
+def _claim(folder: Path) -> int | None:
+    """Lock a new folder for this process. None where there are no locks: then only this process removes it."""
+    if os.name == "nt":
+        return None
+    import fcntl
+
+    # It gets its name only when it is locked: nobody may find it before.
+    unnamed = folder / f"{_LOCK}-new"
+    try:
+        handle = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        unnamed.rename(folder / _LOCK)
+    except OSError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _remove_leftover(folder: Path) -> bool:
+    """Remove a folder if it is ours and its process is gone; whether it was. No link is followed."""
+    import fcntl
+
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    lock = -1
+    try:
+        status = os.fstat(place)
+        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) != 0o700:
+            return False
+        lock = os.open(_LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if the process is alive
+        _delete(folder)
+        return True
+    finally:
+        os.close(place)
+        if lock >= 0:
+            os.close(lock)
+
+
+def _delete(path: Path) -> None:
+    import shutil
+
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+        return
+    with suppress(OSError):
+        path.unlink()
