@@ -6,11 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from tests.support.session_host import kept, session_file
 from tests.support.stage import HELD, Stage, bash, calls, stage
-
-pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="the name of an open file cannot be asked for here")
 
 #: Python runs this when it starts. It notes each file that was sent to the disk, and how long the file was; while there is a
 #: file `broken` beside it, the disk takes nothing.
@@ -26,7 +23,7 @@ def watched(handle):
         raise OSError(5, "Input/output error")
     fsync(handle)
     with (notes / "synced").open("a") as file:
-        file.write(f"{os.readlink(f'/proc/self/fd/{handle}')} {os.fstat(handle).st_size}\\n")
+        file.write(f"{os.fstat(handle).st_ino} {os.fstat(handle).st_size}\\n")
 
 os.fsync = watched
 """
@@ -44,9 +41,9 @@ class Disk:
         self.env = {"PYTHONPATH": str(folder)}
 
     def synced(self, path: Path) -> list[int]:
-        """The sizes that a file had when it was sent to the disk."""
-        notes = [line.rsplit(" ", 1) for line in self._notes.read_text().splitlines()]
-        return [int(size) for name, size in notes if name == str(path)]
+        """The sizes that a file had when it was sent to the disk, also before it had its name."""
+        notes = [line.split() for line in self._notes.read_text().splitlines()]
+        return [int(size) for number, size in notes if int(number) == path.stat().st_ino]
 
     def is_untouched(self) -> bool:
         return not self._notes.stat().st_size

@@ -30,7 +30,7 @@ KEEP_LITTLE = {"compaction": {"keepRecentTokens": 5}}
 # The file
 
 
-def test_a_session_has_a_file_from_its_first_prompt_on(dialect: str, tmp_path: Path) -> None:
+def test_a_session_has_a_file_from_the_first_thing_that_its_host_relies_on(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect, [says("one"), says("two")]) as host:
         before = state(host)
         path = Path(before["sessionFile"])
@@ -38,9 +38,10 @@ def test_a_session_has_a_file_from_its_first_prompt_on(dialect: str, tmp_path: P
         assert path.parent.parent == host.around.home / "sessions"
         assert path.name.endswith(f"Z_{before['sessionId']}.jsonl")
         host.request("get_entries")
-        host.request("set_session_name", name="early")
-        host.request("set_thinking_level", level="low")
         assert not path.parent.exists()
+        host.request("set_session_name", name="early")
+        assert kept(path).name() == "early"
+        host.request("set_thinking_level", level="low")
 
         host.prompt("first")
         lines = kept(path)

@@ -46,8 +46,8 @@ from fairlead.errors import (
 from fairlead.session.compactor import OVERFLOW_AGAIN
 from fairlead.session.entries import CompactionEntry, Entry
 from fairlead.session.moves import new_session
+from fairlead.session.reading import read_session
 from fairlead.session.session import Session
-from fairlead.session.store import read_session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 #: With a window of 1,000 tokens and a reserve of 400, 600 are for use; about 20 of them stay after a compaction.

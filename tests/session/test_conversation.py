@@ -23,7 +23,7 @@ from fairlead.core.messages import (
 from fairlead.errors import EntryNotFound, SessionError
 from fairlead.session.conversation import Conversation
 from fairlead.session.log import Log
-from fairlead.session.store import read_session
+from fairlead.session.reading import read_session
 from fairlead.testing import SCRIPTED_MODEL
 
 
@@ -59,14 +59,23 @@ def full(conversation: Conversation) -> int:
 
 def test_a_conversation_that_is_only_looked_at_does_not_begin(tmp_path: Path) -> None:
     conversation = kept_in(tmp_path / "sessions").new()
-    conversation.choose_model(SCRIPTED_MODEL)
-    conversation.choose_level("high")
     looked = conversation.messages, conversation.for_model(), conversation.count, conversation.name, conversation.last_answer()
     assert looked == ([], [], 0, None, None)
     assert conversation.context_tokens() == 0
     assert not conversation.has_begun and not conversation.is_saved
     assert conversation.close()
     assert not (tmp_path / "sessions").exists()
+
+
+def test_a_choice_makes_the_file_which_goes_again_if_nothing_else_follows(tmp_path: Path) -> None:
+    conversation = kept_in(tmp_path / "sessions").new()
+    conversation.on_begin = lambda log: log.model_change("p", "m") and None
+    conversation.choose_model(SCRIPTED_MODEL)
+    conversation.choose_level("high")
+    lines = [json.loads(line) for line in path_of(conversation).read_bytes().splitlines()]
+    assert [line["type"] for line in lines] == ["session", "model_change", "thinking_level_change"]
+    assert conversation.close()
+    assert list((tmp_path / "sessions").rglob("*.jsonl")) == []
 
 
 def test_how_it_begins_is_written_down_once_and_before_all_else(tmp_path: Path) -> None:

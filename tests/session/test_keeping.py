@@ -31,8 +31,8 @@ from fairlead.errors import ConfigError, SessionError
 from fairlead.session.choice import chosen_conversation
 from fairlead.session.conversation import Conversation
 from fairlead.session.places import session_folder
+from fairlead.session.reading import read_session
 from fairlead.session.sessions import Sessions
-from fairlead.session.store import read_session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 THIRD = structs.replace(SCRIPTED_MODEL, id="third")

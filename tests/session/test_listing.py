@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
+import random
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
-from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMessage
+from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMessage, user_text
 from fairlead.errors import SessionError
 from fairlead.session.entries import new_header
 from fairlead.session.listing import (
-    delete_session,
     find_session,
     latest_session,
     list_sessions,
+    session_with_id,
 )
 from fairlead.session.log import Log
-from fairlead.session.places import session_folder, session_path
+from fairlead.session.places import iso, session_folder, session_path
+from fairlead.session.reading import read_session
+from fairlead.session.stats import totals
 from fairlead.session.store import SessionFile
 
 
@@ -137,28 +143,105 @@ def test_an_id_that_is_not_clear_names_the_candidates(tmp_path: Path) -> None:
         find_session("0199", tmp_path, tmp_path)
 
 
-def test_a_session_is_deleted(tmp_path: Path) -> None:
-    path = written(tmp_path, "one")
-    delete_session(path)
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(SessionError, match=r"does not exist\.$"):
-        delete_session(path)
+def test_a_session_in_which_nothing_was_said_is_the_latest_only_if_there_is_no_other(tmp_path: Path) -> None:
+    silent = tmp_path / "silent.jsonl"
+    log = Log(new_header("silent", "/work", 0))
+    log.model_change("p", "m")
+    log.thinking_level_change("low")
+    log.custom("an extension", {"x": 1})
+    silent.write_bytes(b"\n".join([*log.lines(), b""]))
+    os.utime(silent, (100, 100))
+    assert latest_session(tmp_path) == silent
+    said = written(tmp_path, "said", changed=10)
+    assert latest_session(tmp_path) == said
+    assert [info.id for info in list_sessions(tmp_path)] == ["silent", "said"]
+    log.session_info("a name")
+    silent.write_bytes(b"\n".join([*log.lines(), b""]))
+    os.utime(silent, (100, 100))
+    assert latest_session(tmp_path) == silent
 
 
-def test_a_session_in_use_is_not_deleted(tmp_path: Path) -> None:
-    path = written(tmp_path, "one")
-    file, _, _ = SessionFile.open(path)
-    with pytest.raises(SessionError, match="is in use"):
-        delete_session(path)
-    file.close()
-    assert path.exists()
+def test_a_damaged_file_is_not_in_the_way_of_an_id(tmp_path: Path) -> None:
+    here, there = tmp_path / "--here--", tmp_path / "--there--"
+    damaged = session_path(here, "0198aaaa-x", "2026-01-02T03:04:05.678Z")
+    here.mkdir()
+    damaged.touch()
+    assert find_session("0198a", here, tmp_path) == damaged, "there is nothing else"
+    assert session_with_id("0198aaaa-x", here) is None
+    elsewhere = written(there, "0198aaaa-y")
+    assert find_session("0198a", here, tmp_path) == elsewhere
+    same = written(here, "0198aaaa-z")
+    assert find_session("0198a", here, tmp_path) == same
 
 
-def test_only_session_files_are_deleted(tmp_path: Path) -> None:
-    path = tmp_path / "precious.jsonl"
-    path.write_text('{"type":"message"}\n')
-    with pytest.raises(SessionError, match=re.escape(f"{path} is not a session file")):
-        delete_session(path)
-    with pytest.raises(SessionError, match="Cannot delete session file"):
-        delete_session(tmp_path)
-    assert path.exists()
+@pytest.mark.parametrize(
+    "message",
+    [
+        b'{"role":"user","content":[{"type":["text"]},{"type":"text","text":"readable"}],"timestamp":1}',
+        b'{"role":"user","content":[{"type":{}},{"type":"text","text":"readable"}],"timestamp":1}',
+        b'{"role":"user","content":[{"type":"t\xff"},{"type":"text","text":"readable"}],"timestamp":1}',
+        b'{"role":"user","content":[{"type":"\\ud800"},{"type":"text","text":"readable"}],"timestamp":1}',
+    ],
+)
+def test_a_block_of_a_strange_type_does_not_hide_the_rest_of_its_message(tmp_path: Path, message: bytes) -> None:
+    path = written(tmp_path, "one", "TEXT")
+    lines = path.read_bytes().split(b"\n")
+    lines[2] = b'{"type":"message","id":"1","parentId":null,"timestamp":"","message":%b}' % message
+    path.write_bytes(b"\n".join(lines))
+    (info,) = list_sessions(tmp_path)
+    assert (info.first_message, info.message_count, info.problem) == ("readable", 2, None)
+    log, _ = read_session(path)
+    assert [user_text(each) for each in log.read(log.get("1")) if isinstance(each, UserMessage)] == ["readable"]
+
+
+def test_a_name_that_is_not_text_does_not_break_the_list(tmp_path: Path) -> None:
+    written(tmp_path, "good")
+    name = os.fsencode(tmp_path) + b"/\xff.jsonl"
+    Path(os.fsdecode(name)).write_bytes(b"damaged")
+    found = list_sessions(tmp_path)
+    assert len(found) == 2
+    msgspec.json.encode(found).decode()
+
+
+def test_a_time_that_no_calendar_has_does_not_break_the_list() -> None:
+    assert iso(1 << 80) == iso(-(1 << 80)) == "1970-01-01T00:00:00.000Z"
+
+
+VALUES: list[Any] = [None, True, 10**30, 1e308, "", "\ud800", [], ["session"], {"type": ["x"]}, "0001-01-01T00:00:00"]
+
+
+def changed_value(value: Any, chance: random.Random, often: float) -> Any:
+    if chance.random() < often:
+        return chance.choice(VALUES)
+    if isinstance(value, dict):
+        return {key: changed_value(item, chance, often) for key, item in value.items() if chance.random() > often / 3}
+    return [changed_value(item, chance, often) for item in value] if isinstance(value, list) else value
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    often = chance.choice((0.02, 0.05, 0.15))
+    lines = [json.dumps(changed_value(json.loads(line), chance, often)).encode() for line in data.splitlines()]
+    changed = bytearray(b"\n".join(lines))
+    for _ in range(chance.choice((0, 1, 3, 10))):
+        place = chance.randrange(len(changed))
+        changed[place : place + chance.randrange(3)] = chance.choice((b"", b"\xff", b"\0", b"\n", b'"', b"[" * 5000))
+    return bytes(changed)
+
+
+def test_no_damage_to_a_file_breaks_the_list_or_the_reading_of_it(tmp_path: Path) -> None:
+    good = written(tmp_path, "good", name="name")
+    whole = good.read_bytes()
+    for seed in range(300):
+        path = tmp_path / "damaged.jsonl"
+        path.write_bytes(damaged(whole, random.Random(seed)))
+        found = {info.path: info for info in list_sessions(tmp_path)}
+        assert (len(found), found[str(good)].problem) == (2, None), seed
+        msgspec.json.encode(list(found.values()))
+        with suppress(SessionError):
+            log, _ = read_session(path)
+            for read in (log.messages_json, log.entries_json, log.tree_json):
+                msgspec.json.decode(read())
+            totals(log)
+            log.user_messages()
+            log.context()
+            log.forked(new_header("fork", "/", 0))

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.session.migrate import migrate
-from fairlead.session.store import SessionFile, read_session
+from fairlead.session.reading import read_session
+from fairlead.session.store import SessionFile
 
 
 def lines(*values: Any) -> list[bytes]:

@@ -15,8 +15,8 @@ from fairlead.core.messages import BashExecutionMessage, ToolCall, Usage
 from fairlead.session.entries import decode_line, new_header
 from fairlead.session.log import Log
 from fairlead.session.moves import navigate
+from fairlead.session.reading import read_session
 from fairlead.session.stats import TokenTotals, Totals, totals
-from fairlead.session.store import read_session
 from fairlead.testing import Turn
 
 SPENT = Usage(input=1000, output=100, cache_read=10, cache_write=1)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,11 @@ from tests.session.scene import file_size_limit
 from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMessage
 from fairlead.errors import SessionError
 from fairlead.session.entries import OtherEntry, new_header
+from fairlead.session.listing import list_sessions
 from fairlead.session.log import Log
-from fairlead.session.store import SessionFile, read_session
+from fairlead.session.placing import temporary
+from fairlead.session.reading import read_session
+from fairlead.session.store import SessionFile
 
 
 def user(text: str) -> UserMessage:
@@ -151,18 +154,6 @@ print(writes() - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the system does not count writes")
-def test_what_another_program_cut_off_takes_nothing_of_ours_with_it(tmp_path: Path) -> None:
-    path = tmp_path / "one.jsonl"
-    log = new_log()
-    file = SessionFile.create(path, log)
-    log.message(user("one"))
-    log.message(user("two"))
-    os.truncate(path, path.stat().st_size - 20)
-    log.message(user("three"))
-    file.close()
-    assert texts(read_session(path)[0]) == ["one", "three"]
-
-
 def test_every_entry_is_one_write(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
     written(path, "one")
@@ -323,6 +314,202 @@ def test_a_file_deleted_under_its_writer_is_noticed(tmp_path: Path) -> None:
     file.close()
 
 
+# What other programs do to the file meanwhile
+
+
+def begun(path: Path, *said: str) -> tuple[SessionFile, Log, list[str]]:
+    """An open session in which the user said these things, and what it tells of its file."""
+    log = new_log()
+    file = SessionFile.create(path, log)
+    told: list[str] = []
+    file.on_change = told.append
+    for text in said:
+        log.message(user(text))
+    return file, log, told
+
+
+@pytest.mark.parametrize("left", [0, 1, 100, -20, -1])
+def test_a_file_that_was_cut_short_is_written_anew(tmp_path: Path, left: int) -> None:
+    path = tmp_path / "one.jsonl"
+    file, log, told = begun(path, "one", "two")
+    os.truncate(path, left if left >= 0 else path.stat().st_size + left)
+    log.message(user("three"))
+    assert len(told) == 1 and f"Session file {path} was cut short by another program" in told[0]
+    log.message(user("four"))
+    assert len(told) == 1
+    with pytest.raises(SessionError, match="is in use"):
+        SessionFile.open(path)
+    file.close()
+    assert path.read_bytes() == b"\n".join([*log.lines(), b""])
+    assert [each.name for each in tmp_path.iterdir()] == ["one.jsonl"]
+
+
+def test_what_was_held_back_is_in_a_file_that_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    file, log, _ = begun(path, "one")
+    with file_size_limit(path.stat().st_size), pytest.raises(SessionError):
+        log.message(answer("two"), keep=True)
+    os.truncate(path, 10)
+    file.flush_pending()
+    file.close()
+    assert texts(read_session(path)[0]) == ["one", "two"]
+
+
+@pytest.mark.parametrize("how", ["renamed over", "written over", "written over with more"])
+def test_a_file_with_other_contents_is_kept_beside_the_one_that_is_written_anew(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "one.jsonl"
+    file, log, told = begun(path, "one", "two")
+    other = b"other things\n" * (1 if how == "written over" else 1000)
+    if how == "renamed over":
+        (tmp_path / "other").write_bytes(other)
+        (tmp_path / "other").replace(path)
+    else:
+        path.write_bytes(other)
+    log.message(user("three"))
+    file.close()
+    aside = tmp_path / "one.jsonl.changed-1"
+    assert aside.read_bytes() == other
+    assert len(told) == 1 and str(aside) in told[0]
+    assert path.read_bytes() == b"\n".join([*log.lines(), b""])
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_another_program_adds_stays_and_is_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    file, log, told = begun(path, "one")
+    with path.open("ab") as other:
+        other.write(b'{"half')
+    log.message(user("two"))
+    log.message(user("three"))
+    file.close()
+    assert len(told) == 1 and "Another program has added 6 bytes" in told[0]
+    again, problems = read_session(path)
+    assert (texts(again), len(problems)) == (["one", "two", "three"], 1)
+    assert b'{"half\n' in path.read_bytes()
+
+
+def test_a_file_that_another_process_put_there_and_uses_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    file, log, _ = begun(path, "one")
+    path.unlink()
+    written(path, "other")
+    before = path.read_bytes()
+    with held_by_another_process(path), pytest.raises(SessionError, match="is in use by another process"):
+        log.message(user("two"))
+    assert path.read_bytes() == before
+    file.close()
+    assert [each.name for each in tmp_path.iterdir()] == ["one.jsonl"]
+
+
+def test_something_that_is_not_a_file_is_never_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    file, log, _ = begun(path, "one")
+    path.unlink()
+    (tmp_path / "precious").write_text("precious")
+    path.symlink_to(tmp_path / "precious")
+    with pytest.raises(SessionError, match="replaced by something that is not a file"):
+        log.message(user("two"))
+    file.close()
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+# New files
+
+
+@pytest.mark.parametrize("blank", [b"", b"\n", b" \r\n", bytes(4096), b'{"type":"session","version":3,"id":"01'])
+def test_a_blank_file_gives_way_to_a_new_session(tmp_path: Path, blank: bytes) -> None:
+    path = tmp_path / "one.jsonl"
+    path.write_bytes(blank)
+    file, log, _ = begun(path, "one")
+    file.close()
+    assert path.read_bytes() == b"\n".join([*log.lines(), b""])
+    assert [each.name for each in tmp_path.iterdir()] == ["one.jsonl"]
+
+
+def test_a_link_to_nowhere_leads_to_the_new_file(tmp_path: Path) -> None:
+    path = tmp_path / "link.jsonl"
+    path.symlink_to(tmp_path / "real.jsonl")
+    file, _, _ = begun(path, "one")
+    file.close()
+    assert path.is_symlink()
+    assert texts(read_session(tmp_path / "real.jsonl")[0]) == ["one"]
+
+
+def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    log = new_log()
+    file = SessionFile.create(path, log)
+    written(path, "first")
+    with pytest.raises(SessionError, match="exists already"):
+        log.message(user("second"))
+    file.close()
+    assert texts(read_session(path)[0]) == ["first"]
+    assert [each.name for each in tmp_path.iterdir()] == ["one.jsonl"]
+
+
+COPY = """
+import sys
+from pathlib import Path
+from fairlead.session.entries import new_header
+from fairlead.session.reading import read_session
+from fairlead.session.store import SessionFile
+
+log, _ = read_session(Path(sys.argv[1]))
+print("copying", flush=True)
+for number in range(1000):
+    SessionFile.create(Path(sys.argv[2], f"{number}.jsonl"), log.forked(new_header(str(number), "/work", 0)))
+"""
+
+
+def test_a_kill_leaves_whole_copies_and_a_temporary_file_that_the_next_listing_deletes(tmp_path: Path) -> None:
+    source, folder = tmp_path / "source.jsonl", tmp_path / "copies"
+    folder.mkdir()
+    written(source, *("x" * 100_000 for _ in range(100)))
+    size = source.stat().st_size
+    chance = random.Random(7)
+    left = 0
+    for _ in range(12):
+        with subprocess.Popen([sys.executable, "-c", COPY, str(source), str(folder)], stdout=subprocess.PIPE) as process:
+            assert process.stdout and process.stdout.readline() == b"copying\n"
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(chance.random() * 0.05)
+            process.kill()
+        names = [path.name for path in folder.iterdir()]
+        left += sum(not name.endswith(".jsonl") for name in names)
+        for info in list_sessions(folder):
+            path = Path(info.path)
+            assert path.stat().st_size >= size - 200 and info.problem is None
+            assert len(read_session(path)[0]) == 100
+        assert all(path.suffix == ".jsonl" for path in folder.iterdir())
+        for path in folder.iterdir():
+            path.unlink()
+    assert left, "no kill hit a copy"
+
+
+def test_the_temporary_file_of_a_living_process_stays(tmp_path: Path) -> None:
+    handle, path = temporary(tmp_path)
+    assert list_sessions(tmp_path) == []
+    assert path.exists()
+    os.close(handle)
+    assert list_sessions(tmp_path) == []
+    assert not path.exists()
+
+
+def test_a_session_in_which_only_a_model_was_chosen_is_made_and_goes_at_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    for name in (None, "name"):
+        log = new_log()
+        file = SessionFile.create(path, log)
+        log.model_change("p", "m")
+        assert not path.exists()
+        file.begin()
+        assert len(read_session(path)[0]) == 1
+        if name:
+            log.session_info(name)
+        file.close()
+        assert path.exists() == bool(name)
+
+
 # Bad luck
 
 
@@ -431,7 +618,9 @@ import os, sys
 from pathlib import Path
 from fairlead.core.messages import UserMessage
 from fairlead.session.entries import new_header
+from fairlead.session.listing import list_sessions
 from fairlead.session.log import Log
+from fairlead.session.placing import temporary
 from fairlead.session.store import SessionFile
 path = Path(sys.argv[1])
 if path.exists():

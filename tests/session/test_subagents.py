@@ -20,8 +20,9 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool
 from fairlead.errors import ModelNotFound
 from fairlead.session.agents import AgentDefinition
+from fairlead.session.deleting import delete_session
 from fairlead.session.entries import UsageEntry
-from fairlead.session.listing import delete_session, list_all_sessions, list_sessions
+from fairlead.session.listing import list_all_sessions, list_sessions
 from fairlead.session.moves import new_session
 from fairlead.session.places import transcripts_folder
 from fairlead.session.session import Session

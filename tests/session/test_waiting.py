@@ -31,8 +31,8 @@ from fairlead.errors import SessionError
 from fairlead.session.entries import WAITING, new_header
 from fairlead.session.log import Log
 from fairlead.session.moves import adopt, clone, fork, navigate, new_session, switch_session
+from fairlead.session.reading import read_session
 from fairlead.session.session import Session
-from fairlead.session.store import read_session
 from fairlead.session.waiting import CLEARED, Line, Waiting, still_waiting, waits
 from fairlead.testing import Scripted, Turn
 

@@ -16,7 +16,8 @@ from bench.peers import PI_087
 from fairlead.core.messages import AssistantMessage, TextContent, ToolCall, ToolResultMessage, Usage, UserMessage
 from fairlead.session.entries import Replacement, encode_message, new_header
 from fairlead.session.log import Log
-from fairlead.session.store import SessionFile, read_session
+from fairlead.session.reading import read_session
+from fairlead.session.store import SessionFile
 
 pytestmark = pytest.mark.system
 

@@ -187,10 +187,14 @@ class Agent:
         self.clear_leftovers()
 
     def clear_leftovers(self) -> None:
-        """Remove temporary folders of processes that were killed. It may take a while: not for the event loop."""
+        """Remove temporary files and folders of processes that were killed. It may take a while: not for the event loop."""
         from fairlead.config.scratch import remove_leftovers
+        from fairlead.session.placing import remove_leftovers_in
 
         remove_leftovers()
+        folder = self.session.sessions.place()
+        if folder is not None:
+            remove_leftovers_in(folder)
 
 
 def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> Shared:

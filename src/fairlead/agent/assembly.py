@@ -182,7 +182,7 @@ class Assembly:
 
             session.toolbox.replace("ask", [ask_tool(lambda: session.ui, settings.ask.timeout or None)])
         if options.session_name is not None:
-            session.set_name(options.session_name)
+            session.set_name(options.session_name, lasting=False)
         session.queues.steering.mode = settings.steering_mode
         session.queues.follow_up.mode = settings.follow_up_mode
         session.queues.interrupt = settings.interrupt_mode or options.interrupt

@@ -7,6 +7,7 @@ for (a prompt, a name) is refused with SessionError instead, and then nothing ha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,8 @@ class Conversation:
         self.path = path
         #: Told of what could not be written: once, until something can be written again.
         self.on_trouble: Callable[[SessionError], None] = lambda error: None
+        #: Told what another program did to the file, and what became of it.
+        self.on_notice: Callable[[str], None] = lambda text: None
         #: Called with a log that has just been made, to write down how the conversation starts.
         self.on_begin: Callable[[Log], None] = lambda log: None
         #: What was wrong with the file.
@@ -51,15 +54,24 @@ class Conversation:
     def of(cls, log: Log, file: SessionFile | None = None) -> Conversation:
         """A conversation that has begun."""
         conversation = cls(log.header.id, file.path if file else None, lambda: (log, file))
-        conversation._log, conversation._file = log, file
+        conversation._begun(log, file)
         return conversation
 
     @property
     def log(self) -> Log:
         if self._log is None:
-            self._log, self._file = self._begin()
-            self.on_begin(self._log)
+            log = self._begun(*self._begin())
+            self.on_begin(log)
+            return log
         return self._log
+
+    @property
+    def lasting_log(self) -> Log:
+        """The log, for an entry that its author may rely on: it makes the file, if there is none yet, whatever it says."""
+        log = self.log
+        if self._file is not None:
+            self._file.eager = True
+        return log
 
     @property
     def has_begun(self) -> bool:
@@ -70,6 +82,15 @@ class Conversation:
     def is_saved(self) -> bool:
         """Whether its file is there."""
         return self._file is not None and self._file.begun
+
+    def is_kept_in(self, path: Path) -> bool:
+        """Whether its file is the one of that path, also if a link leads there."""
+        if self.path is None:
+            return False
+        try:
+            return path == self.path or os.path.samefile(path, self.path)  # noqa: PTH121
+        except OSError:
+            return False
 
     # Adding
 
@@ -86,17 +107,22 @@ class Conversation:
 
     def note(self, custom_type: str, data: Any) -> None:
         """Add state that the model is not told of, and that somebody asks for. Raises SessionError."""
-        self.log.custom(custom_type, data)
+        self.lasting_log.custom(custom_type, data)
 
     def choose_model(self, model: Model) -> None:
-        """Write down that another model answers from here on. A conversation that has not begun will begin with it."""
-        log = self._log
-        if log is not None:
+        """Write down that another model answers from here on."""
+        if self._log is None:
+            self._begin_with_choice()
+        else:
+            log = self.lasting_log
             self.keep(lambda: log.model_change(model.provider, model.id, keep=True))
 
     def choose_level(self, level: str) -> None:
-        log = self._log
-        if log is not None:
+        """Write down another thinking level."""
+        if self._log is None:
+            self._begin_with_choice()
+        else:
+            log = self.lasting_log
             self.keep(lambda: log.thinking_level_change(level, keep=True))
 
     def drop_last_answer(self) -> Raw | None:
@@ -209,6 +235,18 @@ class Conversation:
         return True
 
     # Inside
+
+    def _begun(self, log: Log, file: SessionFile | None) -> Log:
+        self._log, self._file = log, file
+        if file is not None:
+            file.on_change = lambda text: self.on_notice(text)
+        return log
+
+    def _begin_with_choice(self) -> None:
+        """Begin the log, which starts with the model and the level that were just chosen, and make them last."""
+        self.log  # noqa: B018
+        if self._file is not None:
+            self.keep(self._file.begin)
 
     @property
     def _is_behind(self) -> bool:

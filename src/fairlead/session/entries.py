@@ -222,7 +222,7 @@ def milliseconds(timestamp: str) -> int:
     """An entry's time in milliseconds since the epoch; 0 if it cannot be read."""
     try:
         return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, OSError):
         return 0
 
 
@@ -244,7 +244,7 @@ def role_of(entry: Entry) -> str:
         return ""
     try:
         return _role.decode(entry.message).role
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
 
 
@@ -262,7 +262,7 @@ def decode_message(data: Raw | bytes) -> Message | None:
     """
     try:
         return _message.decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     try:
         return msgspec.convert(_mended(lenient.decode(bytes(data))), cast("type[Message]", Message))
@@ -270,7 +270,8 @@ def decode_message(data: Raw | bytes) -> Message | None:
         return None
 
 
-_BLOCKS = {"text", "thinking", "image", "toolCall"}
+#: A tuple: what is looked for in it may be of any type.
+_BLOCKS = ("text", "thinking", "image", "toolCall")
 
 
 def _mended(value: Any) -> Any:
@@ -331,7 +332,8 @@ def messages_of(entry: Entry, edit: ContextEditEntry | None = None) -> list[Raw]
 
 
 def _edited(message: Raw, content: Any) -> Raw:
-    fields: Any = msgspec.json.decode(message)
+    value: Any = msgspec.json.decode(message)
+    fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     if fields.get("role") not in ("user", "assistant", "toolResult", "custom"):
         return message
     if isinstance(content, str) and fields["role"] in ("assistant", "toolResult"):

@@ -1,33 +1,42 @@
-"""Session files in folders: where they are, what is in them, finding and deleting them.
+"""Session files in folders: where they are, what is in them, finding them.
 
-Folders and files are named as pi names them, so that both programs find each other's sessions.
+Folders and files are named as pi names them, so that both programs find each other's sessions. A file that is damaged is never in
+the way of the others: listings say what is wrong with it, and everything else passes over it as long as there is another.
 """
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from fairlead.core import lenient
+from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import UserMessage, user_text
 from fairlead.core.session_info import SessionInfo
 from fairlead.errors import SessionError
-from fairlead.session.entries import Header, decode_message, milliseconds
-from fairlead.session.places import id_in_name, transcripts_folder
-from fairlead.session.store import lock, read_header, refuse_endless
+from fairlead.session.entries import decode_message, milliseconds
+from fairlead.session.places import id_in_name
+from fairlead.session.placing import is_temporary, remove_leftovers
+from fairlead.session.reading import header_in, header_of, refuse_endless
 
 #: A file up to this size is read whole for a listing; of a longer one, this much in all.
 _READ_LIMIT = 4 << 20
-#: A header is looked for in this much of a file.
-_HEADER_LIMIT = 1 << 16
+#: A session in which nothing was said is shorter than this.
+_SILENT_LIMIT = 1 << 16
+#: What is in such a session: a header, the choice of a model and a level, and the state of extensions.
+_SILENT = ("session", "title", "model_change", "thinking_level_change", "custom")
 
 
 class _Line(Struct):
-    type: str = ""
-    name: str | None = None
+    """What a listing wants to know of a line. A field of a strange type must not hide the others."""
+
+    type: Any = ""
+    name: Any = None
+    custom_type: Any = msgspec.field(name="customType", default="")
     message: Raw | UnsetType = UNSET
 
 
@@ -46,8 +55,18 @@ def list_all_sessions(root: Path) -> list[SessionInfo]:
 
 
 def latest_session(folder: Path) -> Path | None:
-    """The session that changed last; None if there is none."""
-    return next((path for _, path in _newest_first(folder) if _header_of(path) is not None), None)
+    """The session that changed last; None if there is none.
+
+    One in which nothing was said, because only a model or a level was chosen in it, counts if there is no other.
+    """
+    silent: Path | None = None
+    for _, path in _newest_first(folder):
+        if header_of(path) is None:
+            continue
+        if not _is_silent(path):
+            return path
+        silent = silent or path
+    return silent
 
 
 def find_session(name: str, folder: Path | None, root: Path | None = None) -> Path:
@@ -56,11 +75,14 @@ def find_session(name: str, folder: Path | None, root: Path | None = None) -> Pa
     Raises SessionError if there is none, or more than one.
     """
     if "/" in name or os.sep in name or name.endswith(".jsonl"):
-        # Not Path.expanduser: it raises where nobody has that name.
+        # Not Path.expanduser: it raises for users that do not exist.
         return Path(os.path.expanduser(name)).absolute()  # noqa: PTH111
-    found = _with_id(name, folder) if folder is not None else []
+    here = _with_id(name, folder) if folder is not None else []
+    found = [path for path in here if header_of(path) is not None]
     if not found and root is not None:
-        found = [path for other in _folders(root) if other != folder for path in _with_id(name, other)]
+        elsewhere = [path for other in _folders(root) if other != folder for path in _with_id(name, other)]
+        found = [path for path in elsewhere if header_of(path) is not None] or here or elsewhere
+    found = found or here
     if not found:
         raise SessionError(
             f'No session has an id that begins with "{name}". List the sessions to see which there are, or give a path.'
@@ -74,52 +96,28 @@ def find_session(name: str, folder: Path | None, root: Path | None = None) -> Pa
 def session_with_id(id: str, folder: Path) -> Path | None:
     """The session of exactly this id, if the folder has it."""
     for path in _with_id(id, folder):
-        header = _header_of(path)
+        header = header_of(path)
         if header is not None and header.id == id:
             return path
     return None
 
 
-def delete_session(path: Path) -> None:
-    """Delete a session file, and the conversations of its sub-agents. Raises SessionError if it is none, or is in use."""
-    try:
-        refuse_endless(path)
-        handle = os.open(path, os.O_RDWR)
-        try:
-            if read_header(_first_line(os.read(handle, _HEADER_LIMIT))) is None:
-                raise SessionError(f"{path} is not a session file: it does not begin with a session header. It was not deleted.")
-            lock(handle, path)
-            path.unlink()
-            _delete_transcripts(transcripts_folder(path))
-        finally:
-            os.close(handle)
-    except FileNotFoundError:
-        raise SessionError(f"Session file {path} does not exist.") from None
-    except OSError as error:
-        raise SessionError(f"Cannot delete session file {path}: {error.strerror or error}.") from error
-
-
 # Inside
 
 
-def _delete_transcripts(folder: Path) -> None:
-    """Delete the session files in a folder, and in those below it, and folders that are empty then. What cannot go stays."""
-    with suppress(OSError):
-        for path in list(folder.iterdir()):
-            if path.is_dir() and not path.is_symlink():
-                _delete_transcripts(path)
-            elif path.suffix == ".jsonl":
-                path.unlink()
-        folder.rmdir()
-
-
 def _newest_first(folder: Path) -> list[tuple[int, Path]]:
-    """The session files of a folder, each with the time of its last change in nanoseconds."""
+    """The session files of a folder, each with the time of its last change in nanoseconds.
+
+    What processes that were killed have left there is deleted.
+    """
     found: list[tuple[int, Path]] = []
+    leftovers: list[str] = []
     try:
         with os.scandir(folder) as items:
             for item in items:
-                if item.name.endswith(".jsonl"):
+                if is_temporary(item.name):
+                    leftovers.append(item.path)
+                elif item.name.endswith(".jsonl"):
                     try:
                         found.append((item.stat().st_mtime_ns, Path(item.path)))
                     except OSError:  # deleted meanwhile, or a link to nowhere
@@ -128,7 +126,37 @@ def _newest_first(folder: Path) -> list[tuple[int, Path]]:
         return []
     except OSError as error:
         raise SessionError(f"Cannot list the sessions in {folder}: {error.strerror or error}.") from error
+    remove_leftovers(leftovers)
     return sorted(found, reverse=True)
+
+
+def _is_silent(path: Path) -> bool:
+    """Whether nothing was said in a session, and it was not even named."""
+    try:
+        with path.open("rb", buffering=0) as file:
+            data = file.read(_SILENT_LIMIT)
+    except OSError:
+        return False
+    if len(data) == _SILENT_LIMIT:
+        return False
+    for text in data.split(b"\n"):
+        line = _decode(text)
+        if line is not None and (line.type not in _SILENT or str(line.custom_type).startswith("fairlead.")):
+            return False
+    return True
+
+
+def _decode(text: bytes) -> _Line | None:
+    """A line of a file; None if it cannot be read."""
+    try:
+        return _line.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        if not text.strip():
+            return None
+    try:
+        return _line.decode(msgspec.json.encode(lenient.decode(text)))
+    except (msgspec.DecodeError, ValueError):
+        return None
 
 
 def _folders(root: Path) -> list[Path]:
@@ -147,53 +175,38 @@ def _with_id(prefix: str, folder: Path) -> list[Path]:
     for _, path in _newest_first(folder):
         id = id_in_name(path)
         if id is None:
-            header = _header_of(path)
+            header = header_of(path)
             id = header.id if header is not None else ""
         if id.startswith(prefix):
             found.append(path)
     return found
 
 
-def _header_of(path: Path) -> Header | None:
-    try:
-        refuse_endless(path)
-        with path.open("rb", buffering=0) as file:
-            return read_header(_first_line(file.read(_HEADER_LIMIT)))
-    except (OSError, SessionError):
-        return None
-
-
-def _first_line(data: bytes) -> bytes:
-    """The first line that may be a header: omp's title comes before it."""
-    first, _, rest = data.partition(b"\n")
-    return rest.partition(b"\n")[0] if first.startswith(b'{"type":"title"') else first
-
-
 def _describe(path: Path, modified_ns: int) -> SessionInfo:
-    info = SessionInfo(str(path), modified=modified_ns // 1_000_000)
+    # A file's name may hold bytes that are no text, and no frame could show.
+    info = SessionInfo(scrub_text(str(path)), modified=modified_ns // 1_000_000)
     try:
         refuse_endless(path)
         data, whole = _read_bounded(path)
     except OSError as error:
-        info.problem = f"Cannot read session file {path}: {error.strerror or error}."
+        info.problem = f"Cannot read session file {info.path}: {error.strerror or error}."
         return info
     except SessionError as error:
-        info.problem = str(error)
+        info.problem = scrub_text(str(error))
         return info
-    header = read_header(_first_line(data))
+    header = header_in(data)
     if header is None:
-        info.problem = f"{path} is not a session file: it does not begin with a session header."
+        info.problem = f"{info.path} is not a session file: it does not begin with a session header."
         return info
     info.id, info.cwd, info.parent_session = header.id, header.cwd, header.parent_session
     info.created = milliseconds(header.timestamp)
     count = 0
     for text in data.split(b"\n"):
-        try:
-            line = _line.decode(text)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        line = _decode(text)
+        if line is None:
             continue
         if line.type == "session_info":
-            info.name = (line.name or "").strip() or None
+            info.name = (line.name.strip() if isinstance(line.name, str) else "") or None
         elif line.type == "message" and line.message is not UNSET:
             count += 1
             if not info.first_message and isinstance(message := decode_message(line.message), UserMessage):

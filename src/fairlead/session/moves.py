@@ -6,7 +6,6 @@ is what an extension forbids: MoveCancelled.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -47,7 +46,7 @@ async def switch_session(session: Session, name: str) -> bool:
     path = session.workspace.resolve(name)
     await _allowed_to_switch(session, "resume", path)
     present = session.conversation
-    known = next((each for each in (present, *session.unsaved) if _is_kept_in(each, path)), None)
+    known = next((each for each in (present, *session.unsaved) if each.is_kept_in(path)), None)
     if known is None:
         conversation, created = session.sessions.open_or_new(path)
         await session.stop()
@@ -301,12 +300,3 @@ def _said(log: Log, entry_id: str) -> str | None:
 
 def _left_behind(path: list[Entry], way: set[str]) -> list[Entry]:
     return [entry for entry in path if entry.id not in way]
-
-
-def _is_kept_in(conversation: Conversation, path: Path) -> bool:
-    if conversation.path is None:
-        return False
-    try:
-        return path == conversation.path or os.path.samefile(path, conversation.path)  # noqa: PTH121
-    except OSError:
-        return False

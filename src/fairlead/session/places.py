@@ -38,5 +38,9 @@ def transcripts_folder(session_file: Path) -> Path:
 
 
 def iso(ms: int) -> str:
-    """Milliseconds since the epoch as pi writes them in entries."""
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(ms // 1000))}.{ms % 1000:03d}Z"
+    """Milliseconds since the epoch as pi writes them in entries. A time that the system cannot tell is the epoch."""
+    try:
+        seconds = time.gmtime(ms // 1000)
+    except (ValueError, OverflowError, OSError):
+        return iso(0)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', seconds)}.{ms % 1000:03d}Z"

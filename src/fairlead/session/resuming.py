@@ -31,7 +31,11 @@ def _follow(workspace: Workspace, cwd: str) -> list[str]:
     """Work where the conversation took place, as pi does."""
     if not cwd or Path(cwd) == workspace.cwd:
         return []
-    if Path(cwd).is_dir():
+    try:
+        is_folder = Path(cwd).is_dir()
+    except OSError:
+        is_folder = False
+    if is_folder:
         workspace.cwd = Path(cwd)
         return []
     return [f"The session's working directory {cwd} does not exist any more; work goes on in {workspace.cwd}."]

@@ -304,11 +304,12 @@ class Session:
 
     # The conversation
 
-    def set_name(self, name: str) -> None:
+    def set_name(self, name: str, *, lasting: bool = True) -> None:
+        """Name the session. Unless it is `lasting`, the name alone does not make a file. Raises BadCommand, SessionError."""
         name = name.strip()
         if not name:
             raise BadCommand("Session name cannot be empty")
-        self.conversation.log.session_info(name)
+        (self.conversation.lasting_log if lasting else self.conversation.log).session_info(name)
         self.tell(SessionInfoChanged(name))
 
     def append_entry(self, custom_type: str, data: Any = None) -> str:
@@ -320,14 +321,14 @@ class Session:
 
         if custom_type in (TASKS, TODOS, WAITING):
             raise BadCommand(f'Entries of type "{custom_type}" are kept by fairlead itself; choose another name.')
-        log = self.conversation.log
+        log = self.conversation.lasting_log
         entry = log.custom(custom_type, UNSET if data is None else as_json(data))
         self.tell(EntryAppended(Raw(log.last_line)))
         return entry.id
 
     def set_label(self, entry_id: str, label: str | None) -> str:
         """Bookmark an entry, or take its bookmark away. Returns the id of the entry that says so. Raises EntryNotFound."""
-        return self.conversation.log.label(entry_id, label).id
+        return self.conversation.lasting_log.label(entry_id, label).id
 
     def stands_elsewhere(self) -> None:
         """The conversation is another one, or has moved within its tree: what is read from it is read anew."""
@@ -432,7 +433,7 @@ class Session:
     def take_up(self, model_goes_first: bool = False, thinking_goes_first: bool = False) -> list[str]:
         """Begin to work with the present conversation. Returns what is wrong with it, in sentences."""
         conversation, selection = self.conversation, self.selection
-        conversation.on_trouble = self._unwritten
+        conversation.on_trouble, conversation.on_notice = self._unwritten, self._noticed
         conversation.on_begin = selection.write_down
         selection.on_model, selection.on_level = conversation.choose_model, conversation.choose_level
         self.stands_elsewhere()
@@ -444,3 +445,6 @@ class Session:
 
     def _unwritten(self, error: SessionError) -> None:
         self.tell(ExtensionError("session", "write", f"{error} What could not be written is kept and will be written later."))
+
+    def _noticed(self, text: str) -> None:
+        self.tell(ExtensionError("session", "write", text))

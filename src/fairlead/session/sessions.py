@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from fairlead.session.conversation import Conversation
 from fairlead.session.ids import new_session_id
-from fairlead.session.places import Durability, iso, session_folder, session_path
+from fairlead.session.places import Durability, id_in_name, iso, session_folder, session_path
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -59,14 +59,18 @@ class Sessions(Struct, kw_only=True):
         return conversation
 
     def open_or_new(self, path: Path) -> tuple[Conversation, bool]:
-        """The conversation in that file; if there is none, a new one that will be kept there, and True."""
+        """The conversation in that file; if there is no file, or a blank one, a new one that will be kept there, and True."""
+        from fairlead.session.reading import is_blank_file
+
         try:
-            empty = path.stat().st_size == 0 and path.is_file()
+            path.stat()
         except FileNotFoundError:
-            empty = True
+            return self.new(path=path), True
         except OSError:
-            empty = False  # opening it says what is wrong
-        return (self.new(path=path), True) if empty else (self.open(path), False)
+            pass  # opening it says what is wrong
+        if is_blank_file(path):
+            return self.new(id=id_in_name(path), path=path), True
+        return self.open(path), False
 
     def fork(self, source: Conversation, before: str | None = None) -> Conversation:
         """A new conversation with the way to where `source` stands, or with what came before one of its entries."""
@@ -75,7 +79,7 @@ class Sessions(Struct, kw_only=True):
 
     def fork_file(self, path: Path) -> Conversation:
         """A new conversation that begins as the one in a file, which may be in use, has gone so far."""
-        from fairlead.session.store import read_session
+        from fairlead.session.reading import read_session
 
         log, problems = read_session(path)
         conversation = self._fork(log, path, None, self.place())

@@ -2,24 +2,24 @@
 
     file = SessionFile.create(path, log)            # a new one; it appears with the first message of the user
     file, log, problems = SessionFile.open(path)    # an old one, to go on with
-    log, problems = read_session(path)              # to look at it, also while another process writes it
 
-What could not be written is never half there: the file ends with the last entry that was. A crash in the middle of a
-write leaves a torn last line; the next writer cuts it off.
+A new file gets its name only when all that it begins with is in it. What could not be written is never half there: the file
+ends with the last entry that was. A crash in the middle of a write leaves a torn last line; the next writer cuts it off.
+
+What another program does to the file meanwhile is noticed before the next entry is written: see `_restore`.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
-import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
-from fairlead.core import lenient
 from fairlead.errors import SessionError
 from fairlead.session.entries import (
     VERSION,
@@ -27,150 +27,55 @@ from fairlead.session.entries import (
     CustomEntry,
     CustomMessageEntry,
     Entry,
-    Header,
-    NotAnEntry,
-    decode_line,
+    ModelChangeEntry,
+    ThinkingLevelChangeEntry,
     role_of,
 )
 from fairlead.session.log import Log
 from fairlead.session.places import Durability
+from fairlead.session.placing import make_folders, open_locked, put_in_place, set_aside, sync_folder, temporary
+from fairlead.session.reading import BINARY, Contents, cannot, parse, refuse_endless
 
-_BINARY: int = getattr(os, "O_BINARY", 0)
-
-
-# Reading
-
-
-class _Contents(Struct):
-    """What a file holds."""
-
-    log: Log
-    problems: list[str]
-    #: How much of the file is good: after it comes a torn line, if anything.
-    good: int
-    #: The last line is complete but for its end.
-    unended: bool
-    #: The lines that an older version's file should have.
-    migrated: list[bytes] | None
-
-
-def read_session(path: Path) -> tuple[Log, list[str]]:
-    """A conversation and what is wrong with its file, without touching it; also while another process writes it.
-
-    Raises SessionError if it is no session file.
-    """
-    try:
-        refuse_endless(path)
-        data = path.read_bytes()
-    except OSError as error:
-        raise _cannot("read", path, error) from error
-    contents = _parse(path, data)
-    if contents.good < len(data):
-        contents.problems.append(f"The last line of {path} is incomplete and was left out.")
-    return contents.log, contents.problems
-
-
-def _parse(path: Path, data: bytes) -> _Contents:
-    lines = data.split(b"\n")
-    tail = lines.pop()
-    unended = _is_json(tail)
-    if unended:
-        lines.append(tail)
-    if not _is_utf8(data):
-        lines = [line if _is_utf8(line) else line.decode("utf-8", "replace").encode() for line in lines]
-    start, header = _find_header(path, lines)
-    version = 1 if header.version is UNSET else header.version
-    migrated: list[bytes] | None = None
-    if version < VERSION:
-        from fairlead.session.migrate import migrate
-
-        migrated = lines = migrate(lines, version)
-        header = read_header(lines[start]) or header
-    records: list[tuple[Entry, bytes]] = []
-    gaps: list[int] = []
-    problems: list[str] = []
-    for number in range(start + 1, len(lines)):
-        line = lines[number]
-        try:
-            records.append(decode_line(line))
-        except NotAnEntry:
-            continue
-        except ValueError:
-            if line.strip():
-                gaps.append(len(records))
-                problems.append(f"Line {number + 1} of {path} cannot be read and was skipped.")
-    good = len(data) if unended else len(data) - len(tail)
-    return _Contents(Log(header, records, gaps=gaps), problems, good, unended, migrated)
-
-
-def _find_header(path: Path, lines: list[bytes]) -> tuple[int, Header]:
-    """The header, and which line it is: the first one, after omp's title if there is one."""
-    for number, line in enumerate(lines[:2]):
-        header = read_header(line)
-        if header is not None:
-            return number, header
-        if not line.startswith(b'{"type":"title"'):
-            break
-    raise SessionError(f"{path} is not a session file: it does not begin with a session header.")
-
-
-def read_header(line: bytes) -> Header | None:
-    """The header in a file's first line; None if it is something else."""
-    try:
-        header = msgspec.convert(lenient.decode(line), Header)
-    except (msgspec.ValidationError, ValueError):
-        return None
-    return header if header.id else None
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        decode_line(line)
-    except NotAnEntry:
-        return read_header(line) is not None
-    except ValueError:
-        return False
-    return True
-
-
-def _is_utf8(data: bytes) -> bool:
-    if data.isascii():
-        return True
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-# Writing
+#: How many of a file's last bytes are looked at before something is added to it.
+_TAIL = 64
 
 
 class SessionFile:
     """The sink of a log: see `fairlead.session.log.Sink`."""
 
-    def __init__(self, path: Path, durability: Durability = "flush") -> None:
+    def __init__(self, path: Path, log: Log, durability: Durability = "flush") -> None:
         self.path = path
-        #: Lines that are not on disk: from before the user's first message, or held back by a failure. In order.
+        #: Lines that are not on disk: from before the file was made, or held back by a failure. In order.
         self.pending: list[bytes] = []
         #: Whether the conversation is worth a file: there is one, or the next write makes it.
         self.begun = False
+        #: Whether any entry makes the file: a host was told, or will be, that it is kept.
+        self.eager = False
+        #: Told, in a sentence, what another program did to the file and what became of it.
+        self.on_change: Callable[[str], None] = lambda text: None
+        self._log = log
         self._durability: Durability = durability
+        #: Where the file itself is: a link to it stays a link.
+        self._target = path
         self._handle: int | None = None
+        self._made_here = False
         #: Where the file must be cut before anything is added.
         self._cut_to: int | None = None
+        #: How the file was left: its length and its last bytes.
+        self._size = 0
+        self._tail: bytes = b""
 
     @classmethod
     def create(cls, path: Path, log: Log, *, durability: Durability = "flush") -> SessionFile:
         """Keep a new conversation, or a fork of one, in a new file.
 
-        The disk is not touched before the conversation has a message of the user or the model, or a command that was run.
+        The disk is not touched before the conversation has a message of the user or the model, or a command that was run;
+        or before `begin`.
         """
-        file = cls(path, durability)
+        file = cls(path, log, durability)
         file.pending = log.lines()
         if any(_begins(entry) for entry in log.entries()):
-            file.begun = True
-            file.flush_pending()
+            file.begin()
         log.sink = file
         return file
 
@@ -178,37 +83,45 @@ class SessionFile:
     def open(cls, path: Path, *, durability: Durability = "flush") -> tuple[SessionFile, Log, list[str]]:
         """Go on with a conversation; also says what was wrong with its file. An old version's file is rewritten.
 
-        Raises SessionError if it is no session file, cannot be written, or another process is writing it.
+        Raises SessionError if it is not a session file, cannot be written, or another process is writing it.
         """
-        file = cls(path, durability)
+        handle: int | None = None
         try:
             refuse_endless(path)
-            file._handle = _open_locked(path, os.O_RDWR | os.O_APPEND | _BINARY)
-            with open(file._handle, "rb", buffering=0, closefd=False) as stream:
+            handle = open_locked(path, os.O_RDWR | os.O_APPEND | BINARY)
+            with open(handle, "rb", buffering=0, closefd=False) as stream:
                 data = stream.readall()
-            contents = _parse(path, data)
+            contents = parse(path, data)
             version = contents.log.header.version
             if version is not UNSET and version > VERSION:
                 raise SessionError(
                     f"{path} is of version {version}; this program can read it, but writes version {VERSION} only."
                 )
-            file._repair(contents, len(data))
+            file = cls(path, contents.log, durability)
+            file._target, file._handle = _real(path), handle
+            file._size, file._tail = len(data), data[-_TAIL:]
+            file._repair(contents)
         except OSError as error:
-            file.close()
-            raise _cannot("open", path, error) from error
+            _close(handle)
+            raise cannot("open", path, error) from error
         except BaseException:
-            file.close()
+            _close(handle)
             raise
         file.begun = True
         contents.log.sink = file
         return file, contents.log, contents.problems
 
+    def begin(self) -> None:
+        """Make the file now, with all that the log holds. Raises SessionError if that fails; then it is tried again later."""
+        self.begun = True
+        self.flush_pending()
+
     def write(self, entry: Entry, line: bytes) -> None:
         """Append an entry, after all that is pending. Raises SessionError if it cannot; the file is then as it was."""
-        if not self.begun and not _begins(entry):
+        if not (self.begun or self.eager or _begins(entry)):
             self.pending.append(line)
             return
-        self._write_out([*self.pending, line])
+        self._write_out([line])
         self.begun = True
 
     def hold(self, line: bytes) -> None:
@@ -219,53 +132,74 @@ class SessionFile:
     def flush_pending(self) -> None:
         """Try again to write what is pending. Raises SessionError, and keeps it, if that still fails."""
         if self.begun and self.pending:
-            self._write_out(self.pending)
+            self._write_out([])
 
     def close(self) -> None:
-        """Let another process write the file. What is still pending stays unwritten."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = self._cut_to = None
+        """Let another process write the file. What is still pending stays unwritten.
 
-    # Inside
+        A file that was made here, and in which nothing but a model or a thinking level was chosen, goes away.
+        """
+        if self._handle is None:
+            return
+        if self._made_here and not any(_is_worth_keeping(entry) for entry in self._log.entries()):
+            with suppress(OSError):
+                if self._state() == "as left":
+                    self._target.unlink()
+        _close(self._handle)
+        self._handle = self._cut_to = None
 
-    def _write_out(self, lines: list[bytes]) -> None:
+    # Adding
+
+    def _write_out(self, new: list[bytes]) -> None:
+        """Write what is pending, and lines that are not part of the log yet."""
         try:
-            created = self._handle is None
-            handle = self._handle if self._handle is not None else self._create()
-            try:
-                if created and self._durability == "fsync":
-                    _sync_folder(self.path.parent)
-                self._add(handle, b"\n".join([*lines, b""]))
-            except BaseException:
-                if created:  # an empty file would only be in the way; it goes while nobody else can begin to use it
-                    with suppress(OSError):
-                        self.path.unlink()
-                    self.close()
-                raise
+            if self._handle is None:
+                self._create(_joined([*self.pending, *new]))
+            else:
+                self._cut(self._handle)
+                state = self._state()
+                if state == "added to":
+                    self._take_addition(self._handle)
+                if state in ("as left", "added to"):
+                    self._add(self._handle, _joined([*self.pending, *new]))
+                else:
+                    self._restore(state, new)
         except OSError as error:
-            raise _cannot("write", self.path, error) from error
+            raise cannot("write", self.path, error) from error
         self.pending = []
 
-    def _create(self) -> int:
-        _make_folders(self.path.parent)
-        handle = _open_locked(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _BINARY)
-        if os.fstat(handle).st_size:
+    def _create(self, data: bytes) -> None:
+        target = _real(self.path)
+        make_folders(target.parent)
+        self._size, self._tail = 0, b""
+        self._handle, self._target = self._placed(data, target, put_in_place), target
+        self._made_here = True
+
+    def _placed(self, data: bytes, target: Path, place: Callable[[Path, Path], None]) -> int:
+        """Write a whole file under a temporary name and put it in its place. Returns its handle, which holds the lock."""
+        size, tail = self._size, self._tail
+        handle, name = temporary(target.parent)
+        rest: Path | None = name
+        try:
+            self._size, self._tail = 0, b""
+            self._add(handle, data)
+            place(name, target)
+            rest = target if self._handle is None else None  # a file that took the place of another one has to stay
+            if self._durability == "fsync":
+                sync_folder(target.parent)
+        except BaseException:
+            self._size, self._tail, self._cut_to = size, tail, None
+            if rest is not None:
+                with suppress(OSError):
+                    rest.unlink()
             os.close(handle)
-            raise SessionError(f"Session file {self.path} exists already.")
-        self._handle = handle
+            raise
         return handle
 
     def _add(self, handle: int, data: bytes) -> None:
         """Append all of `data`, or nothing of it."""
-        if self._cut_to is not None:
-            os.ftruncate(handle, self._cut_to)
-            self._cut_to = None
-        before = os.fstat(handle)
-        if before.st_nlink == 0:
-            raise SessionError(f"Session file {self.path} was deleted or replaced while in use. A clone gets a file of its own.")
-        if before.st_size and os.pread(handle, 1, before.st_size - 1) != b"\n":
-            data = b"\n" + data  # another program has cut the file off in the middle of a line: that must not take ours with it
+        if self._size and not self._tail.endswith(b"\n"):
+            data = b"\n" + data  # the last line has no end, which must not take ours with it
         written = 0
         try:
             # One call, unless the disk is full (then the second one says so) or there are gigabytes to write.
@@ -275,47 +209,108 @@ class SessionFile:
                 os.fsync(handle)
         except OSError:
             # A program that does not know of the lock may have added something since: that is not ours to cut.
-            if written and os.fstat(handle).st_size == before.st_size + written:
-                self._cut_to = before.st_size
+            if written and os.fstat(handle).st_size == self._size + written:
+                self._cut_to = self._size
                 with suppress(OSError):
-                    os.ftruncate(handle, before.st_size)
-                    self._cut_to = None
+                    self._cut(handle)
             raise
+        self._size += len(data)
+        self._tail = data[-_TAIL:] if len(data) >= _TAIL else (self._tail + data)[-_TAIL:]
 
-    def _repair(self, contents: _Contents, size: int) -> None:
+    def _cut(self, handle: int) -> None:
+        """Take away what a write that failed has left."""
+        if self._cut_to is not None:
+            os.ftruncate(handle, self._cut_to)
+            self._cut_to = None
+
+    # What other programs do
+
+    def _state(self) -> Literal["as left", "added to", "cut short", "changed", "deleted", "replaced"]:
+        """What has happened to the file since something was last written here."""
         assert self._handle is not None
-        if contents.good < size:
-            contents.problems.append(
-                f"The last line of {self.path} was incomplete and was cut off ({size - contents.good} bytes)."
-            )
+        ours = os.fstat(self._handle)
+        try:
+            present = self._target.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return "deleted"
+        if not os.path.samestat(ours, present):
+            return "replaced"
+        if ours.st_size < self._size:
+            return "cut short"
+        if os.pread(self._handle, len(self._tail), self._size - len(self._tail)) != self._tail:
+            return "changed"
+        return "as left" if ours.st_size == self._size else "added to"
+
+    def _take_addition(self, handle: int) -> None:
+        """Go on behind what another program has added."""
+        size = os.fstat(handle).st_size
+        self.on_change(
+            f"Another program has added {size - self._size} bytes to the session file {self.path}. They stay there, but are "
+            "not part of this conversation; what follows is written after them."
+        )
+        self._size = size
+        self._tail = os.pread(handle, _TAIL, max(size - _TAIL, 0))
+
+    def _restore(self, state: Literal["cut short", "changed", "deleted", "replaced"], new: list[bytes]) -> None:
+        """Write the whole conversation anew, because the file no longer holds it. What is there instead is kept beside it.
+
+        Raises SessionError if another process uses what is there, and if the file was deleted: the user may have wanted that.
+        """
+        if state == "deleted":
+            raise SessionError(f"Session file {self.path} was deleted or replaced while in use. A clone gets a file of its own.")
+        data = _joined([*self._log.lines(), *new])
+        aside: Path | None = None
+
+        def replace(source: Path, target: Path) -> None:
+            nonlocal aside
+            if not stat.S_ISREG(target.lstat().st_mode):
+                raise SessionError(f"Session file {self.path} was replaced by something that is not a file while it was in use.")
+            other = open_locked(target, os.O_RDWR | BINARY) if state == "replaced" else None
+            try:
+                present = target.read_bytes()
+                if present and not data.startswith(present):
+                    aside = set_aside(target)
+                source.replace(target)
+            finally:
+                _close(other)
+
+        handle = self._placed(data, self._target, replace)
+        _close(self._handle)
+        self._handle = handle
+        kept = "" if aside is None else f" What was there instead is kept as {aside}."
+        self.on_change(
+            f"Session file {self.path} was {state} by another program while it was in use. "
+            f"It was written anew, with the whole conversation.{kept}"
+        )
+
+    # Opening
+
+    def _repair(self, contents: Contents) -> None:
+        assert self._handle is not None
+        torn = self._size - contents.good
+        if torn:
+            contents.problems.append(f"The last line of {self.path} was incomplete and was cut off ({torn} bytes).")
         if contents.migrated is not None:
-            self._replace(b"\n".join([*contents.migrated, b""]))
-        elif contents.good < size:
+            data = _joined(contents.migrated)
+            handle = self._placed(data, self._target, _replace_for_good)
+            _close(self._handle)
+            self._handle = handle
+        elif torn:
             os.ftruncate(self._handle, contents.good)
+            self._size = contents.good
+            self._tail = os.pread(self._handle, _TAIL, max(self._size - _TAIL, 0))
         elif contents.unended:
             self._add(self._handle, b"")  # the end of its line
 
-    def _replace(self, data: bytes) -> None:
-        """Put a new file in the place of the present one, at once, without letting go of the lock."""
-        import tempfile
 
-        assert self._handle is not None
-        target = self.path.resolve()  # a link to the file stays a link
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+def _replace_for_good(source: Path, target: Path) -> None:
+    """Put a new file in the place of an old one that is not needed any more, once it is sure to survive a power cut."""
+    handle = os.open(source, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
         os.close(handle)
-        new: int | None = None
-        try:
-            new = _open_locked(Path(name), os.O_RDWR | os.O_APPEND | _BINARY)
-            self._add(new, data)
-            os.fsync(new)
-            Path(name).replace(target)
-        except BaseException:
-            if new is not None:
-                os.close(new)
-            Path(name).unlink(missing_ok=True)
-            raise
-        os.close(self._handle)
-        self._handle = new
+    source.replace(target)
 
 
 def _begins(entry: Entry) -> bool:
@@ -325,86 +320,22 @@ def _begins(entry: Entry) -> bool:
     return isinstance(entry, CustomMessageEntry) or role_of(entry) in ("user", "assistant", "bashExecution")
 
 
-def _cannot(what: str, path: Path, error: OSError) -> SessionError:
-    if isinstance(error, FileNotFoundError) and what != "write":
-        return SessionError(f"Session file {path} does not exist.")
-    return SessionError(f"Cannot {what} session file {path}: {error.strerror or error}.")
+def _is_worth_keeping(entry: Entry) -> bool:
+    """Whether an entry is more than a choice of model or level, or the state of an extension in which nothing was said."""
+    if isinstance(entry, CustomEntry):
+        return entry.custom_type.startswith("fairlead.")
+    return not isinstance(entry, ModelChangeEntry | ThinkingLevelChangeEntry)
 
 
-def refuse_endless(path: Path) -> None:
-    """Raise SessionError for what may never end, or never begin, when it is read: a pipe, a device, a socket."""
-    mode = path.stat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise SessionError(f"{path} is not a session file: it is not a regular file.")
+def _joined(lines: list[bytes]) -> bytes:
+    return b"\n".join([*lines, b""])
 
 
-def _make_folders(folder: Path) -> None:
-    """Make a folder and those above it, for this user alone."""
-    missing = [folder]
-    while not missing[-1].parent.exists():
-        missing.append(missing[-1].parent)
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
+def _real(path: Path) -> Path:
+    """Where a link leads; the path itself if it is none."""
+    return Path(os.path.realpath(path))
 
 
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
+def _close(handle: int | None) -> None:
+    if handle is not None:
         os.close(handle)
-
-
-# Locking
-
-
-def _open_locked(path: Path, flags: int) -> int:
-    """A handle of a file that no other process has locked. Raises SessionError if one has."""
-    while True:
-        handle = os.open(path, flags, 0o600)
-        try:
-            lock(handle, path)
-            # Whoever held the lock before may have put another file in the place of the one that is open here.
-            if os.path.samestat(os.fstat(handle), path.stat()):
-                return handle
-        except FileNotFoundError:
-            pass  # it was deleted
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-
-
-def lock(handle: int, path: Path) -> None:
-    """Claim a session file for as long as `handle` is open. Raises SessionError if another process has."""
-    if os.name == "nt":  # a lock there would keep readers out
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-            return  # a file system without locks
-        pid = _lock_holder(handle)
-        if pid == os.getpid():
-            raise SessionError(f"Session file {path} is in use by another session of this process.") from None
-        known = f" (pid {pid})" if pid else ""
-        raise SessionError(f"Session file {path} is in use by another process{known}.") from None
-
-
-def _lock_holder(handle: int) -> int | None:
-    """The process that has locked a file, where the system tells."""
-    status = os.fstat(handle)
-    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    try:
-        locks = Path("/proc/locks").read_text()
-    except OSError:
-        return None
-    for line in locks.splitlines():
-        words = line.split()
-        if len(words) >= 6 and words[1] == "FLOCK" and words[5] == file:
-            return int(words[4]) if words[4].isdecimal() else None
-    return None

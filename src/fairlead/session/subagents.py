@@ -212,6 +212,9 @@ class Subagents:
         """The names that sub-agents of this conversation have had, also before it was opened here."""
         taken = {id.rpartition(".")[2] for id in self.family.ids()}
         if folder is not None:
+            from fairlead.session.placing import remove_leftovers_in
+
+            remove_leftovers_in(folder)
             with suppress(OSError):  # there is no such folder yet; if it cannot be read, the first file in it says why
                 taken |= {path.stem.partition("-")[2] for path in folder.iterdir()}
         return taken

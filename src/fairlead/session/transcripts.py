@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.errors import SessionError
-from fairlead.session.store import refuse_endless
+from fairlead.session.reading import is_utf8, refuse_endless
 
 
 class Transcript(Struct):
@@ -49,7 +49,11 @@ def read_transcript(path: Path, start: int = 0) -> Transcript:
     end = data.rfind(b"\n") + 1
     lines: list[bytes] = []
     messages: list[Raw] = []
-    for text in data[:end].split(b"\n"):
+    if not is_utf8(data):  # frames are: U+FFFD stands for what is not
+        lines_of_file = [text.decode("utf-8", "replace").encode() for text in data[:end].split(b"\n")]
+    else:
+        lines_of_file = data[:end].split(b"\n")
+    for text in lines_of_file:
         try:
             line = _line.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):

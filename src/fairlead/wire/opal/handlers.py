@@ -50,7 +50,8 @@ def _start(server: OpalServer, params: m.SessionStart) -> Answer:
 
 
 async def _list(server: OpalServer, params: m.SessionList) -> m.Sessions:
-    return m.Sessions(await asyncio.to_thread(server.table.around.store.listed))
+    around = server.table.around
+    return m.Sessions(await asyncio.to_thread(around.store.listed, around.base.warn))
 
 
 def _history(server: OpalServer, params: m.SessionHistory) -> m.History:

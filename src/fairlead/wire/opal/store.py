@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,17 @@ class OpalStore(Struct, frozen=True):
         """The folder for what belongs to a session beside its file. It need not be there."""
         return transcripts_folder(self.path(session_id))
 
+    def has(self, session_id: str) -> bool:
+        """Whether there is a saved session of that id, or something in its place that cannot be used."""
+        from fairlead.session.reading import is_blank_file
+
+        path = self.path(session_id)
+        return path.exists() and not is_blank_file(path)
+
     def open(self, session_id: str, sessions: Sessions) -> Conversation:
         """The session of that id, to go on with; a new one if there is none. Raises SessionError."""
         path = self.path(session_id)
-        if not path.exists():
+        if not self.has(session_id):
             return sessions.new(id=session_id, path=path)
         conversation = sessions.open(path)
         if conversation.id != session_id:
@@ -58,24 +66,25 @@ class OpalStore(Struct, frozen=True):
             raise SessionError(f'{path} holds another session than "{session_id}".')
         return conversation
 
-    def listed(self) -> list[ListedSession]:
-        """The saved sessions, those that changed last first."""
+    def listed(self, warn: Callable[[str], None] | None) -> list[ListedSession]:
+        """The saved sessions, those that changed last first. The list has no place for damaged files: `warn` is told of them."""
         from fairlead.session.listing import list_sessions
 
-        return [
-            ListedSession(info.id, info.name, iso(info.modified).partition(".")[0])
-            for info in list_sessions(self.folder)
-            if info.problem is None
-        ]
+        found = list_sessions(self.folder)
+        for info in found:
+            if info.problem is not None and warn is not None:
+                warn(f"session/list leaves out a damaged file. {info.problem}")
+        usable = [info for info in found if info.problem is None]
+        return [ListedSession(info.id, info.name, iso(info.modified).partition(".")[0]) for info in usable]
 
     def delete(self, session_id: str) -> bool:
         """Delete a saved session; False if there is none. Raises SessionError if it cannot be deleted."""
-        from fairlead.session.listing import delete_session
+        from fairlead.session.deleting import delete_session
 
         path = self.path(session_id)
         if not path.exists():
             return False
-        delete_session(path)
+        delete_session(path, also_blank=True)
         return True
 
     # Settings

@@ -78,7 +78,7 @@ class SessionTable:
         if session_id in self._running:
             raise RpcError(INTERNAL_ERROR, FAILED_TO_START, f'The session "{session_id}" has been started already.')
         kept = around.store.keeps and (bool(wanted.session) or wanted.session_id is not None)
-        resumed = kept and around.store.path(session_id).exists()
+        resumed = kept and around.store.has(session_id)
         options = self._options(wanted, session_id, kept=kept, resumed=resumed)
         try:
             agent = Agent(options, shared=around.shared)

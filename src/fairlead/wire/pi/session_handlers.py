@@ -87,11 +87,11 @@ async def _list_sessions(server: Server, command: c.ListSessions) -> c.SessionLi
 
 
 def _delete_session(server: Server, command: c.DeleteSession) -> None:
-    from fairlead.session.listing import delete_session
+    from fairlead.session.deleting import delete_session
 
     session = server.session
     path = session.workspace.resolve(command.session_path)
-    if path == session.conversation.path:
+    if session.conversation.is_kept_in(path):
         raise BadCommand("This session is in use. Switch to another one before you delete it.")
     delete_session(path)
 
@@ -209,7 +209,7 @@ def _export_html(server: Server, command: c.ExportHtml) -> Coroutine[Any, Any, c
         raise BadCommand("outputPath: expected the path of a file, got an empty string")
     target = command.output_path or f"{server.profile.name}-session-{conversation.path.stem}.html"
     path = server.session.workspace.resolve(target)
-    if path.resolve() == conversation.path.resolve():
+    if path.resolve() == conversation.path.resolve() or conversation.is_kept_in(path):
         raise BadCommand("outputPath: that is the session's own file, which the page would replace")
     # As it is now, whatever is added while the page is being made.
     return _export(conversation.log.lines(), conversation.log.leaf, path, target)
