@@ -190,6 +190,23 @@ def test_a_session_is_deleted_without_the_folder_that_has_its_name(dialect: str,
         assert data.exists()
 
 
+def test_a_page_replaces_neither_a_session_nor_another_file(dialect: str, tmp_path: Path) -> None:
+    with stage(tmp_path, dialect) as host:
+        host.prompt("hello")
+        other = session_file(host)
+        host.request("new_session")
+        host.prompt("again")
+        before = other.read_bytes()
+        (host.around.cwd / "link.html").symlink_to(other)
+        os.link(other, host.around.cwd / "hard.html")
+        notes = host.around.cwd / "notes.md"
+        notes.write_text("notes")
+        for name in (str(other), "link.html", "hard.html", "new.jsonl", "notes.md"):
+            assert host.request("export_html", outputPath=name)["error"].startswith("Cannot write the page")
+        assert (other.read_bytes(), notes.read_text()) == (before, "notes")
+        assert not (host.around.cwd / "new.jsonl").exists()
+
+
 # Kills
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +13,10 @@ from typing import Any, cast
 from fairlead.core import lenient
 from fairlead.errors import ConfigError
 from fairlead.export.page import render
+from fairlead.session.placing import remove_leftovers_in, temporary
+
+#: How much of a file tells what it is.
+_BEGINNING = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +32,47 @@ def export_file(source: Path, target: Path | None = None) -> Path:
     """Write the page of a session file; the path of the page.
 
     Without a target the page is `fairlead-session-<name of the file>.html` in the working directory. A page that is
-    already there is replaced, all at once. Raises ConfigError if the file is no session or the page cannot be written.
+    already there is replaced, all at once. Raises ConfigError if the file is not a session, the page cannot be written, or there
+    is a session, or anything else that is not a page, in its place.
     """
     target = target or Path(f"fairlead-session-{source.stem}.html")
+    check_target(target)
     _write(read_session(source), None, target)
     return target
 
 
 def export_lines(lines: Sequence[bytes], leaf: str | None, target: Path) -> None:
     """Write the page of a session that is open: its header and entries as JSON, and where the conversation stands."""
+    check_target(target)
     _write(_parse(lines), leaf, target)
+
+
+def check_target(target: Path) -> None:
+    """Raise ConfigError if a page must not be written there: it would replace a session, or a file that is not a page."""
+    if target.suffix.lower() == ".jsonl" or Path(os.path.realpath(target)).suffix.lower() == ".jsonl":
+        raise ConfigError(f"Cannot write the page {target}: files with names in .jsonl are for sessions. Choose another name.")
+    try:
+        if not target.is_file():
+            return  # there is none, or writing it says what is wrong
+        with target.open("rb") as file:
+            beginning = file.read(_BEGINNING)
+    except OSError as error:
+        raise ConfigError(f"Cannot write the page {target}: {error.strerror or error}.") from error
+    if _is_session(beginning):
+        raise ConfigError(f"Cannot write the page {target}: it would replace a session. Choose another name.")
+    looks_like_page = target.suffix.lower() in (".html", ".htm") or beginning[:64].lstrip().lower().startswith(b"<!doctype html")
+    if beginning and not looks_like_page:
+        raise ConfigError(
+            f"Cannot write the page {target}: it would replace a file that is not a page. Delete it, or choose another name."
+        )
+
+
+def _is_session(beginning: bytes) -> bool:
+    lines = beginning.split(b"\n", 2)
+    if lines[0].startswith(b'{"type":"title"'):  # omp has one before the header
+        del lines[0]
+    header = _object(lines[0]) if lines else None
+    return (header is not None and header.get("type") == "session") or beginning.startswith(b'{"type":"session"')
 
 
 def _write(session: SessionFile, leaf: str | None, target: Path) -> None:
@@ -89,18 +126,20 @@ def _replace(target: Path, page: bytes) -> None:
 
     A link stays a link. The page is for its owner alone, as the session is.
     """
-    import os
-
-    target = Path(os.path.realpath(target))
-    if target.is_dir():
+    place = Path(os.path.realpath(target))
+    if place.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if target.exists() and not target.is_file():
+    if place.exists() and not place.is_file():
         raise OSError(errno.EEXIST, "There is something that is not a file")
-    half_done = target.with_name(f"{target.name}.{os.getpid()}.tmp")
+    remove_leftovers_in(place.parent)
+    handle, half_done = temporary(place.parent)
     try:
-        half_done.touch(0o600)
-        half_done.write_bytes(page)
-        half_done.replace(target)
-    except OSError:
-        half_done.unlink(missing_ok=True)
+        with os.fdopen(handle, "wb") as file:
+            file.write(page)
+            file.flush()
+            check_target(target)  # once more: rendering takes a while
+            half_done.replace(place)
+    except BaseException:
+        with suppress(OSError):
+            half_done.unlink()
         raise
