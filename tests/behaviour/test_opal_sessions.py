@@ -8,11 +8,14 @@ import random
 import re
 import signal
 import subprocess
+import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tests.support.gates import wait_for_exit
+from tests.support.host import PATIENCE
 from tests.support.opal import Client, opal, opal_again, request, said, types
 from tests.support.stage import ENDLESS, HELD, LASTING, calls, says
 
@@ -277,6 +280,21 @@ def test_sessions_killed_while_they_begin_are_there_whole_or_not_at_all(tmp_path
                 assert later.call("session/delete", session_id="s") == {"ok": True}
                 folder = first.host.around.home / "opal" / "sessions"
                 assert not folder.exists() or list(folder.iterdir()) == []
+
+
+def test_what_a_killed_server_has_left_goes_with_the_next_start(tmp_path: Path) -> None:
+    with opal(tmp_path) as client:
+        folder = client.host.around.home / "opal" / "sessions"
+        client.host.leave()
+        folder.mkdir(parents=True)
+        leftover = folder / ".fairlead-0123456789abcdef.tmp"
+        leftover.write_text("half a session")
+        with opal_again(client) as later:
+            later.call("opal/ping")
+            deadline = time.monotonic() + PATIENCE
+            while leftover.exists():
+                assert time.monotonic() < deadline
+                threading.Event().wait(0.01)
 
 
 # History and branches

@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 from tests.support.host import PATIENCE, Frame
 from tests.support.session_host import another, conversation, kept, session_file, stage, state
-from tests.support.stage import Stage, says
+from tests.support.stage import ENDLESS, Stage, says
 
 pytestmark = pytest.mark.parametrize("dialect", ["pi", "omp"])
 
@@ -248,7 +248,7 @@ def test_a_kill_during_a_copy_leaves_no_part_of_one(dialect: str, tmp_path: Path
 def test_the_scratch_folder_of_an_agent_that_was_killed_goes_with_the_next_start(dialect: str, tmp_path: Path) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
-    with stage(tmp_path / "root", dialect, env={"TMPDIR": str(scratch)}) as host:
+    with stage(tmp_path / "root", dialect, [ENDLESS], env={"TMPDIR": str(scratch)}) as host:
         cast("dict[str, str]", host.around.env)["TMPDIR"] = str(scratch)
         host.request("bash", command="seq 100000")
         (folder,) = scratch.iterdir()
@@ -257,7 +257,7 @@ def test_the_scratch_folder_of_an_agent_that_was_killed_goes_with_the_next_start
             (own,) = (each for each in scratch.iterdir() if each != folder)
             kill(host)
             with another(host, dialect) as again:
-                state(again)
+                again.send({"id": "p", "type": "prompt", "message": "go"})  # also if it has something to do at once
                 deadline = time.monotonic() + PATIENCE
                 while folder.exists():
                     assert time.monotonic() < deadline

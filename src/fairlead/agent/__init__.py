@@ -9,8 +9,8 @@ await agent.close()
 
 from __future__ import annotations
 
-from fairlead.agent.agent import Agent, shared_by_agents
+from fairlead.agent.agent import Agent, clear_leftovers, shared_by_agents
 from fairlead.agent.assembly import Shared
 from fairlead.agent.options import AgentOptions
 
-__all__ = ["Agent", "AgentOptions", "Shared", "shared_by_agents"]
+__all__ = ["Agent", "AgentOptions", "Shared", "clear_leftovers", "shared_by_agents"]

@@ -149,6 +149,10 @@ class Agent:
             self._servers.start()
         self.extensions.start()
 
+    def clear_leftovers(self) -> None:
+        """Remove what processes that were killed have left. It may take a while: not for the event loop."""
+        clear_leftovers(self.session.sessions.place())
+
     async def close(self) -> None:
         """Stop whatever runs, close connections, and remove scratch files that nobody was told of."""
         await self.session.close()
@@ -184,17 +188,6 @@ class Agent:
         model = self.session.model
         if model is not None:
             self._http.load(model.base_url)
-        self.clear_leftovers()
-
-    def clear_leftovers(self) -> None:
-        """Remove temporary files and folders of processes that were killed. It may take a while: not for the event loop."""
-        from fairlead.config.scratch import remove_leftovers
-        from fairlead.session.placing import remove_leftovers_in
-
-        remove_leftovers()
-        folder = self.session.sessions.place()
-        if folder is not None:
-            remove_leftovers_in(folder)
 
 
 def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> Shared:
@@ -204,3 +197,13 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
         Http(idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf, env=env),
         Registry.load(home, env, api_key=options.api_key, api_key_provider=options.provider),
     )
+
+
+def clear_leftovers(sessions: Path | None) -> None:
+    """Remove the scratch folders of processes that were killed, and their temporary files in a folder of sessions."""
+    from fairlead.config.scratch import remove_leftovers
+    from fairlead.session.placing import remove_leftovers_in
+
+    remove_leftovers()
+    if sessions is not None:
+        remove_leftovers_in(sessions)

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
@@ -67,6 +68,10 @@ class HostServer(Protocol):
 
     def warm_up(self) -> None:
         """Get slow imports and TLS out of the way of the first prompt, in the background."""
+        ...
+
+    def clear_leftovers(self) -> None:
+        """Remove what processes that were killed have left. Called in a thread of its own."""
         ...
 
     def leave_nothing_behind(self) -> None:
@@ -146,12 +151,18 @@ class HostProcess:
     def _warm_up_unasked(self) -> None:
         if not self._server.handled:
             self._server.warm_up()
+            self._clear_leftovers()
 
     def _warm_up(self, handled: int) -> None:
         if self._server.handled != handled:  # the host is busy with something else: later
             self._warm_up_soon()
-        elif not self._server.is_running:  # a run that has begun loads what it needs by itself, and first
+            return
+        if not self._server.is_running:  # a run that has begun loads what it needs by itself, and first
             self._server.warm_up()
+        self._clear_leftovers()
+
+    def _clear_leftovers(self) -> None:
+        threading.Thread(target=self._server.clear_leftovers, name="fairlead-leftovers", daemon=True).start()
 
     def _input_ended(self) -> None:
         """The host left. What it sent before still gets its turn, as long as the host reads on or nothing blocks."""

@@ -69,5 +69,8 @@ class AgentServer(Server):
     def warm_up(self) -> None:
         self._agent.warm_up()
 
+    def clear_leftovers(self) -> None:
+        self._agent.clear_leftovers()
+
     def leave_nothing_behind(self) -> None:
         self._agent.leave_nothing_behind()

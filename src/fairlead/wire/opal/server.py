@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw, Struct
 
+from fairlead.agent import clear_leftovers
 from fairlead.core.model import Model
 from fairlead.core.runtime import Cancel
 from fairlead.errors import FairleadError, LoginFailed
@@ -147,6 +148,10 @@ class OpalServer:
     def warm_up(self) -> None:
         for session in self.table.running[:1]:
             session.agent.warm_up()
+
+    def clear_leftovers(self) -> None:
+        store = self.table.around.store
+        clear_leftovers(store.folder if store.keeps else None)
 
     def leave_nothing_behind(self) -> None:
         for session in self.table.running:
