@@ -16,6 +16,7 @@ from fairlead.tools.background import Stop, change_in_order, in_thread
 from fairlead.tools.diff import Replacement, describe
 from fairlead.tools.lines import split_lines
 from fairlead.tools.matching import Haystack
+from fairlead.tools.opening import Target
 from fairlead.tools.walk import walk
 
 LIMIT = 10.0
@@ -68,7 +69,7 @@ def test_a_change_that_is_cut_off_before_it_commits_is_told_to_stop(tmp_path, ca
     work = Held(commits=False)
 
     async def main():
-        call = asyncio.create_task(change_in_order(tmp_path / "f", Cancel(), work))
+        call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), Cancel(), work))
         await happened(work.begun)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -88,7 +89,7 @@ def test_a_change_that_is_stopped_after_it_committed_reports_its_result(tmp_path
     cancel = Cancel()
 
     async def main():
-        call = asyncio.create_task(change_in_order(tmp_path / "f", cancel, work))
+        call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), cancel, work))
         await happened(work.begun)
         if how == "abort":
             cancel.fire()
@@ -106,7 +107,7 @@ def test_a_change_that_hangs_after_it_committed_is_not_waited_for_without_end(tm
     work = Held(commits=True)
 
     async def main():
-        call = asyncio.create_task(change_in_order(tmp_path / "f", Cancel(), work))
+        call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), Cancel(), work))
         await happened(work.begun)
         call.cancel()
         try:
@@ -125,10 +126,10 @@ def test_a_change_in_the_queue_is_aborted_without_waiting_and_keeps_the_order(tm
 
     async def main():
         path = tmp_path / "f"
-        before = asyncio.create_task(change_in_order(path, Cancel(), first))
+        before = asyncio.create_task(change_in_order(Target(path, path), Cancel(), first))
         await happened(first.begun)
-        waiting = asyncio.create_task(change_in_order(path, cancel, lambda _: ran.append("second")))
-        after = asyncio.create_task(change_in_order(path, Cancel(), third))
+        waiting = asyncio.create_task(change_in_order(Target(path, path), cancel, lambda _: ran.append("second")))
+        after = asyncio.create_task(change_in_order(Target(path, path), Cancel(), third))
         await asyncio.sleep(0)
         cancel.fire()
         with pytest.raises(ToolError, match="Operation aborted"):

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.races import folder_or_link, repeating
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
@@ -284,3 +285,25 @@ def test_ls_cuts_long_listings(box):
     done = box.call("ls")
     assert done.text.endswith("[50.0KB limit reached]")
     assert done.details["truncation"]["totalLines"] == 400
+
+
+@pytest.mark.parametrize("tool", ["find", "grep"])
+def test_a_folder_that_becomes_a_link_meanwhile_is_not_entered(box, tool):
+    """The folder that is named stays what it is; one in it is a link to somewhere else now and then."""
+    outside = box.cwd.parent / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("secret needle")
+    for number in range(5):
+        box.put(f"top/a{number}/b/file", "needle")
+    pattern = {"find": "*", "grep": "needle"}[tool]
+    with repeating(folder_or_link(box.cwd / "top/a3/b", outside)):
+        said = [box.call(tool, pattern=pattern, path="top").text for _ in range(100)]
+    assert not [text for text in said if "secret" in text]
+    assert any("file" in text for text in said)
+
+
+def test_folders_deeper_than_files_can_be_open_are_walked(box):
+    deep = "/".join(["d"] * 300)
+    box.put(f"{deep}/file", "needle")
+    assert find(box, "file") == [f"{deep}/file"]
+    assert box.call("grep", pattern="needle").text == f"{deep}/file:1: needle"

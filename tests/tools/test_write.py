@@ -14,6 +14,7 @@ import pytest
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
+from fairlead.tools.opening import Target
 from fairlead.tools.write import replace_file
 
 
@@ -153,7 +154,7 @@ def test_a_write_that_is_stopped_before_the_file_changes_leaves_nothing(box, lin
         (box.cwd / "b").hardlink_to(path)
     stop = Stop()
     with pytest.raises(ToolError, match="Operation aborted"):
-        replace_file(path, b"new", None, stop, before_replacing=stop.ask)
+        replace_file(Target(path, path), b"new", None, stop, before_replacing=stop.ask)
     assert path.read_text() == "old"
     assert names(box.cwd) == (["a", "b"] if linked else ["a"])
 
@@ -164,7 +165,7 @@ def test_a_write_cannot_be_stopped_once_the_file_changes(box, linked):
     if linked:
         (box.cwd / "b").hardlink_to(path)
     stop = Stop()
-    replace_file(path, b"new", None, stop)
+    replace_file(Target(path, path), b"new", None, stop)
     assert stop.committed
 
 
@@ -173,7 +174,7 @@ def test_a_write_that_is_stopped_while_it_writes_leaves_nothing(box):
     stop.ask()
     reached = []
     with pytest.raises(ToolError, match="Operation aborted"):
-        replace_file(box.cwd / "a", b"new", None, stop, before_replacing=lambda: reached.append("the end"))
+        replace_file(Target(box.cwd / "a", box.cwd / "a"), b"new", None, stop, before_replacing=lambda: reached.append("the end"))
     assert (names(box.cwd), reached) == ([], [])
 
 

@@ -140,6 +140,7 @@ def _shown(name: str) -> str:
 async def _execute(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> tuple[ToolResult, bool]:
     """Run one tool. Whatever it does, there is a result; the flag says whether it is an error."""
     over = False
+    target: str | None = None
 
     def update(partial: ToolResult) -> None:
         if not over:
@@ -147,8 +148,8 @@ async def _execute(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, An
 
     try:
         if run.before_call is not None or run.approver is not None:
-            arguments = await _permitted(run, tool, call, arguments)
-        work = tool.run(arguments, ToolContext(call.id, run.cancel, update))
+            arguments, target = await _permitted(run, tool, call, arguments)
+        work = tool.run(arguments, ToolContext(call.id, run.cancel, update, target))
         outcome = await run.runtime.bounded(work, run.cancel, timeout=tool.timeout, grace=tool.grace), False
     except _NotPermitted as refusal:
         return _failure(str(refusal.error), refusal.error.details)
@@ -171,9 +172,13 @@ class _NotPermitted(Exception):
         self.error = error
 
 
-async def _permitted(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments to run the tool with, once everybody who is asked has agreed. However long that takes, it is not counted
-    as the tool's time, and an abort ends it at once. Raises _NotPermitted."""
+async def _permitted(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """Ask everybody who has a say in the call.
+
+    Returns the arguments to run the tool with, and what the approver approved (`ToolContext.target`). However long the answers
+    take, that is not counted as the tool's time, and an abort ends it at once. Raises _NotPermitted.
+    """
+    target: str | None = None
     try:
         asked = run.before_call(tool, call, arguments) if run.before_call is not None else None
         if asked is not None:
@@ -181,7 +186,7 @@ async def _permitted(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, 
             arguments = tool.checked(await run.runtime.bounded(asked, run.cancel, timeout=None, grace=0))
         if run.approver is not None:
             check = run.approver.check(tool, call.id, arguments, run.cancel)
-            await run.runtime.bounded(check, run.cancel, timeout=None, grace=0)
+            target = await run.runtime.bounded(check, run.cancel, timeout=None, grace=0)
     except ToolError as error:
         raise _NotPermitted(error) from None
     except Interrupted:
@@ -191,7 +196,7 @@ async def _permitted(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, 
         raise _NotPermitted(ToolError(f"{type(error).__name__}: {error}")) from error
     if run.cancel.fired:
         raise _NotPermitted(ToolError(ABORTED))
-    return arguments
+    return arguments, target
 
 
 def _failed(run: Run, tool: Tool, error: Exception) -> tuple[ToolResult, bool]:

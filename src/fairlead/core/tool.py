@@ -33,11 +33,14 @@ class ToolContext(Struct, frozen=True):
 
     `cancel` fires when the run is aborted: the tool should end soon, by raising `ToolError` with what
     it had so far. `update` shows the host an intermediate result; it never blocks and may be dropped.
+    `target` is what an `Approver` approved if the arguments may mean something else by now: for a path, the
+    file that it led to. A tool acts on that and on nothing else.
     """
 
     call_id: str
     cancel: Cancel
     update: Callable[[ToolResult], None]
+    target: str | None = None
 
 
 class RunTool(Protocol):
@@ -47,9 +50,12 @@ class RunTool(Protocol):
 class Approver(Protocol):
     """Decides whether a call may happen. It is asked last before the tool runs, with the arguments that it will run with."""
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> None:
-        """Return if the call may happen; raise ToolError, worded for the model, if not. May take as long as a person takes: if
-        `cancel` fires meanwhile, it is not waited for any more."""
+    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> str | None:
+        """Return if the call may happen; raise ToolError, worded for the model, if not.
+
+        Returns the `target` of the call (see `ToolContext`), or None if the arguments say it all. May take as long as a person
+        takes: if `cancel` fires meanwhile, the answer is not waited for.
+        """
         ...
 
 

@@ -51,11 +51,13 @@ class Approvals:
         self._session = session
         session.subscribe(self._hear)
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> None:
+    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> str | None:
         subject = self._subject(tool, arguments)
+        # What is judged here is what the tool acts on: a link may lead elsewhere by the time that somebody has answered.
+        target = subject.text if subject.kind == "path" else None
         verdict = self._policy.verdict(tool.name, harmless=tool.harmless, subject=subject, around=self._around())
         if verdict.action == "allow":
-            return
+            return target
         if verdict.action == "deny":
             raise self._refused(tool, call_id, "settings", f"the settings forbid it ({verdict.because})")
         # For the same command, file or URI, or for this tool if its calls are about none of these.
@@ -65,6 +67,7 @@ class Approvals:
             self._told.tell(ToolApprovalResolved(call_id, tool.name, True, "session"))
         elif await self._ask(tool, call_id, arguments, subject, cancel) == "allow_session":
             self._allowed.add(kind_of_call)
+        return target
 
     # Asking
 

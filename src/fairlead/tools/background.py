@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -12,6 +11,7 @@ from typing import TypeVar
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
+from fairlead.tools.opening import Target
 
 T = TypeVar("T")
 
@@ -72,14 +72,13 @@ _latest_change: dict[str, Future[None]] = {}
 _latest_change_guard = threading.Lock()
 
 
-async def change_in_order(path: Path, cancel: Cancel, work: Callable[[Stop], T]) -> T:
-    """Run `work`, which changes the file at `path`, in a thread, after all changes of that file that were asked for before.
+async def change_in_order(target: Target, cancel: Cancel, work: Callable[[Stop], T]) -> T:
+    """Run `work`, which changes the file `target`, in a thread, after all changes of that file that were asked for before.
 
     When `cancel` fires or the caller is cut off before `work` has committed itself, the file stays as
     it is; after that, the result is the work's own. The next change begins when the thread has ended.
     """
-    # Not in a thread: the order of the calls has to be the order of the changes.
-    key = os.path.realpath(path)  # noqa: ASYNC240
+    key = str(target.real)
     done: Future[None] = Future()
     done.set_running_or_notify_cancel()  # whoever waits for it may give up, but not take it away from the others
     with _latest_change_guard:
@@ -113,7 +112,7 @@ async def change_in_order(path: Path, cancel: Cancel, work: Callable[[Stop], T])
             else:
                 before.add_done_callback(finish)
             raise
-        return await _result_or_cut(asyncio.get_running_loop().run_in_executor(None, run), stop, path)
+        return await _result_or_cut(asyncio.get_running_loop().run_in_executor(None, run), stop, target.named)
     finally:
         take_back()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, cast
 
 from fairlead.core.lenient import decode, scrub_text
@@ -12,6 +11,7 @@ from fairlead.errors import ToolError
 from fairlead.tools import diff
 from fairlead.tools.background import Stop, change_in_order
 from fairlead.tools.matching import Haystack, Match
+from fairlead.tools.opening import Target
 from fairlead.tools.text_file import BOM, TextFile, with_line_ends_of
 from fairlead.tools.workspace import Workspace
 
@@ -39,19 +39,19 @@ def prepare_edit(arguments: dict[str, Any]) -> dict[str, Any]:
 async def run_edit(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     if workspace.uris is not None and workspace.uris.has(arguments["path"]):
         raise ToolError(f"edit works on files only. Read {arguments['path']}, then replace all of it with write.")
-    path = workspace.resolve(arguments["path"])
+    target = workspace.locate(arguments["path"], context.target)
     edits = [(scrub_text(edit["oldText"]), scrub_text(edit["newText"])) for edit in arguments["edits"]]
 
     def change(stop: Stop) -> diff.Diff:
-        return _edit_file(workspace, path, arguments["path"], edits, stop)
+        return _edit_file(workspace, target, arguments["path"], edits, stop)
 
-    changed = await change_in_order(path, context.cancel, change)
+    changed = await change_in_order(target, context.cancel, change)
     details = {"diff": changed.numbered, "patch": changed.patch, "firstChangedLine": changed.first_changed_line}
     return ToolResult.text(f"Successfully replaced {len(edits)} block(s) in {arguments['path']}.", details)
 
 
-def _edit_file(workspace: Workspace, path: Path, name: str, edits: list[tuple[str, str]], stop: Stop) -> diff.Diff:
-    file = TextFile(path, name, workspace.guard, stop)
+def _edit_file(workspace: Workspace, target: Target, name: str, edits: list[tuple[str, str]], stop: Stop) -> diff.Diff:
+    file = TextFile(target, name, workspace.guard, stop)
     text = file.text
     replacements = _locate(text, name, edits, stop)
     result = diff.apply(text, replacements)

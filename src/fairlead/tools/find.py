@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from typing import Any
 
 from fairlead.core.tool import ToolContext, ToolResult
@@ -9,6 +10,7 @@ from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
 from fairlead.tools.globs import Glob
 from fairlead.tools.listing import listing
+from fairlead.tools.opening import found_at
 from fairlead.tools.walk import walk
 from fairlead.tools.workspace import Workspace
 
@@ -16,17 +18,18 @@ _LIMIT = 1000
 
 
 async def run_find(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    root = workspace.resolve(arguments.get("path") or ".")
+    root = workspace.locate(arguments.get("path") or ".", context.target)
     glob = Glob(arguments["pattern"])
     limit = int(arguments.get("limit") or _LIMIT)
 
     def find(stop: Stop) -> ToolResult:
-        if not root.exists():
-            raise ToolError(f"Path not found: {root}")
-        if not root.is_dir():
-            raise ToolError(f"Not a directory: {root}")
+        there = found_at(root)
+        if there is None:
+            raise ToolError(f"Path not found: {root.named}")
+        if not stat.S_ISDIR(there.st_mode):
+            raise ToolError(f"Not a directory: {root.named}")
         found: list[str] = []
-        for entry in walk(root, workspace.cwd, stop):
+        for entry in walk(root.real, workspace.cwd, stop):
             if glob.matches(entry.parts):
                 if len(found) == limit:
                     notice = f"{limit} results limit reached. Use limit={limit * 2} for more, or refine pattern"

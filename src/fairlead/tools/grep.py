@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
@@ -20,6 +21,7 @@ from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.globs import Glob
 from fairlead.tools.listing import listing
+from fairlead.tools.opening import Target, found_at
 from fairlead.tools.read import open_regular
 from fairlead.tools.searchers import Line, PythonSearcher, Ripgrep, Searcher, Wanted
 from fairlead.tools.walk import walk
@@ -30,7 +32,7 @@ _LINE_LENGTH = 500
 
 
 async def run_grep(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    root = workspace.resolve(arguments.get("path") or ".")
+    root = workspace.locate(arguments.get("path") or ".", context.target)
     limit = int(arguments.get("limit") or _LIMIT)
     wanted = Wanted(
         pattern=arguments["pattern"],
@@ -39,7 +41,7 @@ async def run_grep(workspace: Workspace, arguments: dict[str, Any], context: Too
         context=int(arguments.get("context") or 0),
         limit=limit + 1,  # one more, to know whether there are more
     )
-    report = _Report(root, limit, wanted.context)
+    report = _Report(root.named, limit, wanted.context)
     await search(workspace, root, wanted, arguments.get("glob") or "", report, context.cancel)
     return report.result()
 
@@ -55,7 +57,7 @@ class Report(Protocol):
 
 
 async def search(
-    workspace: Workspace, root: Path, wanted: Wanted, glob: str, report: Report, cancel: Cancel, *, respect_ignored: bool = True
+    workspace: Workspace, root: Target, wanted: Wanted, glob: str, report: Report, cancel: Cancel, *, respect_ignored: bool = True
 ) -> None:
     """Look for `wanted` in the file or folder `root` until the `report` is full. Raises ToolError."""
     searcher = _searcher(workspace)
@@ -65,14 +67,16 @@ async def search(
     try:
         while not report.full:
             stop.check()
-            batch = await asyncio.to_thread(list[str], islice(files, searcher.batch))
+            batch = await asyncio.to_thread(list[tuple[str, ...]], islice(files, searcher.batch))
             if not batch:
                 break
-            async with aclosing(searcher.search(wanted, batch, cancel)) as found:
-                async for path, lines in found:
-                    if _is_forbidden(workspace, path):
+            is_file = batch == [()]
+            folder, names = (root.real.parent, [(root.real.name,)]) if is_file else (root.real, batch)
+            async with aclosing(searcher.search(wanted, folder, names, cancel)) as found:
+                async for match in found:
+                    if not _may_be_read(workspace, folder.joinpath(*match.names), match.file):
                         continue
-                    report.add(path, lines)
+                    report.add(str(root.named if is_file else root.named.joinpath(*match.names)), match.lines)
                     if report.full:
                         break
         stop.check()
@@ -85,35 +89,38 @@ def _searcher(workspace: Workspace) -> Searcher:
     beside = Path(sys.executable).with_name("rg")
     program = workspace.which("rg") or (str(beside) if os.access(beside, os.X_OK) else None)
     keep_in = workspace.keep_in
-    return PythonSearcher(keep_in) if program is None else Ripgrep(program, workspace.env, keep_in)
+    if program is None or not Ripgrep.is_usable():
+        return PythonSearcher(keep_in)
+    return Ripgrep(program, workspace.env, keep_in)
 
 
-def _is_forbidden(workspace: Workspace, path: str) -> bool:
+def _may_be_read(workspace: Workspace, path: Path, found: os.stat_result) -> bool:
     if workspace.guard is None:
-        return False
-    try:
-        workspace.guard.check_reading(Path(os.path.realpath(path)), os.stat(path))  # noqa: PTH116
-    except (ToolError, OSError):
         return True
-    return False
+    try:
+        workspace.guard.check_reading(path, found)
+    except ToolError:
+        return False
+    return True
 
 
-def _files(workspace: Workspace, root: Path, glob: str, stop: Stop, respect_ignored: bool) -> Iterator[str]:
-    """The files to search, found while they are asked for. A glob after `!` excludes."""
-    if not root.exists():
-        raise ToolError(f"Path not found: {root}")
-    if root.is_file():
+def _files(workspace: Workspace, root: Target, glob: str, stop: Stop, respect_ignored: bool) -> Iterator[tuple[str, ...]]:
+    """The files to search, as names from `root` on, found while they are asked for. A glob after `!` excludes."""
+    there = found_at(root)
+    if there is None:
+        raise ToolError(f"Path not found: {root.named}")
+    if stat.S_ISREG(there.st_mode):
         if workspace.guard is not None:
             os.close(open_regular(root, workspace.guard))  # what was asked for by name is refused, not passed over
-        yield str(root)
+        yield ()
         return
-    if not root.is_dir():
-        raise ToolError(f"{root} is neither a file nor a directory.")
+    if not stat.S_ISDIR(there.st_mode):
+        raise ToolError(f"{root.named} is neither a file nor a directory.")
     pattern = Glob(glob.removeprefix("!")) if glob else None
     excluding = glob.startswith("!")
-    for entry in walk(root, workspace.cwd, stop, respect_ignored=respect_ignored):
+    for entry in walk(root.real, workspace.cwd, stop, respect_ignored=respect_ignored):
         if entry.is_file and (pattern is None or pattern.matches(entry.parts) != excluding):
-            yield os.path.join(root, *entry.parts)  # noqa: PTH118
+            yield entry.parts
 
 
 def first_matches(lines: Sequence[Line], room: int, context: int) -> tuple[Sequence[Line], int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fairlead.errors import ToolError
 from fairlead.tools.globs import NameMatcher, PathPattern, name_matcher
+from fairlead.tools.opening import Target
 from fairlead.tools.read import open_regular
 
 #: Bytes of a .gitignore that are read. Those that people write are far shorter.
@@ -92,9 +93,10 @@ def rules_above(folder: Path, stop: Path) -> IgnoreRules:
 
 
 def _load(folder: Path) -> IgnoreFile | None:
-    """The file of a folder. What is no regular file, but a pipe or a device that may never end, says nothing."""
+    """The rules of a folder. A .gitignore that is not a regular file has none."""
+    path = folder / ".gitignore"
     try:
-        with os.fdopen(open_regular(folder / ".gitignore", None), "rb") as file:
+        with os.fdopen(open_regular(Target(path, Path(os.path.realpath(path))), None), "rb") as file:
             return IgnoreFile(file.read(_LONGEST).decode("utf-8", "replace"))
     except (ToolError, OSError):
         return None

@@ -9,25 +9,26 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
 from fairlead.tools.listing import listing
-from fairlead.tools.workspace import Workspace, describe_failure
+from fairlead.tools.opening import LIST, became_link, failure, opened_folder
+from fairlead.tools.workspace import Workspace
 
 _LIMIT = 500
 
 
 async def run_ls(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    path = workspace.resolve(arguments.get("path") or ".")
+    target = workspace.locate(arguments.get("path") or ".", context.target)
     limit = int(arguments.get("limit") or _LIMIT)
 
     def ls(stop: Stop) -> ToolResult:
         try:
-            with os.scandir(path) as found:
+            with opened_folder(target.real, LIST) as folder, os.scandir(folder) as found:
                 names = [entry.name + ("/" if _is_folder(entry) else "") for entry in stop.each(found)]
         except FileNotFoundError:
-            raise ToolError(f"Path not found: {path}") from None
-        except NotADirectoryError:
-            raise ToolError(f"Not a directory: {path}") from None
+            raise ToolError(f"Path not found: {target.named}") from None
         except OSError as error:
-            raise ToolError(describe_failure(error, "scandir", path)) from error
+            if isinstance(error, NotADirectoryError) and not became_link(error, target):
+                raise ToolError(f"Not a directory: {target.named}") from None
+            raise failure(error, "scandir", target) from error
         names.sort(key=lambda name: (name.lower(), name))
         if len(names) > limit:
             notice = f"{limit} entries limit reached. Use limit={limit * 2} for more"

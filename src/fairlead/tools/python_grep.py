@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import sys
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
+from fairlead.tools.opening import LIST, READ, open_below, open_real
 from fairlead.tools.searchers import Found, Line, Request, Wanted
 
 #: More of a line is not shown.
@@ -27,13 +32,19 @@ def main() -> None:
     except (re.error, RecursionError, OverflowError) as error:
         _answer(Found(error=f"It is not a valid regular expression: {error}"))
         return
-    for path in request.files:
+    try:
+        folder = open_real(Path(os.fsdecode(request.folder)), LIST)
+    except OSError:  # gone, unreadable, or a link by now
+        return
+    for index, names in enumerate(request.files):
         try:
-            lines = _search(path, pattern, wanted)
+            with os.fdopen(open_below(folder, [os.fsdecode(name) for name in names], READ), "rb") as file:
+                found = os.fstat(file.fileno())
+                lines = _search(file, pattern, wanted) if stat.S_ISREG(found.st_mode) else []
         except OSError:  # gone or unreadable
             continue
         if lines:
-            _answer(Found(path, lines))
+            _answer(Found(index, lines, [int(field) for field in found[:10]]))
 
 
 def _answer(found: Found) -> None:
@@ -41,13 +52,13 @@ def _answer(found: Found) -> None:
     sys.stdout.buffer.flush()
 
 
-def _search(path: bytes, pattern: re.Pattern[str], wanted: Wanted) -> list[Line]:
+def _search(file: BinaryIO, pattern: re.Pattern[str], wanted: Wanted) -> list[Line]:
     """The lines that match and those around them; none if the file turns out to be binary."""
     found: list[Line] = []
     before: deque[Line] = deque(maxlen=wanted.context)
     matches = after = 0
     shown = None if wanted.whole_lines else _SHOWN
-    for number, text in enumerate(_read_lines(path), 1):
+    for number, text in enumerate(_read_lines(file), 1):
         if "\0" in text:
             return []
         if matches < wanted.limit and pattern.search(text) is not None:
@@ -63,13 +74,12 @@ def _search(path: bytes, pattern: re.Pattern[str], wanted: Wanted) -> list[Line]
     return found
 
 
-def _read_lines(path: bytes) -> Iterator[str]:
-    with open(path, "rb") as file:  # noqa: PTH123
-        first = file.readline()
-        encoding = "utf-16" if first.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-        if encoding == "utf-16":
-            lines = iter((first + file.read()).decode(encoding, "replace").split("\n"))
-        else:
-            lines = chain((first.decode(encoding, "replace"),), (line.decode("utf-8", "replace") for line in file))
-        for line in lines:
-            yield line.rstrip("\r\n")
+def _read_lines(file: BinaryIO) -> Iterator[str]:
+    first = file.readline()
+    encoding = "utf-16" if first.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    if encoding == "utf-16":
+        lines = iter((first + file.read()).decode(encoding, "replace").split("\n"))
+    else:
+        lines = chain((first.decode(encoding, "replace"),), (line.decode("utf-8", "replace") for line in file))
+    for line in lines:
+        yield line.rstrip("\r\n")

@@ -14,10 +14,11 @@ from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
-from fairlead.tools.guard import Guard, opened_path
+from fairlead.tools.guard import Guard
+from fairlead.tools.opening import READ, Target, failure, opened_folder, stat_at
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
 from fairlead.tools.uris import Document, as_content
-from fairlead.tools.workspace import Workspace, describe_failure
+from fairlead.tools.workspace import Workspace
 
 _BLOCK = 1024 * 1024
 #: How much of a file is looked at to tell whether it is an image, binary or text.
@@ -30,21 +31,22 @@ async def run_read(workspace: Workspace, arguments: dict[str, Any], context: Too
     if workspace.uris is not None and workspace.uris.has(arguments["path"]):
         document = await workspace.uris.read(arguments["path"], context.cancel)
         return await in_thread(context.cancel, lambda stop: _document_result(document, offset, limit, stop))
-    path = workspace.resolve(arguments["path"])
+    target = workspace.locate(arguments["path"], context.target)
 
     def show(window: Window) -> ToolResult:
         return _text_result(arguments["path"], offset, limit, window)
 
-    return await in_thread(context.cancel, lambda stop: read_file(workspace, path, offset, limit, show, stop))
+    return await in_thread(context.cancel, lambda stop: read_file(workspace, target, offset, limit, show, stop))
 
 
 def read_file(
-    workspace: Workspace, path: Path, offset: int, limit: int | None, show: Callable[[Window], ToolResult], stop: Stop
+    workspace: Workspace, target: Target, offset: int, limit: int | None, show: Callable[[Window], ToolResult], stop: Stop
 ) -> ToolResult:
     """An image, or what `show` makes of a window of a text file. Raises ToolError."""
     from fairlead.tools.images import image_type, read_image
 
-    with os.fdopen(open_regular(path, workspace.guard), "rb", buffering=0) as opened:
+    path = target.named
+    with os.fdopen(open_regular(target, workspace.guard), "rb", buffering=0) as opened:
         file = opened.fileno()
         try:
             sample = os.pread(file, _SAMPLE, 0)
@@ -58,22 +60,26 @@ def read_file(
                 )
             return show(read_window(lambda: os.read(file, _BLOCK), offset, limit, stop))
         except OSError as error:
-            raise ToolError(describe_failure(error, "read", path)) from error
+            raise failure(error, "read", target) from error
 
 
-def open_regular(path: Path, guard: Guard | None) -> int:
-    """Open a regular file for reading. Anything else, which might block or never end, or that `guard` forbids, is a ToolError."""
+def open_regular(target: Target, guard: Guard | None) -> int:
+    """Open a regular file for reading.
+
+    Returns a file descriptor. Raises ToolError for anything else, which might block or never end, and for what `guard` forbids.
+    """
     try:
-        # O_NONBLOCK: some files of /proc would block the reader, and a fifo put there since the check would block this call.
-        _require_regular(path, path.stat().st_mode)
-        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+        with opened_folder(target.real.parent) as folder:
+            name = target.real.name or "."
+            _require_regular(target.named, stat_at(folder, name).st_mode)
+            file = os.open(name, READ, dir_fd=folder)
     except OSError as error:
-        raise ToolError(describe_failure(error, "access", path)) from error
+        raise failure(error, "access", target) from error
     try:
         found = os.fstat(file)
-        _require_regular(path, found.st_mode)
+        _require_regular(target.named, found.st_mode)
         if guard is not None:
-            guard.check_reading(opened_path(file, path), found)
+            guard.check_reading(target.real, found)
     except ToolError:
         os.close(file)
         raise

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import builtins
 import contextlib
+import errno
 import os
+import stat
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from itertools import groupby
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -17,7 +22,10 @@ from msgspec import Struct
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
+from fairlead.tools.opening import READ, opened_folder
 
+#: Open files by the names that another program is told: the names that lead to each, and what it is.
+Opened: TypeAlias = dict[str, tuple[tuple[str, ...], os.stat_result]]
 #: Makes of a command one that cannot read what is protected.
 KeepIn: TypeAlias = Callable[[Sequence[str]], list[str]]
 
@@ -25,6 +33,8 @@ KeepIn: TypeAlias = Callable[[Sequence[str]], list[str]]
 PYTHON_DEADLINE = 20.0
 #: The longest line of a searcher's report that is read.
 _LONGEST = 64 * 1024 * 1024
+#: Where open files have names.
+_OPEN_FILES = "/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd"
 
 
 class Wanted(Struct):
@@ -48,49 +58,93 @@ class Line(Struct, array_like=True):
 
 
 class Request(Struct):
-    """What the Python searcher reads from its standard input."""
+    """What the Python searcher reads from its standard input: files in a folder, as names from there on."""
 
     wanted: Wanted
     #: Names of files need not be Unicode.
-    files: list[bytes]
+    folder: bytes
+    files: list[list[bytes]]
 
 
 class Found(Struct):
     """What the Python searcher answers for each file with matches; or, once and alone, why the pattern cannot be used."""
 
-    path: bytes = b""
+    #: Which file of the request it is.
+    index: int = 0
     lines: list[Line] = []
+    #: What `os.fstat` said of the file: its first ten fields.
+    file: list[int] = []
     error: str | None = None
+
+
+class Match(Struct):
+    """The lines found in one file. `file` tells which file was read, whatever its name leads to by now."""
+
+    names: tuple[str, ...]
+    lines: list[Line]
+    file: os.stat_result
 
 
 class Searcher(Protocol):
     #: How many files are searched by one process.
     batch: int
 
-    def search(self, wanted: Wanted, files: Sequence[str], cancel: Cancel) -> AsyncGenerator[tuple[str, list[Line]], None]:
-        """The lines found, file by file in the order given; binary files are skipped. An unusable pattern is a ToolError."""
+    def search(
+        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: Cancel
+    ) -> AsyncGenerator[Match, None]:
+        """What is found in files of a folder, in the order given.
+
+        `folder` is a real path, and the files are names from there on; a file that is, or is behind, a link is not read. Binary
+        files are skipped. Raises ToolError if the pattern cannot be used.
+        """
         ...
 
 
 class Ripgrep:
-    #: All paths are arguments, of which there can be about 2 MB; the longest path has 4 KB.
-    batch = 400
+    """Gets the files open: by their names it would follow a link that somebody puts there meanwhile."""
 
     def __init__(self, program: str, env: Mapping[str, str], keep_in: KeepIn = list) -> None:
+        import resource
+
         self._program = program
         self._env = env
         self._keep_in = keep_in
+        # Other work of this process needs open files too, such as searches at the same time.
+        self.batch = max(16, min(400, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8))
 
-    async def search(self, wanted: Wanted, files: Sequence[str], cancel: Cancel) -> AsyncGenerator[tuple[str, list[Line]], None]:
+    @staticmethod
+    def is_usable() -> bool:
+        """Whether open files have names here, by which another program can be told of them."""
+        return Path(_OPEN_FILES).is_dir()
+
+    async def search(
+        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: Cancel
+    ) -> AsyncGenerator[Match, None]:
+        opened: Opened = {}
+        opening = asyncio.create_task(asyncio.to_thread(_open_all, folder, files, opened))
+        try:
+            numbers = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_opened)
+            raise
+        try:
+            if opened:
+                async with aclosing(self._search(wanted, opened, numbers, cancel)) as found:
+                    async for match in found:
+                        yield match
+        finally:
+            _close_all(numbers)
+
+    async def _search(self, wanted: Wanted, opened: Opened, numbers: list[int], cancel: Cancel) -> AsyncGenerator[Match, None]:
         options = ["--json", "--no-config", "--no-messages", "--no-mmap", "--crlf", "--threads=1"]
         options += [f"--max-count={wanted.limit}", f"--context={wanted.context}"]
         if wanted.ignore_case:
             options.append("--ignore-case")
         if wanted.literal:
             options.append("--fixed-strings")
-        command = [self._program, *options, f"--regexp={wanted.pattern}", "--", *files]
+        command = [self._program, *options, f"--regexp={wanted.pattern}", "--", *opened]
         lines: list[Line] = []
-        async with _child(self._keep_in(command), cancel, env=self._env) as child:
+        async with _child(self._keep_in(command), cancel, env=self._env, pass_fds=numbers) as child:
             async for raw in child.lines():
                 event = msgspec.json.decode(raw, type=_Event)
                 data = event.data
@@ -99,7 +153,8 @@ class Ripgrep:
                     lines.append(Line(data.line_number or 0, text, event.type == "match"))
                 elif event.type == "end":
                     if lines and data.binary_offset is None:
-                        yield os.fsdecode(data.path.raw()), lines
+                        names, file = opened[os.fsdecode(data.path.raw())]
+                        yield Match(names, lines, file)
                     lines = []
             problem = await child.problem()
             if not problem or cancel.fired:
@@ -116,18 +171,22 @@ class PythonSearcher:
     def __init__(self, keep_in: KeepIn = list) -> None:
         self._keep_in = keep_in
 
-    async def search(self, wanted: Wanted, files: Sequence[str], cancel: Cancel) -> AsyncGenerator[tuple[str, list[Line]], None]:
+    async def search(
+        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: Cancel
+    ) -> AsyncGenerator[Match, None]:
         # The same modules as here, without the start-up costs and side effects of site-packages.
         code = f"import sys; sys.path[:] = {sys.path!r}; from fairlead.tools.python_grep import main; main()"
         command = [sys.executable, "-I", "-S", "-c", code]
-        request = msgspec.json.encode(Request(wanted, [os.fsencode(file) for file in files]))
+        request = msgspec.json.encode(
+            Request(wanted, os.fsencode(folder), [[os.fsencode(name) for name in names] for names in files])
+        )
         decode = msgspec.json.Decoder(Found).decode
         async with _child(self._keep_in(command), cancel, stdin=request, deadline=PYTHON_DEADLINE) as child:
             async for raw in child.lines():
                 found = decode(raw)
                 if found.error is not None:
                     raise ToolError(f"The pattern cannot be used. {found.error}")
-                yield os.fsdecode(found.path), found.lines
+                yield Match(files[found.index], found.lines, os.stat_result(found.file))
             if child.late:
                 raise ToolError(
                     f"The search was stopped after {PYTHON_DEADLINE:g} seconds."
@@ -135,6 +194,49 @@ class PythonSearcher:
                 )
             if await child.process.wait() != 0 and not cancel.fired:
                 raise ToolError(f"The search failed: {await child.problem()}")
+
+
+def _open_all(folder: Path, files: Sequence[tuple[str, ...]], opened: Opened) -> list[int]:
+    """Open files for another program. Returns their descriptors; `opened` gets, by the names that the other program is told,
+    what they are. Files that are gone or cannot be read are left out. Raises ToolError if too many files are open."""
+    numbers: list[int] = []
+    try:
+        for inner, together in groupby(files, key=lambda names: names[:-1]):
+            try:
+                with opened_folder(folder.joinpath(*inner)) as base:
+                    for names in together:
+                        _open_into(opened, numbers, base, names)
+            except OSError as error:  # the folder is gone, or has become a link
+                if error.errno in (errno.EMFILE, errno.ENFILE):
+                    raise ToolError(f"The search failed: {os.strerror(error.errno).lower()}.") from error
+    except BaseException:
+        _close_all(numbers)
+        raise
+    return numbers
+
+
+def _close_opened(opening: asyncio.Task[list[int]]) -> None:
+    """Close what was opened for a search that nobody waits for."""
+    if not opening.cancelled() and opening.exception() is None:
+        _close_all(opening.result())
+
+
+def _close_all(numbers: Sequence[int]) -> None:
+    for number in numbers:
+        os.close(number)
+
+
+def _open_into(opened: Opened, numbers: list[int], base: int, names: tuple[str, ...]) -> None:
+    try:
+        number = os.open(names[-1], READ, dir_fd=base)
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
+        return
+    numbers.append(number)
+    found = os.fstat(number)
+    if stat.S_ISREG(found.st_mode):
+        opened[f"{_OPEN_FILES}/{number}"] = names, found
 
 
 class _Text(Struct):
@@ -212,11 +314,18 @@ async def _child(
     stdin: bytes | None = None,
     env: Mapping[str, str] | None = None,
     deadline: float | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> AsyncGenerator[_Child, None]:
     """A child process that does not outlive the block, nor `deadline` seconds, nor the run."""
     try:
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=DEVNULL if stdin is None else PIPE, stdout=PIPE, stderr=PIPE, env=env, limit=_LONGEST
+            *command,
+            stdin=DEVNULL if stdin is None else PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=env,
+            limit=_LONGEST,
+            pass_fds=pass_fds,
         )
     except OSError as error:
         raise ToolError(f"{command[0]} could not be started: {error.strerror}.") from error

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
 
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.guard import Guard
+from fairlead.tools.opening import Target, became_link
 from fairlead.tools.read import open_regular, read_all
 from fairlead.tools.truncate import format_size
 from fairlead.tools.write import replace_file
@@ -19,16 +19,16 @@ _MAX_FILE = 256 * 1024 * 1024
 
 
 class TextFile:
-    """The UTF-8 text at `path`, without its byte order mark. `name` is what the model calls the file.
+    """The UTF-8 text in the file `target`, without its byte order mark. `name` is what the model calls the file.
 
     Raises ToolError if there is no such text.
     """
 
-    def __init__(self, path: Path, name: str, guard: Guard | None, stop: Stop) -> None:
-        self._path = path
+    def __init__(self, target: Target, name: str, guard: Guard | None, stop: Stop) -> None:
+        self._target = target
         self._name = name
         self._guard = guard
-        self._data, self._state = _load(path, name, guard, stop)
+        self._data, self._state = _load(target, name, guard, stop)
         try:
             text = self._data.decode()
         except UnicodeDecodeError:
@@ -41,10 +41,10 @@ class TextFile:
     def save(self, text: str, stop: Stop) -> None:
         """Replace all of the text. Raises ToolError, and leaves the file as it is, if it is not what was found any more."""
         data = (self._bom + text).encode()
-        replace_file(self._path, data, self._guard, stop, before_replacing=lambda: self._refuse_if_changed(stop))
+        replace_file(self._target, data, self._guard, stop, before_replacing=lambda: self._refuse_if_changed(stop))
 
     def _refuse_if_changed(self, stop: Stop) -> None:
-        if _state(self._path) != self._state and _load(self._path, self._name, self._guard, stop)[0] != self._data:
+        if _state(self._target) != self._state and _load(self._target, self._name, self._guard, stop)[0] != self._data:
             raise ToolError(f"{self._name} was changed by someone else during the edit and was left as it is. Read it again.")
 
 
@@ -57,12 +57,13 @@ def with_line_ends_of(text: str, start: int, end: int, new: str) -> str:
     return new.replace("\n", "\r\n") if newline > 0 and text[newline - 1] == "\r" else new
 
 
-def _load(path: Path, name: str, guard: Guard | None, stop: Stop) -> tuple[bytes, tuple[int, ...]]:
+def _load(target: Target, name: str, guard: Guard | None, stop: Stop) -> tuple[bytes, tuple[int, ...]]:
     try:
-        file = open_regular(path, guard)
+        file = open_regular(target, guard)
     except ToolError as error:
-        if isinstance(error.__cause__, OSError):
-            raise _cannot_edit(name, error.__cause__) from error
+        cause = error.__cause__
+        if isinstance(cause, OSError) and not became_link(cause, target):
+            raise _cannot_edit(name, cause) from error
         raise
     try:
         found = os.fstat(file)
@@ -82,9 +83,9 @@ def _cannot_edit(name: str, error: OSError) -> ToolError:
     return ToolError(f"Could not edit file: {name}. Error code: {errno.errorcode.get(error.errno or 0, 'EIO')}.")
 
 
-def _state(path: Path) -> tuple[int, ...] | None:
+def _state(target: Target) -> tuple[int, ...] | None:
     try:
-        return _fields(path.stat())
+        return _fields(os.lstat(target.real))
     except OSError:
         return None
 

@@ -9,6 +9,10 @@ from pathlib import Path
 
 from fairlead.tools.background import Stop
 from fairlead.tools.ignore import IgnoreRules, rules_above
+from fairlead.tools.opening import LIST, open_below, open_real
+
+#: Folders inside one another that are held open; what is deeper is opened from the last of them.
+_OPEN_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,38 +25,64 @@ class Entry:
 
 
 def walk(root: Path, cwd: Path, stop: Stop, *, respect_ignored: bool = True) -> Iterator[Entry]:
-    """Everything below `root`, a folder before what is in it, names in order.
+    """Everything below the real path `root`, a folder before what is in it, names in order.
 
-    Hidden files are included, `.git` is not. Links are reported but not followed. Folders that
-    cannot be read count as empty. What .gitignore names is left out, unless `respect_ignored` is false.
+    Hidden files are included, `.git` is not. Links are reported but not followed, not even those that take the place of a folder
+    meanwhile. Folders that cannot be read count as empty. What .gitignore names is left out, unless `respect_ignored` is false.
     """
-    root = Path(os.path.realpath(root))
     rules = rules_above(root, Path(os.path.realpath(cwd))) if respect_ignored else None
-    pending = [_Folder(root, (), rules, stop)]
-    while pending:
-        entry = pending[-1].next_entry()
-        if entry is None:
-            pending.pop()
-            continue
-        yield entry
-        if entry.is_folder:
-            above = pending[-1]
-            pending.append(_Folder(above.path / entry.parts[-1], entry.parts, above.rules, stop))
+    pending: list[_Folder] = []
+    try:
+        _enter(pending, root, (), rules, stop)
+        while pending:
+            entry = pending[-1].next_entry()
+            if entry is None:
+                pending.pop().close()
+                continue
+            yield entry
+            if entry.is_folder:
+                above = pending[-1]
+                _enter(pending, above.path / entry.parts[-1], entry.parts, above.rules, stop)
+    finally:
+        for folder in pending:
+            folder.close()
+
+
+def _enter(pending: list[_Folder], path: Path, parts: tuple[str, ...], rules: IgnoreRules | None, stop: Stop) -> None:
+    """Open a folder, from the nearest one above it that is open, and put it on the stack."""
+    try:
+        above = pending[:_OPEN_AT_ONCE][-1:]
+        file = open_below(above[0].file, parts[len(above[0].parts) :], LIST) if above else open_real(path, LIST)
+    except OSError:
+        return
+    folder = _Folder(file, path, parts, rules, stop)
+    if len(pending) >= _OPEN_AT_ONCE:
+        folder.close()
+    pending.append(folder)
 
 
 class _Folder:
-    """A folder half listed."""
+    """A folder half listed. `file` is its descriptor."""
 
-    def __init__(self, path: Path, parts: tuple[str, ...], outer: IgnoreRules | None, stop: Stop) -> None:
+    def __init__(self, file: int, path: Path, parts: tuple[str, ...], outer: IgnoreRules | None, stop: Stop) -> None:
+        self.file = file
         self.path = path
-        self._parts = parts
+        self.parts = parts
         try:
-            with os.scandir(path) as found:
+            with os.scandir(file) as found:
                 entries = sorted(stop.each(found), key=lambda entry: entry.name)
+            self.rules = outer.inside(path.name, path, [entry.name for entry in entries]) if outer is not None else None
         except OSError:
-            entries = []
-        self.rules = outer.inside(path.name, path, [entry.name for entry in entries]) if outer is not None else None
+            entries, self.rules = [], outer
+        except BaseException:
+            self.close()
+            raise
         self._entries = stop.each(entries)
+
+    def close(self) -> None:
+        if self.file >= 0:
+            os.close(self.file)
+            self.file = -1
 
     def next_entry(self) -> Entry | None:
         for entry in self._entries:
@@ -64,5 +94,5 @@ class _Folder:
             except OSError:
                 continue
             if self.rules is None or not self.rules.ignores(entry.name, is_folder):
-                return Entry((*self._parts, entry.name), is_folder, is_file)
+                return Entry((*self.parts, entry.name), is_folder, is_file)
         return None

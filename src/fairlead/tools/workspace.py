@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from fairlead.core.lenient import scrub_text
 from fairlead.errors import ToolError
 from fairlead.tools.guard import Guard, Sandbox
+from fairlead.tools.opening import Target
 from fairlead.tools.uris import Uris, scheme_of
 
 
@@ -56,6 +56,11 @@ class Workspace(Struct):
             path = self.env.get("HOME", os.path.expanduser("~")) + path[1:]  # noqa: PTH111
         return Path(os.path.normpath(self.cwd / path))
 
+    def locate(self, path: str, approved: str | None = None) -> Target:
+        """The file that a call is about: the real path that was `approved` for it, if one was, wherever `path` leads by now."""
+        named = self.resolve(path)
+        return Target(named, Path(approved or os.path.realpath(named)))
+
     def which(self, name: str) -> str | None:
         """The first executable called `name` on the workspace's PATH."""
         for folder in self.env.get("PATH", os.defpath).split(os.pathsep):
@@ -85,11 +90,3 @@ class Workspace(Struct):
     def _exists(self, path: str) -> bool:
         """Whether `path` or the folder it starts with is there by that very name, such as `@types/node`."""
         return os.path.lexists(self.cwd / path.split("/", 1)[0])
-
-
-def describe_failure(error: OSError, action: str, path: str | os.PathLike[str]) -> str:
-    """An operating system error in the words that hosts of this family know: `ENOENT: no such file or directory, access '/x'`."""
-    import errno
-
-    number = error.errno or 0
-    return scrub_text(f"{errno.errorcode.get(number, 'EIO')}: {os.strerror(number).lower()}, {action} '{os.fspath(path)}'")

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order
-from fairlead.tools.guard import Guard, opened_path
+from fairlead.tools.guard import Guard
+from fairlead.tools.opening import Target, failure, make_folders, opened_folder, stat_at
 from fairlead.tools.read import kind_of
 from fairlead.tools.uris import as_content
-from fairlead.tools.workspace import Workspace, describe_failure
+from fairlead.tools.workspace import Workspace
 
 #: A folder that takes no new files although the file itself may be written.
 _NO_NEIGHBOUR = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -34,79 +35,50 @@ async def run_write(workspace: Workspace, arguments: dict[str, Any], context: To
     if workspace.uris is not None and workspace.uris.has(arguments["path"]):
         notes = await workspace.uris.write(arguments["path"], content, context.cancel)
         return ToolResult([*done.content, *as_content(notes)])
-    path = workspace.resolve(arguments["path"])
+    target = workspace.locate(arguments["path"], context.target)
 
     def write(stop: Stop) -> None:
-        make_parents(path, workspace.cwd, workspace.guard)
-        replace_file(path, data, workspace.guard, stop)
+        make_parents(target, workspace.cwd, workspace.guard)
+        replace_file(target, data, workspace.guard, stop)
 
-    await change_in_order(path, context.cancel, write)
+    await change_in_order(target, context.cancel, write)
     return done
 
 
-def make_parents(path: Path, cwd: Path, guard: Guard | None) -> None:
-    """Make the folders that lead to `path`. A working directory that was deleted is not brought back.
+def make_parents(target: Target, cwd: Path, guard: Guard | None) -> None:
+    """Make the folders that the target is in. A working directory that was deleted is not brought back.
 
     Raises ToolError, also if `guard` forbids the file that is to be in them.
     """
-    if not cwd.is_dir() and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(cwd)):
+    if not cwd.is_dir() and target.real.is_relative_to(os.path.realpath(cwd)):
         raise ToolError(f"The working directory {cwd} does not exist, so nothing can be written in it.")
-    missing: list[str] = []
-    folder = path.parent
+
+    def check() -> None:
+        if guard is not None:
+            guard.check_writing(target.real, None)
+
     try:
-        while not folder.is_dir():
-            if os.path.lexists(folder):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-            missing.append(folder.name)
-            folder = folder.parent
-        if missing:
-            with opened_folder(folder) as opened:
-                if guard is not None:
-                    guard.check_writing(opened_path(opened, folder).joinpath(*reversed(missing), path.name), None)
-                _make_folders(opened, missing[::-1])
+        make_folders(target.real.parent, check)
     except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ELOOP):  # something that is no folder
+        if error.errno == errno.ELOOP:  # a link in a circle is not a folder
             error = NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        raise ToolError(describe_failure(error, "mkdir", path.parent)) from error
-
-
-def _make_folders(folder: int, names: Sequence[str]) -> None:
-    """Make folders inside one another. Each is reached from the last, so that a link put there meanwhile leads nowhere else."""
-    with contextlib.ExitStack() as stack:
-        for name in names:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, dir_fd=folder)
-            folder = stack.enter_context(opened_folder(name, inside=folder))
-
-
-@contextlib.contextmanager
-def opened_folder(path: str | Path, *, inside: int | None = None) -> Generator[int]:
-    """A descriptor of a folder: what is done with it is done in that folder, whatever its path leads to by then."""
-    flags = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | getattr(os, "O_CLOEXEC", 0)
-    folder = os.open(path, flags if inside is None else flags | os.O_NOFOLLOW, dir_fd=inside)
-    try:
-        yield folder
-    finally:
-        os.close(folder)
+        raise failure(error, "mkdir", Target(target.named.parent, target.real.parent)) from error
 
 
 def replace_file(
-    path: Path, data: bytes, guard: Guard | None, stop: Stop, *, before_replacing: Callable[[], None] | None = None
+    target: Target, data: bytes, guard: Guard | None, stop: Stop, *, before_replacing: Callable[[], None] | None = None
 ) -> None:
-    """Give the file at `path` new content. A failure raises ToolError and leaves the old content in place.
+    """Give a file new content. A failure raises ToolError and leaves the old content in place.
 
-    Links are followed and the file's mode is kept. What `guard` forbids is not written. `before_replacing` is the last chance to
-    refuse, by raising; then `stop` is committed. Work that stops before leaves nothing behind.
-    A file with several hard links, or whose folder takes no new files, is overwritten instead of
-    replaced; only there a failure in the middle can leave a part.
+    The file's mode is kept. What `guard` forbids is not written. `before_replacing` is the last chance to refuse, by raising;
+    then `stop` is committed. Work that stops before leaves nothing behind. A file with several hard links, or whose folder takes
+    no new files, is overwritten instead of replaced; only there a failure in the middle can leave a part.
     """
     try:
-        target = Path(os.path.realpath(path))
-        with opened_folder(target.parent) as folder:
-            change = _Change(folder, opened_path(folder, target.parent) / target.name, data, guard, stop, before_replacing)
-            change.make()
+        with opened_folder(target.real.parent) as folder:
+            _Change(folder, target.real, data, guard, stop, before_replacing).make()
     except OSError as error:
-        raise ToolError(describe_failure(error, "write", path)) from error
+        raise failure(error, "write", target) from error
 
 
 class _Change:
@@ -144,15 +116,13 @@ class _Change:
             self._guard.check_writing(self._target, found)
 
     def _stat_regular(self) -> os.stat_result | None:
-        name = self._target.name
+        name = self._target.name or "."
         try:
-            found = os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+            found = stat_at(self._folder, name)
         except FileNotFoundError:
             return None
         if stat.S_ISDIR(found.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if stat.S_ISLNK(found.st_mode):
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         if not stat.S_ISREG(found.st_mode):
             raise ToolError(f"{self._target} is {kind_of(found.st_mode)}, not a regular file. Write to it in the shell.")
         # A new file could take its name all the same: not what a read-only file is for.

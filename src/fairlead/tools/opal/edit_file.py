@@ -15,6 +15,7 @@ from fairlead.tools.lines import split_lines
 from fairlead.tools.opal.diffs import diff_details
 from fairlead.tools.opal.hashlines import Anchor, line_hash, read_anchor, tagged_lines
 from fairlead.tools.opal.places import Places
+from fairlead.tools.opening import Target
 from fairlead.tools.text_file import TextFile
 from fairlead.tools.truncate import head
 
@@ -27,7 +28,7 @@ _NEAR, _MOVED = 200, 3
 
 
 async def run_edit_file(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    path = places.find(arguments["path"], data=False)
+    target = places.find(arguments["path"], context.target, data=False)
     start = read_anchor(arguments["start"], "start")
     through = read_anchor(arguments["through"], "through") if "through" in arguments else start
     operation: Operation = arguments.get("operation", "replace")
@@ -38,14 +39,16 @@ async def run_edit_file(places: Places, arguments: dict[str, Any], context: Tool
         )
 
     def change(stop: Stop) -> ToolResult:
-        return _edit(places, path, start, through, new, operation, stop)
+        return _edit(places, target, start, through, new, operation, stop)
 
-    return await change_in_order(path, context.cancel, change)
+    return await change_in_order(target, context.cancel, change)
 
 
-def _edit(places: Places, path: Path, start: Anchor, through: Anchor, new: str, operation: Operation, stop: Stop) -> ToolResult:
-    name = places.name_of(path)
-    file = TextFile(path, name, places.workspace.guard, stop)
+def _edit(
+    places: Places, target: Target, start: Anchor, through: Anchor, new: str, operation: Operation, stop: Stop
+) -> ToolResult:
+    name = places.name_of(target.real)
+    file = TextFile(target, name, places.workspace.guard, stop)
     lines = split_lines(file.text, stop)
     for anchor in (start, through):
         _check(lines, anchor, name)
@@ -61,7 +64,7 @@ def _edit(places: Places, path: Path, start: Anchor, through: Anchor, new: str, 
     file.save(result, stop)
     old = lines[start.number - 1 : through.number] if operation == "replace" else []
     first = start.number + 1 if operation == "insert_after" else start.number
-    account = head(_account(path, start.number, old, first, added))
+    account = head(_account(target.named, start.number, old, first, added))
     return ToolResult.text(account.content + ("\n[The rest is left out.]" if account.truncated else ""), details)
 
 

@@ -20,7 +20,7 @@ _LINE_LENGTH = 500
 
 
 async def run_grep(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    root = places.find(arguments.get("path") or ".")
+    root = places.find(arguments.get("path") or ".", context.target)
     limit = min(max(arguments.get("max_results", _RESULTS), 1), _MOST_RESULTS)
     wanted = Wanted(
         pattern=arguments["pattern"],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.errors import ToolError
+from fairlead.tools.opening import Target
 from fairlead.tools.workspace import Workspace
 
 
@@ -17,15 +18,15 @@ class Places:
     workspace: Workspace
     data_dir: Path | None = None
 
-    def find(self, path: str, *, data: bool = True) -> Path:
-        """The file that is meant by `path`, links resolved: in the working directory or, with `data`, in `data_dir`.
+    def find(self, path: str, approved: str | None = None, *, data: bool = True) -> Target:
+        """The file that a call is about (see `Workspace.locate`): in the working directory or, with `data`, in `data_dir`.
 
-        Raises ToolError if it is outside.
+        Messages name it with links resolved. Raises ToolError if it is outside.
         """
-        real = Path(os.path.realpath(self.workspace.resolve(path)))
+        real = self.workspace.locate(path, approved).real
         bases = [self.workspace.cwd, self.data_dir] if data else [self.workspace.cwd]
         if any(base is not None and real.is_relative_to(os.path.realpath(base)) for base in bases):
-            return real
+            return Target(real, real)
         raise ToolError(f"Path escapes working directory: {path}")
 
     def name_of(self, path: Path) -> str:

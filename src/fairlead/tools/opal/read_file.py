@@ -14,14 +14,14 @@ from fairlead.tools.truncate import MAX_BYTES, format_size
 
 
 async def run_read_file(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    path = places.find(arguments["path"])
+    target = places.find(arguments["path"], context.target)
     offset, limit = max(arguments.get("offset") or 1, 1), arguments.get("limit")
 
     def show(window: Window) -> ToolResult:
         return ToolResult.text(_shown(window, offset))
 
     return await in_thread(
-        context.cancel, lambda stop: read_file(places.workspace, path, offset, max(limit, 1) if limit else None, show, stop)
+        context.cancel, lambda stop: read_file(places.workspace, target, offset, max(limit, 1) if limit else None, show, stop)
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from fairlead.core.lenient import scrub_text
@@ -13,31 +12,32 @@ from fairlead.tools.diff import Replacement
 from fairlead.tools.guard import Guard
 from fairlead.tools.opal.diffs import diff_details
 from fairlead.tools.opal.places import Places
+from fairlead.tools.opening import Target, found_at
 from fairlead.tools.text_file import BOM, TextFile, with_line_ends_of
 from fairlead.tools.write import make_parents, replace_file
 
 
 async def run_write_file(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    path = places.find(arguments["path"])
+    target = places.find(arguments["path"], context.target)
     content = scrub_text(arguments["content"])
 
     def write(stop: Stop) -> dict[str, Any] | None:
-        make_parents(path, places.workspace.cwd, places.workspace.guard)
-        return _write(path, places.name_of(path), content, places.workspace.guard, stop)
+        make_parents(target, places.workspace.cwd, places.workspace.guard)
+        return _write(target, places.name_of(target.real), content, places.workspace.guard, stop)
 
-    details = await change_in_order(path, context.cancel, write)
-    return ToolResult.text(f"File written: {path}", details)
+    details = await change_in_order(target, context.cancel, write)
+    return ToolResult.text(f"File written: {target.named}", details)
 
 
-def _write(path: Path, name: str, content: str, guard: Guard | None, stop: Stop) -> dict[str, Any] | None:
+def _write(target: Target, name: str, content: str, guard: Guard | None, stop: Stop) -> dict[str, Any] | None:
     """Returns the details of the result: none if what was there was no text, and cannot be compared."""
-    if not path.exists():
+    if found_at(target) is None:
         details = diff_details("", Replacement(0, 0, content), name, stop)
-        replace_file(path, content.encode(), guard, stop)
+        replace_file(target, content.encode(), guard, stop)
         return details
-    old = _text_at(path, name, guard, stop)
+    old = _text_at(target, name, guard, stop)
     if old is None:
-        replace_file(path, content.encode(), guard, stop)
+        replace_file(target, content.encode(), guard, stop)
         return None
     text = old.text
     content = content.removeprefix(BOM)
@@ -49,10 +49,10 @@ def _write(path: Path, name: str, content: str, guard: Guard | None, stop: Stop)
     return details
 
 
-def _text_at(path: Path, name: str, guard: Guard | None, stop: Stop) -> TextFile | None:
+def _text_at(target: Target, name: str, guard: Guard | None, stop: Stop) -> TextFile | None:
     """The text that is there now; None if it is something else, which has no line ends to keep."""
     try:
-        return TextFile(path, name, guard, stop)
+        return TextFile(target, name, guard, stop)
     except ToolError:
         stop.check()
         return None
