@@ -13,10 +13,11 @@ import pytest
 
 from fairlead.config.home import Home
 from fairlead.core.runtime import Cancel
-from fairlead.core.tool import ToolContext
+from fairlead.core.tool import Tool, ToolContext
 from fairlead.errors import ToolError
 from fairlead.policy.protected import Protected, key_files
 from fairlead.tools import Workspace, builtin_tools
+from fairlead.tools.opal import machine_tools
 
 SECRET = "sk-this-is-secret"
 REFUSED = "is a protected file"
@@ -37,11 +38,11 @@ class Place:
             key_files(Home.find(env), env), listed, cwd=lambda: self.cwd, home=self.home, confined=confined
         )
 
-    def call(self, name: str, **arguments: Any) -> str:
+    def call(self, name: str, tools: dict[str, Tool] | None = None, **arguments: Any) -> str:
         """What a tool says, error or not."""
 
         async def run() -> str:
-            tool = builtin_tools(self.workspace)[name]
+            tool = (tools or builtin_tools(self.workspace))[name]
             context = ToolContext("1", Cancel(), lambda _: None)
             try:
                 result = await tool.run(tool.checked(arguments), context)
@@ -265,3 +266,32 @@ def test_confined_tools_do_not_lead_git_to_another_repository(tmp_path: Path) ->
     (place.cwd / ".git").write_text("gitdir: /repository/.git/worktrees/x")  # as in a worktree
     assert "sandbox" in place.call("edit", path=".git", edits=[{"oldText": "repository", "newText": "other"}])
     assert (place.cwd / ".git").read_text() == "gitdir: /repository/.git/worktrees/x"
+
+
+@pytest.mark.parametrize("opal", [False, True], ids=["pi", "opal"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        [".git/HEAD"],
+        [".GIT/config"],
+        ["sub/.git"],
+        ["sub/.git/config"],
+        ["deep/er/.Git/hooks/pre-commit"],
+        ["refs/heads/main", "HEAD"],
+        ["HEAD", "refs/heads/main"],
+        ["HEAD", "sub/x", "commondir"],
+        ["sub/refs/x", "sub/HEAD"],
+        ["bare/config"],
+        ["bare/hooks/post-update"],
+    ],
+)
+def test_confined_tools_make_no_git_repository_and_change_none(tmp_path: Path, names: list[str], opal: bool) -> None:
+    """The last of the files would be the one that makes git see a repository, or belongs to one."""
+    place = Place(tmp_path, confined=True)
+    (place.cwd / "bare" / "refs").mkdir(parents=True)
+    (place.cwd / "bare" / "HEAD").write_text("ref: refs/heads/main\n")
+    tools = {tool.name: tool for tool in machine_tools(place.workspace)} if opal else None
+    said = [place.call("write_file" if opal else "write", tools, path=name, content="x") for name in names]
+    assert "takes effect outside of the sandbox" in said[-1]
+    assert not [text for text in said[:-1] if "sandbox" in text]
+    assert not (place.cwd / names[-1]).exists()

@@ -158,6 +158,7 @@ def test_gitignore_counts_outside_a_repository_too(tree):
 
 def test_rules_reach_into_a_folder_from_the_repository_above(tree):
     (tree / ".git").mkdir()
+    (tree / ".git" / "HEAD").touch()
     assert listed(tree / "docs", tree / "docs") == ["x/i.html"]
 
 

@@ -11,12 +11,11 @@ from msgspec import Struct
 from fairlead.config.home import PROJECT_FOLDER, Home, user_folder
 from fairlead.errors import ToolError
 from fairlead.policy.patterns import PathPattern, Pattern
+from fairlead.policy.repositories import GIT, looks_like_repository
 
 _WILD = frozenset("*?")
 #: What is run, or read as configuration, outside of the sandbox, and lies in the working directory.
-READ_ONLY_IN_SANDBOX = (PROJECT_FOLDER, ".mcp.json", ".git/hooks", ".git/config", ".git/config.worktree", ".git/commondir")
-#: What leads git to another repository if it is a file.
-GIT = ".git"
+READ_ONLY_IN_SANDBOX = (PROJECT_FOLDER, ".mcp.json", GIT)
 
 
 class Masks(Struct):
@@ -65,10 +64,9 @@ class Protected:
         cwd = _real(self._cwd())
         if not path.is_relative_to(cwd):
             raise ToolError(f"{path} is outside of the working directory {cwd}. In the sandbox, nothing is written there.")
-        around = [_folded(each) for each in (path, *path.parents)]
-        for name in READ_ONLY_IN_SANDBOX:
-            if _folded(cwd / name) in around or _folded(cwd / GIT) == around[0]:
-                raise ToolError(f"{path} is not written in the sandbox: what it says takes effect outside of the sandbox.")
+        names = path.relative_to(cwd).parts
+        if not names or names[0].casefold() in READ_ONLY_IN_SANDBOX or _is_of_repository(cwd, names):
+            raise ToolError(f"{path} is not written in the sandbox: what it says takes effect outside of the sandbox.")
 
     def masks(self) -> Masks:
         """What a sandbox has to hide, as far as it exists now. Keys are hidden with their folder: a file may be replaced."""
@@ -139,6 +137,24 @@ class Protected:
             f"{path} is a protected file and is not {done} by tools. Go on without it. "
             f'(If it should not be, the user can add "!{path}" to protectedPaths in the settings.)'
         )
+
+
+def _is_of_repository(cwd: Path, names: Sequence[str]) -> bool:
+    """Whether a file belongs to a git repository, or would make one of a folder that it is in. `names` lead to it from `cwd`."""
+    folder = cwd
+    for name in names:
+        if name.casefold() == GIT:
+            return True
+        if looks_like_repository(
+            lambda other, folder=folder, name=name: name.casefold() == other.casefold() or _is_there(folder, other)
+        ):
+            return True
+        folder = folder / name
+    return False
+
+
+def _is_there(folder: Path, name: str) -> bool:
+    return os.path.lexists(folder / name)
 
 
 def _real(path: Path) -> Path:

@@ -8,28 +8,44 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from fairlead.config.home import PROJECT_FOLDER
-from fairlead.errors import ConfigError
-from fairlead.policy.protected import GIT, READ_ONLY_IN_SANDBOX, Masks
+from fairlead.errors import ConfigError, ToolError
+from fairlead.policy.protected import READ_ONLY_IN_SANDBOX, Masks
+from fairlead.policy.repositories import (
+    GIT,
+    Identity,
+    Repository,
+    TooMany,
+    find_repositories,
+    looks_like_repository,
+    move_aside,
+    take_away,
+)
 
 #: Folders of sockets and other ways to programs outside.
 _PRIVATE = ("/run", "/var/run", "/var/tmp")
 #: Variables that name such ways, which lead nowhere in the sandbox.
 _WITHOUT = ("DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR")
-#: What commands could make in the working directory to take effect outside. While there is none, an empty folder is in its
-#: place, which means nothing to anybody.
-_KEPT_EMPTY = (PROJECT_FOLDER, ".mcp.json", ".git/hooks")
-#: What leads git to another repository. Git itself makes none in this place, but anything that were there instead would stop it.
-_TAKEN_AWAY = ".git/commondir"
+#: What must not be a link in the working directory: a command could change what it leads to, and that takes effect outside.
+_NO_LINKS = (*READ_ONLY_IN_SANDBOX, *(f"{GIT}/{name}" for name in ("hooks", "config", "config.worktree", "commondir")))
+#: Files and folders in the working directory that are looked through for repositories before a command starts.
+_MOST_FILES = 1_000_000
+#: Repositories in the working directory that are made read-only, each of which costs time.
+_MOST_REPOSITORIES = 200
+#: How many of the things that were found at the end are named.
+_NAMED = 10
 #: Seconds after which a sandbox that does not start will not.
 _PATIENCE = 10.0
+#: Seconds that a killed command may take to be gone.
+_DYING = 10.0
 _HOW_TO_GET_IT = "Install the package bubblewrap (apt install bubblewrap, dnf install bubblewrap), or start without a sandbox."
 
 
@@ -52,15 +68,20 @@ class Bubblewrap:
         self._scratch = scratch
         self._masks = masks
         self._own = own
-        self._kept_empty = [self._cwd / name for name in _KEPT_EMPTY if _is_free(self._cwd / name)]
-        self._may_lead_away = os.path.lexists(self._cwd / _TAKEN_AWAY)
+        self._kept_empty = [self._cwd / name for name in READ_ONLY_IN_SANDBOX if _is_free(self._cwd / name)]
+        #: Commands whose traces have not been looked for yet.
+        self._entered: set[_Entered] = set()
         for folder in (Path(os.path.realpath(each)) for each in own):
             if folder.is_relative_to(self._cwd):
                 text = (
                     f"The working directory {self._cwd} cannot be a sandbox: it holds {folder}, which commands could then change."
                 )
                 raise ConfigError(f"{text} Start in the folder of a project, or without a sandbox.")
-        for path in (self._cwd / name for name in (GIT, *READ_ONLY_IN_SANDBOX)):
+        for folder in (self._cwd, *self._cwd.parents):
+            if looks_like_repository(lambda name, folder=folder: os.path.lexists(folder / name)):
+                text = f"The working directory {self._cwd} cannot be a sandbox: {folder} is the inside of a git repository"
+                raise ConfigError(f"{text}, whose configuration commands could change. Start elsewhere, or without a sandbox.")
+        for path in (self._cwd / name for name in _NO_LINKS):
             if path.is_symlink():
                 text = f"{path} is a link, which commands in the sandbox could exchange, and takes effect outside."
                 raise ConfigError(f"{text} Put what it leads to in its place, or start without a sandbox.")
@@ -71,7 +92,7 @@ class Bubblewrap:
         """Run a command that does nothing. Raises ConfigError if that fails: nothing is ever run outside instead."""
         try:
             tried = subprocess.run(
-                self.wrapped(["/bin/sh", "-c", ":"], self._cwd),
+                self._words(["/bin/sh", "-c", ":"], self._cwd, self._writable([]), ["--assert-userns-disabled"]),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -84,41 +105,103 @@ class Bubblewrap:
         except (OSError, subprocess.TimeoutExpired) as error:
             problem = str(error)
         raise ConfigError(
-            f"bubblewrap ({self._program}) does not work here: {problem.rstrip('.')}. The system may forbid user namespaces."
-            " Allow them, or start without a sandbox."
+            f"bubblewrap ({self._program}) does not work here: {problem.rstrip('.')}. The system may forbid user namespaces,"
+            " or bubblewrap may be older than version 0.8. Allow them, install a newer one, or start without a sandbox."
         )
 
-    def wrapped(self, command: Sequence[str], cwd: Path, *, info: int | None = None) -> list[str]:
-        words = [self._program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-        # What is in /proc/sys is the kernel's, whatever namespace it is written from; root may, even without any privileges.
-        words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
-        for folder in _PRIVATE:
-            if Path(folder).is_dir() and not Path(folder).is_symlink():
-                words += ["--tmpfs", folder]
-        words += self._temporary()
-        words += _installation()
-        words += ["--bind", str(self._cwd), str(self._cwd)]
-        words += self._read_only()
-        words += self._hidden()
-        for name in _WITHOUT:
-            words += ["--unsetenv", name]
-        words += ["--setenv", "TMPDIR", "/tmp", "--chdir", str(cwd)]
-        if info is not None:
-            words += ["--info-fd", str(info)]
-        return [*words, "--", *command]
+    def wrapped(self, command: Sequence[str], cwd: Path) -> list[str]:
+        return self._words(command, cwd, ["--ro-bind", str(self._cwd), str(self._cwd), *self._hidden()])
+
+    def enter(self, cwd: Path) -> _Entered:
+        try:
+            found = find_repositories(self._cwd, _MOST_FILES)
+        except TooMany:
+            raise ToolError(
+                f"The command was not run: the working directory holds more than {_MOST_FILES:,} files, too many to look for git"
+                " repositories among them. Start in a smaller folder, or without a sandbox."
+            ) from None
+        except FileNotFoundError:
+            raise ToolError(f"The working directory {self._cwd} does not exist, so no command can run in it.") from None
+        except OSError as error:
+            raise ToolError(f"The command was not run: {self._cwd} cannot be looked through: {error.strerror}.") from error
+        if len(found) > _MOST_REPOSITORIES:
+            raise ToolError(
+                f"The command was not run: the working directory holds {len(found)} git repositories, and a sandbox can protect"
+                f" {_MOST_REPOSITORIES}. Start in a smaller folder, or without a sandbox."
+            )
+        kept = [self._cwd / name for name in READ_ONLY_IN_SANDBOX if not _is_free(self._cwd / name)]
+        try:
+            entered = _Entered(self, cwd, found, kept)
+        except OSError as error:
+            raise ToolError(f"The command was not run: the sandbox could not be made: {error.strerror}.") from error
+        self._entered.add(entered)
+        return entered
 
     def remove(self) -> None:
-        """Take back the empty folders that kept commands from making something of that name."""
-        self.tidy()
+        """Look for traces of commands that were cut off, and take back the empty folders that kept commands from making something
+        of that name."""
+        for entered in list(self._entered):
+            entered.check("", ended=True)
         for path in self._kept_empty:
             # It may not be there, or somebody may have put something into it.
             with contextlib.suppress(OSError):
                 path.rmdir()
 
-    def tidy(self) -> None:
-        if not self._may_lead_away:
-            with contextlib.suppress(OSError):
-                (self._cwd / _TAKEN_AWAY).unlink()
+    def words(self, command: Sequence[str], cwd: Path, repositories: Sequence[Repository], info: int) -> list[str]:
+        """A command for `enter`."""
+        return self._words(command, cwd, self._writable(repositories), ["--info-fd", str(info)])
+
+    def take_away(self, entered: _Entered) -> list[str]:
+        """Take away what a command made that takes effect outside. Returns remarks on that."""
+        try:
+            check = take_away(self._cwd, entered.known)
+            # Somebody outside may have deleted or replaced what was mounted there, and with it the mount.
+            changed = [name for name in READ_ONLY_IN_SANDBOX if self._is_another(name, entered)]
+            aside = {name: move_aside(self._cwd, name) for name in changed}
+        except OSError as error:
+            return [f"{self._cwd} could not be looked through for git repositories: {error.strerror}. Do not use git there."]
+        remarks: list[str] = []
+        if check.renamed:
+            renamed = [f"{self._name(old)} is now {self._name(new)}" for old, new in check.renamed]
+            remarks.append(
+                "Commands in the sandbox cannot make git repositories in the working directory, because git outside would run"
+                f" what they say. Renamed: {_listed(renamed)}."
+            )
+        moved = [f"{name} is now {self._name(new)}" for name, new in aside.items() if new is not None]
+        if moved:
+            remarks.append(f"This was made or replaced while the command ran, and takes effect outside: {_listed(moved)}.")
+        failed = [self._name(path) for path in check.failed] + [name for name, new in aside.items() if new is None]
+        if failed:
+            remarks.append(f"These could not be checked or renamed; do not use git or fairlead there: {_listed(failed)}.")
+        return remarks
+
+    def _is_another(self, name: str, entered: _Entered) -> bool:
+        try:
+            now = (self._cwd / name).lstat()
+        except OSError:
+            return False
+        return (now.st_dev, now.st_ino) not in entered.known and not _is_free(self._cwd / name)
+
+    def left(self, entered: _Entered) -> None:
+        self._entered.discard(entered)
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self._cwd))
+
+    def _words(self, command: Sequence[str], cwd: Path, mounts: Sequence[str], more: Sequence[str] = ()) -> list[str]:
+        words = [self._program, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
+        # What is in /proc/sys is the kernel's, whatever namespace it is written from; root may, even without any privileges.
+        words += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
+        for folder in _PRIVATE:
+            if Path(folder).is_dir() and not Path(folder).is_symlink():
+                words += ["--tmpfs", folder]
+        words += self._temporary()
+        words += _installation()
+        words += mounts
+        for name in _WITHOUT:
+            words += ["--unsetenv", name]
+        words += ["--setenv", "TMPDIR", "/tmp", "--chdir", str(cwd)]
+        return [*words, *more, "--", *command]
 
     def _temporary(self) -> list[str]:
         """A /tmp of the agent's own, in which logs of earlier commands can be read."""
@@ -127,23 +210,20 @@ class Bubblewrap:
         folder.mkdir(exist_ok=True)
         return ["--bind", str(folder), "/tmp", "--ro-bind", str(scratch), str(scratch)]
 
-    def _read_only(self) -> list[str]:
-        """Those parts of the working directory that take effect outside. A folder that is mounted cannot be renamed either."""
-        words: list[str] = []
-        git = self._cwd / GIT
-        if git.is_dir() and not git.is_symlink():
-            words += ["--bind", str(git), str(git)]
-        elif git.is_file():
-            words += ["--ro-bind", str(git), str(git)]
-        for name in READ_ONLY_IN_SANDBOX:
-            path = self._cwd / name
+    def _writable(self, repositories: Sequence[Repository]) -> list[str]:
+        """The working directory. What takes effect outside is read-only; a folder that is mounted cannot be renamed either."""
+        words = ["--bind", str(self._cwd), str(self._cwd)]
+        for path in (self._cwd / name for name in READ_ONLY_IN_SANDBOX):
             if path.exists() and not path.is_symlink():
                 words += ["--ro-bind", str(path), str(path)]
-            elif name in _KEPT_EMPTY and not os.path.lexists(path) and path.parent.is_dir():
+            else:  # in its place is an empty folder, which means nothing to anybody
                 empty = self._scratch() / "empty"
                 empty.mkdir(exist_ok=True)
                 words += ["--ro-bind", str(empty), str(path)]
-        return words
+        for repository in repositories:
+            if repository.path != self._cwd / GIT:
+                words += ["--ro-bind", str(repository.path), str(repository.path)]
+        return words + self._hidden()
 
     def _hidden(self) -> list[str]:
         masks = self._masks()
@@ -165,6 +245,73 @@ class Bubblewrap:
             return []
         inner = [folder for folder in path.parents if folder != self._cwd and folder.is_relative_to(self._cwd)]
         return [word for folder in reversed(inner) for word in ("--bind", str(folder), str(folder))]
+
+
+class _Entered:
+    """Implements `fairlead.tools.guard.Confined`."""
+
+    def __init__(self, sandbox: Bubblewrap, cwd: Path, repositories: Sequence[Repository], kept: Sequence[Path]) -> None:
+        #: What there was, before the command, of what takes effect outside.
+        self.known: set[Identity] = {each.identity for each in repositories if isinstance(each.identity, str)}
+        self._sandbox = sandbox
+        self._cwd = cwd
+        self._repositories = [each for each in repositories if isinstance(each.identity, tuple)]
+        #: Descriptors of all that: as long as they are open, nothing else can get the number of one that is deleted.
+        self._held: list[int] = []
+        try:
+            for path in (*kept, *(each.mark for each in self._repositories)):
+                with contextlib.suppress(FileNotFoundError):
+                    self._hold(path)
+        except OSError:
+            self._release()
+            raise
+        self._dying: int | None = None
+        self._checking = threading.Lock()
+
+    def wrapped(self, command: Sequence[str], info: int) -> list[str]:
+        return self._sandbox.words(command, self._cwd, self._repositories, info)
+
+    def ending(self, process: int) -> None:
+        with contextlib.suppress(OSError):  # it is gone
+            self._dying = os.pidfd_open(process)
+
+    def check(self, said: str, *, ended: bool) -> list[str]:
+        with self._checking:
+            self._wait()
+            remarks = self._sandbox.take_away(self)
+            if ended:
+                self._release()
+                self._sandbox.left(self)
+        if "Read-only file system" in said and GIT in said:
+            remarks.append(
+                f"{GIT} is read-only here: commands that change the repository, such as git add and git commit, have to be run"
+                " outside of the sandbox."
+            )
+        return [f"[Sandbox: {remark}]" for remark in remarks]
+
+    def _hold(self, path: Path) -> None:
+        self._held.append(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+        found = os.fstat(self._held[-1])
+        self.known.add((found.st_dev, found.st_ino))
+
+    def _release(self) -> None:
+        while self._held:
+            os.close(self._held.pop())
+
+    def _wait(self) -> None:
+        """Wait until the last process is gone: that is when the first one in the sandbox is."""
+        if self._dying is None:
+            return
+        waiting = select.poll()
+        waiting.register(self._dying, select.POLLIN)
+        waiting.poll(_DYING * 1000)
+        os.close(self._dying)
+        self._dying = None
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _installation() -> list[str]:

@@ -9,7 +9,7 @@ from fairlead.core.messages import TextContent
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.output import Output
-from fairlead.tools.process import ShellResult, run_into
+from fairlead.tools.process import ShellResult, run_into, with_remarks
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
 
@@ -33,6 +33,7 @@ async def run_bash(workspace: Workspace, arguments: dict[str, Any], context: Too
     if result.truncation.truncated:
         text += f"\n\n{output.notice(result.truncation)}"
         details = _details(result.truncation, result.full_output_path)
+    text = with_remarks(text, result.remarks)
     problem = problem_of(result, timeout)
     if problem is None:
         return ToolResult.text(text or "(no output)", details)

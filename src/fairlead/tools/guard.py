@@ -62,13 +62,36 @@ def readable(guard: Guard | None) -> Check | None:
 class Sandbox(Protocol):
     """Keeps commands in."""
 
-    def wrapped(self, command: Sequence[str], cwd: Path, *, info: int | None = None) -> list[str]:
-        """The command that runs `command` in the sandbox. If it is given the file descriptor `info`, it writes a JSON object to
-        it, in which `child-pid` is the number of the process group that the command is in."""
+    def wrapped(self, command: Sequence[str], cwd: Path) -> list[str]:
+        """The command that runs `command` in the sandbox, where it can only read."""
         ...
 
-    def tidy(self) -> None:
-        """Called when a command has ended: takes away what it must not leave behind, and could not be kept from making."""
+    def enter(self, cwd: Path) -> Confined:
+        """Make ready for a command that may change files. This takes a moment, so it should not hold up an event loop.
+
+        Raises ToolError if the command cannot be kept in.
+        """
+        ...
+
+
+class Confined(Protocol):
+    """A command that is about to run in a sandbox, runs, or has ended."""
+
+    def wrapped(self, command: Sequence[str], info: int) -> list[str]:
+        """The command that runs `command` in the sandbox. It writes a JSON object to the file descriptor `info`, in which
+        `child-pid` is the number of the process group that the command is in."""
+        ...
+
+    def ending(self, process: int) -> None:
+        """Called when the command has ended or is about to be killed, with that number: what it started may live for a moment."""
+        ...
+
+    def check(self, said: str, *, ended: bool) -> list[str]:
+        """Take away what the command made and must not leave behind. Called once when it has `ended`, and before that when its
+        caller is told something while it goes on. `said` is the end of its output.
+
+        Returns remarks for the caller. This takes a moment, so it should not hold up an event loop.
+        """
         ...
 
 

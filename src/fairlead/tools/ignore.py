@@ -64,7 +64,7 @@ class IgnoreRules:
 
     def inside(self, name: str, folder: Path, names: Sequence[str]) -> IgnoreRules:
         """The rules inside `folder`, called `name`, which holds `names`. A repository of its own starts afresh."""
-        outer = () if ".git" in names else tuple((file, (*way, name)) for file, way in self.files)
+        outer = () if ".git" in names and _is_repository(folder) else tuple((file, (*way, name)) for file, way in self.files)
         own = _load(folder) if ".gitignore" in names else None
         return IgnoreRules(((own, ()), *outer) if own else outer)
 
@@ -75,10 +75,10 @@ def rules_above(folder: Path, stop: Path) -> IgnoreRules:
     Inside a repository these are the folders up to its root; elsewhere those up to `stop`, or none if
     `folder` is not below it: a .gitignore in someone's home is not about every folder below.
     """
-    if (folder / ".git").exists():
+    if _is_repository(folder):
         return IgnoreRules()
     above = list(folder.parents)
-    end = next((index for index, parent in enumerate(above) if (parent / ".git").exists()), None)
+    end = next((index for index, parent in enumerate(above) if _is_repository(parent)), None)
     if end is None:
         if stop not in above:
             return IgnoreRules()
@@ -90,6 +90,12 @@ def rules_above(folder: Path, stop: Path) -> IgnoreRules:
             # The way leads to the folder above `folder`; `inside` adds the last step.
             files.append((file, folder.parent.relative_to(parent).parts))
     return IgnoreRules(tuple(files))
+
+
+def _is_repository(folder: Path) -> bool:
+    """Whether a folder is the root of a git repository. An empty `.git` means nothing to git: a sandbox keeps one in place."""
+    git = folder / ".git"
+    return git.is_file() or (git / "HEAD").exists()
 
 
 def _load(folder: Path) -> IgnoreFile | None:

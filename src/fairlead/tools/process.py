@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
+from fairlead.tools.guard import Confined
 from fairlead.tools.output import Output
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
@@ -29,6 +31,9 @@ _GIVE_UP = 0.05
 #: Seconds until a killed shell is usually gone; one that takes longer is waited for elsewhere.
 _REAP = 0.05
 _CHUNK = 64 * 1024
+#: Seconds that an aborted command waits for what a sandbox finds, for the same reason; the search goes on.
+_LAST_CHECK = 0.05
+_STILL_CHECKING = "[Sandbox: the working directory is still being looked through for git repositories.]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class ShellResult:
     truncation: Truncation
     full_output_path: str | None
     log_incomplete: bool
+    #: What a sandbox has to say about the command.
+    remarks: tuple[str, ...] = ()
 
 
 async def run_shell(
@@ -66,8 +73,13 @@ async def run_shell(
     output = Output(workspace.log_dir, workspace.keep_log, clean=clean)
     result = await run_into(output, workspace, command, cancel=cancel, timeout=timeout, on_output=on_output)
     if result.log_incomplete:
-        return replace(result, output=f"{result.output}\n\n{output.notice(result.truncation)}")
-    return result
+        result = replace(result, output=f"{result.output}\n\n{output.notice(result.truncation)}")
+    return replace(result, output=with_remarks(result.output, result.remarks))
+
+
+def with_remarks(output: str, remarks: Sequence[str]) -> str:
+    """The output of a command, with what its sandbox has to say."""
+    return "\n\n".join(filter(None, [output.removesuffix("\n"), *remarks])) if remarks else output
 
 
 async def run_into(
@@ -79,18 +91,25 @@ async def run_into(
     timeout: float | None,
     on_output: Callable[[str], None] | None = None,
     stdin: int | None = None,
-    on_start: Callable[[int], None] | None = None,
+    on_start: Callable[[int, Confined | None], None] | None = None,
 ) -> ShellResult:
-    """`run_shell`, for a caller that looks at the output meanwhile and adds its own notes to it.
+    """`run_shell`, for a caller that looks at the output meanwhile and adds its own notes to it, and the remarks.
 
-    `stdin` is a file for the command to read from, which is empty otherwise. `on_start` gets the number of its process group.
+    `stdin` is a file for the command to read from, which is empty otherwise. `on_start` gets the number of its process group, and
+    what it is confined in.
     """
     if cancel.fired:
         return _result(output, None, cancelled=True, timed_out=False)
-    process, pipe, info = _start(workspace, command, stdin)
+    confined = None if workspace.sandbox is None else await asyncio.to_thread(workspace.sandbox.enter, workspace.cwd)
+    try:
+        process, pipe, info = _start(workspace, command, stdin, confined)
+    except ToolError:
+        if confined is not None:
+            await check(confined, "", ended=True)
+        raise
     if on_start is not None:
-        on_start(process.pid)
-    run = _Run(process, pipe, info, output, on_output)
+        on_start(process.pid, confined)
+    run = _Run(process, pipe, info, output, on_output, confined)
     try:
         run.watch()
         take_back = cancel.on_fire(run.cancel)
@@ -102,15 +121,26 @@ async def run_into(
             take_back()
     finally:
         exit_code = run.close()
-        if workspace.sandbox is not None:
-            workspace.sandbox.tidy()
         rest = output.finish()
+        # A caller that is cut off does not wait for it, but it happens.
+        checking = None if confined is None else check(confined, output.snapshot().content, ended=True)
     if rest and on_output is not None:
         on_output(rest)
-    return _result(output, exit_code, cancelled=run.cancelled, timed_out=run.timed_out)
+    remarks: Sequence[str] = ()
+    if checking is not None:
+        await asyncio.wait([checking], timeout=_LAST_CHECK if run.cancelled else None)
+        remarks = checking.result() if checking.done() else (_STILL_CHECKING,)
+    return _result(output, exit_code, cancelled=run.cancelled, timed_out=run.timed_out, remarks=remarks)
 
 
-def _result(output: Output, exit_code: int | None, *, cancelled: bool, timed_out: bool) -> ShellResult:
+def check(confined: Confined, said: str, *, ended: bool) -> asyncio.Future[list[str]]:
+    """`confined.check`, in a thread that begins now."""
+    return asyncio.get_running_loop().run_in_executor(None, partial(confined.check, said, ended=ended))
+
+
+def _result(
+    output: Output, exit_code: int | None, *, cancelled: bool, timed_out: bool, remarks: Sequence[str] = ()
+) -> ShellResult:
     shown = output.snapshot()
     return ShellResult(
         shown.content,
@@ -120,10 +150,13 @@ def _result(output: Output, exit_code: int | None, *, cancelled: bool, timed_out
         shown,
         output.log_path if shown.truncated else None,
         output.log_incomplete,
+        tuple(remarks),
     )
 
 
-def _start(workspace: Workspace, command: str, stdin: int | None) -> tuple[Popen[bytes], int, int | None]:
+def _start(
+    workspace: Workspace, command: str, stdin: int | None, confined: Confined | None
+) -> tuple[Popen[bytes], int, int | None]:
     """Start the shell as the leader of a new session. The read end of its only output pipe comes with it, and that of the pipe on
     which a sandbox says which process group the shell is in."""
     import subprocess
@@ -137,9 +170,9 @@ def _start(workspace: Workspace, command: str, stdin: int | None) -> tuple[Popen
     read_end = write_end = info = info_write = -1
     try:
         read_end, write_end = os.pipe()
-        if workspace.sandbox is not None:
+        if confined is not None:
             info, info_write = os.pipe()
-            words = workspace.sandbox.wrapped(words, workspace.cwd, info=info_write)
+            words = confined.wrapped(words, info_write)
         process = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL if stdin is None else stdin,
@@ -187,7 +220,13 @@ class _Run:
     """
 
     def __init__(
-        self, process: Popen[bytes], pipe: int, info: int | None, output: Output, on_output: Callable[[str], None] | None
+        self,
+        process: Popen[bytes],
+        pipe: int,
+        info: int | None,
+        output: Output,
+        on_output: Callable[[str], None] | None,
+        confined: Confined | None,
     ) -> None:
         self.cancelled = False
         self.timed_out = False
@@ -196,6 +235,9 @@ class _Run:
         self._process = process
         self._pipe: int | None = pipe
         self._info = info
+        self._confined = confined
+        #: The process group of a command in a sandbox, once it is known.
+        self._group: int | None = None
         self._exit_fd: int | None = None
         self._exited = False
         self._output = output
@@ -233,10 +275,12 @@ class _Run:
             timer.cancel()
         self._close_pipe()
         self._close_exit_fd()
-        _close(-1 if self._info is None else self._info)
+        if self._confined is not None and (group := self._group_inside()) is not None:
+            self._confined.ending(group)
         if self.cancelled or self.timed_out or not self._exited:
             # Before the shell is reaped, so that its number cannot belong to another group yet.
             self._signal(signal.SIGKILL)
+        _close(-1 if self._info is None else self._info)
         return _reap(self._process)
 
     def _stop(self) -> None:
@@ -247,10 +291,15 @@ class _Run:
     def _ask_to_end(self) -> None:
         if self._info is None:
             self._signal(signal.SIGTERM)
-        elif (group := _group_inside(self._info)) is not None:
+        elif (group := self._group_inside()) is not None:
             # Not the sandbox: with it, all that is in it would be killed at once.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, signal.SIGTERM)
+
+    def _group_inside(self) -> int | None:
+        if self._group is None and self._info is not None:
+            self._group = _group_inside(self._info)
+        return self._group
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):

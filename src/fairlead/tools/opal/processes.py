@@ -10,12 +10,13 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
+from fairlead.tools.guard import Confined
 from fairlead.tools.output import Mark, Output
-from fairlead.tools.process import ShellResult, run_into
+from fairlead.tools.process import ShellResult, check, run_into
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
 
@@ -43,6 +44,7 @@ class Process:
         self._stdin: int | None = None
         self._input: asyncio.WriteTransport | None = None
         self._work: asyncio.Task[ShellResult] | None = None
+        self._confined: Confined | None = None
         self._started_at = time.monotonic()
 
     def age(self) -> float:
@@ -57,8 +59,8 @@ class Process:
             raise ToolError(f"The command could not be started: {error.strerror}.") from error
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def begun(group: int) -> None:
-            self.group = group
+        def begun(group: int, confined: Confined | None) -> None:
+            self.group, self._confined = group, confined
             started.set_result(None)
 
         self._work = asyncio.create_task(self._run(workspace, command, read_end, begun), name=f"fairlead-shell-{self.id}")
@@ -118,7 +120,13 @@ class Process:
         self._told = self._output.mark
         return shown, self._output.notice(shown) if shown.truncated else ""
 
-    async def _run(self, workspace: Workspace, command: str, stdin: int, begun: Callable[[int], None]) -> ShellResult:
+    async def remarks(self) -> Sequence[str]:
+        """What a sandbox has to say about the command so far."""
+        return () if self._confined is None else await check(self._confined, "", ended=False)
+
+    async def _run(
+        self, workspace: Workspace, command: str, stdin: int, begun: Callable[[int, Confined | None], None]
+    ) -> ShellResult:
         try:
             return await run_into(
                 self._output,

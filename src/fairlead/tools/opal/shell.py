@@ -9,7 +9,7 @@ from fairlead.errors import ToolError
 from fairlead.tools.bash import problem_of
 from fairlead.tools.opal.processes import HARD_LIMIT, Process, Processes
 from fairlead.tools.pace import Paced
-from fairlead.tools.process import ShellResult
+from fairlead.tools.process import ShellResult, with_remarks
 from fairlead.tools.truncate import MAX_BYTES, format_size
 
 #: Milliseconds that a call waits.
@@ -34,7 +34,8 @@ async def run_shell(processes: Processes, arguments: dict[str, Any], context: To
         chunks.stop()
     chunks.flush()
     if result is None:
-        return ToolResult.text(_with(_output(process), _how_to_go_on(process, seconds, action)))
+        remarks = await process.remarks()
+        return ToolResult.text(with_remarks(_with(_output(process), _how_to_go_on(process, seconds, action)), remarks))
     processes.forget(process)
     return _ended(process, result, action, aborted=context.cancel.fired)
 
@@ -57,7 +58,7 @@ def _required(arguments: dict[str, Any], name: str, action: str) -> str:
 
 
 def _ended(process: Process, result: ShellResult, action: str, *, aborted: bool) -> ToolResult:
-    text = _output(process)
+    text = with_remarks(_output(process), result.remarks)
     if action == "kill":
         return ToolResult.text(_with(text, f"[Process {process.id} was killed.]"))
     if result.cancelled and not aborted:
