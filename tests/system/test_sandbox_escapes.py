@@ -199,6 +199,17 @@ def test_what_is_protected_is_hidden(inside: Inside, path: str) -> None:
     assert code != 0 and SECRET not in said and "apiKey" not in said
 
 
+def test_other_names_of_protected_files_are_hidden(inside: Inside) -> None:
+    home = inside.host.around.home
+    for name, path in {"hard-ssh": inside.cwd.parent / "user/.ssh/id", "hard-env": inside.cwd / "keys/deep/.env"}.items():
+        (inside.cwd / name).hardlink_to(path)
+    (inside.cwd / "hard-auth").hardlink_to(home / "auth.json")
+    for name in ("hard-ssh", "hard-env", "hard-auth"):
+        code, said = inside.run(f"cat {name} || cp {name} copy && cat copy")
+        assert SECRET not in said and (code or not said), said
+        (inside.cwd / name).unlink()
+
+
 def test_what_is_hidden_stays_hidden_when_what_it_is_in_is_renamed(inside: Inside) -> None:
     assert inside.run("mv keys/deep keys/other")[0] != 0
     assert inside.run("mv keys other")[0] != 0

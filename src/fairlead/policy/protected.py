@@ -10,10 +10,13 @@ from msgspec import Struct
 
 from fairlead.config.home import PROJECT_FOLDER, Home, user_folder
 from fairlead.errors import ToolError
+from fairlead.policy.hard_links import HardLinks, has_several
 from fairlead.policy.patterns import PathPattern, Pattern
 from fairlead.policy.repositories import GIT, looks_like_repository
 
 _WILD = frozenset("*?")
+#: Further names of protected files that a sandbox hides, each of which costs time.
+_MOST_HIDDEN = 200
 #: What is run, or read as configuration, outside of the sandbox, and lies in the working directory.
 READ_ONLY_IN_SANDBOX = (PROJECT_FOLDER, ".mcp.json", GIT)
 
@@ -50,15 +53,16 @@ class Protected:
         self._cwd = cwd
         self._home = home
         self._confined = confined
-        self._patterns: dict[tuple[str, str], PathPattern] = {}
+        self._patterns: dict[tuple[str, str], list[PathPattern]] = {}
+        #: Of the folders that the list is about, and of those with the user's home.
+        self._near: HardLinks | None = None
+        self._far: HardLinks | None = None
 
     def check_reading(self, path: Path, found: os.stat_result) -> None:
-        if self._is_protected(path, found):
-            raise self._refusal(path, "read")
+        self._check(path, found, "read")
 
     def check_writing(self, path: Path, found: os.stat_result | None) -> None:
-        if self._is_protected(path, found):
-            raise self._refusal(path, "written")
+        self._check(path, found, "written")
         if not self._confined:
             return
         cwd = _real(self._cwd())
@@ -75,30 +79,91 @@ class Protected:
         folders = dict.fromkeys(_real(key.parent) for key in self._keys if _real(key.parent) not in seen)
         found = dict.fromkeys(_real(path) for path in (*(key for key in self._keys if key not in lifted), *self._found()))
         found = [path for path in found if not self._matches(self._lifted, path) and not folders.keys() & set(path.parents)]
-        return Masks(
-            [path for path in (*folders, *found) if path.is_dir()],
-            [path for path in found if path.exists() and not path.is_dir()],
-        )
+        hidden = [path for path in (*folders, *found) if path.is_dir()]
+        files = [path for path in found if path.exists() and not path.is_dir()]
+        return Masks(hidden, [*files, *self._other_names(hidden, files)])
 
-    def _is_protected(self, path: Path, found: os.stat_result | None) -> bool:
+    def _other_names(self, folders: Sequence[Path], files: Sequence[Path]) -> list[Path]:
+        """The names in the working directory of protected files that have several. Raises ToolError if they cannot be found."""
+        protected = HardLinks(folders)
+        linked = {
+            *protected.identities(),
+            *((found.st_dev, found.st_ino) for found in map(os.lstat, files) if has_several(found)),
+        }
+        if not linked and protected.complete:
+            return []
+        inside = HardLinks([_real(self._cwd())])
+        found = linked if protected.complete else inside.identities()  # any of them may be one that was not looked at
+        names = dict.fromkeys(path for identity in found for path in inside.names(identity) if path not in files)
+        names = [path for path in names if not self._matches(self._lifted, path)]
+        if not inside.complete or len(names) > _MOST_HIDDEN:
+            raise ToolError(
+                "Commands cannot run in the sandbox: there are too many files to find the names (hard links) that protected files"
+                " have in the working directory. Start in a smaller folder, or without a sandbox."
+            )
+        return names
+
+    def _check(self, path: Path, found: os.stat_result | None, done: str) -> None:
+        """Raises ToolError if a file is protected, or if that cannot be ruled out."""
         if self._matches(self._lifted, path):
-            return False
+            return
+        if self._is_listed(path):
+            raise self._refusal(path, done)
+        if found is None:
+            return
         plain = [self._absolute(text) for text in self._listed if "/" in text and not _WILD & set(text)]
-        for each in (*self._keys, *plain):
-            if _folded(path) in (_folded(each), _folded(_real(each))):
-                return not self._matches(self._lifted, each)
-            if found is not None and _is_same(each, found):
-                return not self._matches(self._lifted, each)
-        return self._matches(self._listed, path)
+        if any(_is_same(each, found) and self._is_listed(each) for each in (*self._keys, *plain)):
+            raise self._refusal(path, done)
+        if self._listed and has_several(found) and (verdict := self._by_other_names(path, found)) is not False:
+            raise self._refusal(path, done) if verdict else self._doubt(path, done)
+
+    def _is_listed(self, path: Path) -> bool:
+        """Whether a file is protected by its path: it is a key, or on the user's list, and not lifted."""
+        is_key = any(_folded(path) in (_folded(key), _folded(_real(key))) for key in self._keys)
+        return (is_key or self._matches(self._listed, path)) and not self._matches(self._lifted, path)
+
+    def _by_other_names(self, path: Path, found: os.stat_result) -> bool | None:
+        """Whether another name of a file is protected; None if that cannot be told."""
+        if self._near is None or not self._near.is_fresh(found):
+            self._near, self._far = HardLinks([_real(self._cwd()), *self._bases()]), None
+        identity = found.st_dev, found.st_ino
+        if any(map(self._is_listed, self._near.names(identity))):
+            return True
+        # What is below the folders that the list names has been looked at; names alone may be anywhere.
+        if self._near.complete and all("/" in text for text in self._listed):
+            return False
+        if self._near.has_all_names(path, found):
+            return False
+        if self._far is None:
+            self._far = HardLinks([_real(self._cwd()), *self._bases(), _real(self._home)])
+        if any(map(self._is_listed, self._far.names(identity))):
+            return True
+        return False if self._far.has_all_names(path, found) else None
+
+    def _bases(self) -> list[Path]:
+        """The folders in which the patterns of the user's list are, as far as they have a slash."""
+        return [_real(self._base(text)) for text in self._listed if "/" in text]
+
+    def _base(self, text: str) -> Path:
+        """The part of a path before the first wildcard."""
+        parts = self._absolute(text).parts
+        wild = next((at for at, part in enumerate(parts) if _WILD & set(part)), len(parts))
+        return Path(*parts[:wild])
 
     def _matches(self, texts: Sequence[str], path: Path) -> bool:
-        return any(self._pattern(text).matches(str(path)) for text in texts)
+        return any(pattern.matches(str(path)) for text in texts for pattern in self._pattern(text))
 
-    def _pattern(self, text: str) -> PathPattern:
-        key = (text, os.path.realpath(self._cwd()))
-        if key not in self._patterns:
-            self._patterns[key] = PathPattern(*key, str(self._home), everywhere=True)
-        return self._patterns[key]
+    def _pattern(self, text: str) -> list[PathPattern]:
+        """A pattern as it is written, and with the links resolved in what comes before the first wildcard."""
+        cwd = os.path.realpath(self._cwd())
+        texts = {text}
+        if "/" in text:
+            base = self._base(text)
+            texts.add(str(_real(base).joinpath(*self._absolute(text).parts[len(base.parts) :])))
+        for each in texts:
+            if (each, cwd) not in self._patterns:
+                self._patterns[each, cwd] = [PathPattern(each, cwd, str(self._home), everywhere=True)]
+        return [pattern for each in texts for pattern in self._patterns[each, cwd]]
 
     def _absolute(self, text: str) -> Path:
         return self._home / text[2:] if text.startswith("~/") else self._cwd() / text
@@ -127,10 +192,17 @@ class Protected:
     def _fits(self, text: str) -> Callable[[str, str], bool]:
         """Whether a pattern fits something in a folder; for names, without a look at the folder."""
         if "/" in text:
-            matches = self._pattern(text).matches
-            return lambda where, name: matches(os.path.join(where, name))  # noqa: PTH118
+            patterns = self._pattern(text)
+            return lambda where, name: any(each.matches(os.path.join(where, name)) for each in patterns)  # noqa: PTH118
         fits = Pattern(text, fold=True).fits if _WILD & set(text) else text.casefold().__eq__
         return lambda where, name: fits(name.casefold())
+
+    def _doubt(self, path: Path, done: str) -> ToolError:
+        return ToolError(
+            f"{path} has further names (hard links) that were not found, and one of them may be that of a protected file. It is"
+            f" not {done} by tools. Go on without it. "
+            f'(If it should be, the user can add "!{path}" or "!{path.parent}" to protectedPaths in the settings.)'
+        )
 
     def _refusal(self, path: Path, done: str) -> ToolError:
         return ToolError(

@@ -102,6 +102,8 @@ class Bubblewrap:
             problem = tried.stderr.decode("utf-8", "replace").strip() or f"it exited with code {tried.returncode}"
             if tried.returncode == 0:
                 return
+        except ToolError as error:
+            raise ConfigError(str(error)) from error
         except (OSError, subprocess.TimeoutExpired) as error:
             problem = str(error)
         raise ConfigError(
