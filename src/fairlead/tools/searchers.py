@@ -110,7 +110,8 @@ class Ripgrep:
         self._env = env
         self._keep_in = keep_in
         # Other work of this process needs open files too, such as searches at the same time.
-        self.batch = max(16, min(400, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8))
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.batch = 400 if limit == resource.RLIM_INFINITY else max(16, min(400, limit // 8))
 
     @staticmethod
     def is_usable() -> bool:
