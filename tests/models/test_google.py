@@ -334,9 +334,12 @@ def test_the_contents_say_what_the_conversation_says():
     ]
 
 
-def test_a_bare_request_has_nothing_but_contents():
-    body = outcome(TURN, a_request(system_prompt="", tools=[]), reasoning=False).asked.body
-    assert body == {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+def test_a_bare_request_has_nothing_but_contents_and_the_models_limit():
+    contents = [{"role": "user", "parts": [{"text": "hi"}]}]
+    bare = a_request(system_prompt="", tools=[])
+    assert outcome(TURN, bare, reasoning=False, max_tokens=0).asked.body == {"contents": contents}
+    limited = outcome(TURN, bare, reasoning=False).asked.body
+    assert limited == {"contents": contents, "generationConfig": {"maxOutputTokens": 8_000}}
 
 
 def test_a_full_resource_name_is_used_as_it_is():

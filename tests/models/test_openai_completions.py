@@ -632,7 +632,9 @@ def test_what_a_model_says_of_itself_wins_over_guesses():
         ("https://api.deepseek.com/v1", "max_tokens"),
         ("http://localhost:11434/v1", "max_tokens"),
         ("https://eu.api.deepseek.com", "max_tokens"),
-        ("https://notapi.deepseek.com.example.org", "max_completion_tokens"),
+        ("https://api.openai.com/v1", "max_completion_tokens"),
+        ("https://mine.openai.azure.com/openai/v1", "max_completion_tokens"),
+        ("https://notapi.openai.com.example.org", "max_tokens"),
     ],
 )
 def test_endpoints_are_known_by_their_address(base_url: str, field: str):
@@ -661,4 +663,12 @@ def test_unusable_compat_is_explained(compat: dict[str, Any], explained: str):
     [({}, 8_000), ({"max_tokens": 128_000}, 32_000), ({"max_tokens": 0}, None), ({"context_window": 8_000}, None)],
 )
 def test_the_longest_answer_leaves_room_for_the_question(fields: dict[str, Any], limit: int | None):
-    assert body_of(**fields).get("max_completion_tokens") == limit
+    assert body_of(**fields).get("max_tokens") == limit
+
+
+@pytest.mark.parametrize(
+    ("id", "field"),
+    [("gpt-5.2", "max_completion_tokens"), ("openai/o4-mini", "max_completion_tokens"), ("gpt-oss-20b", "max_tokens")],
+)
+def test_a_gateway_to_newer_models_of_openai_gets_the_name_that_those_know(id: str, field: str):
+    assert body_of(id=id)[field] == 8_000

@@ -49,6 +49,10 @@ class Adapter(ABC):
         reader = self._reader(partial)
         return run(self._http, lambda: self._request(request), partial, reader.read, cancel, reader.closed, request.interceptor)
 
+    def _longest_answer(self, request: Request) -> int:
+        """How many tokens the answer may have: what the request says, else the model's `maxTokens`; 0 if neither says."""
+        return self._model.max_tokens if request.max_tokens is None else request.max_tokens
+
     @abstractmethod
     def _set_up(self) -> None:
         """Prepare what this API needs beside."""

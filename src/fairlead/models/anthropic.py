@@ -26,6 +26,9 @@ BUDGETS: Mapping[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "hig
 #: The API accepts no smaller budget; as much is left for the answer itself.
 _LEAST_BUDGET = 1024
 
+#: Sent where neither the request nor the model has a limit: the API demands one.
+_UNKNOWN_MAX_TOKENS = 4096
+
 #: Efforts by level, for models that decide by themselves how much to think.
 _EFFORTS: Mapping[str, str | None] = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
 
@@ -79,7 +82,7 @@ class AnthropicMessages(Adapter):
     # everything but the messages
 
     def _settings(self, request: Request, messages: list[ModelMessage]) -> dict[str, Any]:
-        max_tokens = request.max_tokens or self._model.max_tokens
+        max_tokens = self._longest_answer(request) or _UNKNOWN_MAX_TOKENS
         settings: dict[str, Any] = {"model": self._model.id, "max_tokens": max_tokens, "stream": True}
         if request.system_prompt.strip():
             settings["system"] = [{"type": "text", "text": request.system_prompt, "cache_control": _EPHEMERAL}]

@@ -7,6 +7,7 @@ accept: a `system` message, nothing stored, no strict tools.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
@@ -44,7 +45,8 @@ class CompletionsCompat(Struct, rename="camel", frozen=True, kw_only=True):
     supports_strict_mode: bool = False
     #: Takes `prompt_cache_key`.
     supports_prompt_cache_key: bool = False
-    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
+    #: The field that limits the answer. Every imitator knows the old name; only newer models of OpenAI refuse it.
+    max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_tokens"
     #: Tool results must name their tool.
     requires_tool_result_name: bool = False
     #: A user message may not follow a tool result directly.
@@ -65,6 +67,10 @@ class CompletionsCompat(Struct, rename="camel", frozen=True, kw_only=True):
     open_router_routing: dict[str, Any] | None = None
 
 
+#: Models of OpenAI that refuse `max_tokens`.
+_NEW_OPENAI_MODEL = re.compile(r"(?:^|/)(?:o[1-9](?:-|$)|gpt-(?:[5-9]|\d\d))")
+
+
 class _Known(NamedTuple):
     names: tuple[str, ...]
     #: A host and all below it; with a port, that port on any host.
@@ -81,14 +87,19 @@ _KNOWN = (
             "supportsDeveloperRole": True,
             "supportsStrictMode": True,
             "supportsPromptCacheKey": True,
+            "maxTokensField": "max_completion_tokens",
         },
     ),
-    _Known(("openrouter",), ("openrouter.ai",), {"thinkingFormat": "openrouter"}),
+    _Known(
+        ("openrouter",),
+        ("openrouter.ai",),
+        {"thinkingFormat": "openrouter", "maxTokensField": "max_completion_tokens"},
+    ),
+    _Known(("groq", "cerebras"), ("api.groq.com", "api.cerebras.ai"), {"maxTokensField": "max_completion_tokens"}),
     _Known(
         ("mistral",),
         ("api.mistral.ai",),
         {
-            "maxTokensField": "max_tokens",
             "supportsReasoningEffort": False,
             "supportsUsageInStreaming": False,
             "requiresToolResultName": True,
@@ -101,7 +112,6 @@ _KNOWN = (
         ("deepseek",),
         ("api.deepseek.com",),
         {
-            "maxTokensField": "max_tokens",
             "thinkingFormat": "deepseek",
             "requiresReasoningContentOnAssistantMessages": True,
         },
@@ -109,28 +119,25 @@ _KNOWN = (
     _Known(
         ("moonshot", "moonshotai", "kimi"),
         ("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
-        {"maxTokensField": "max_tokens", "thinkingFormat": "zai", "requiresReasoningContentOnAssistantMessages": True},
+        {"thinkingFormat": "zai", "requiresReasoningContentOnAssistantMessages": True},
     ),
-    _Known(("xai",), ("api.x.ai",), {"supportsReasoningEffort": False}),
-    _Known(("github-copilot",), ("githubcopilot.com",), {"supportsReasoningEffort": False}),
+    _Known(("xai",), ("api.x.ai",), {"supportsReasoningEffort": False, "maxTokensField": "max_completion_tokens"}),
+    _Known(
+        ("github-copilot",),
+        ("githubcopilot.com",),
+        {"supportsReasoningEffort": False, "maxTokensField": "max_completion_tokens"},
+    ),
     _Known(
         ("zai", "zhipu"),
         ("api.z.ai", "open.bigmodel.cn"),
-        {"maxTokensField": "max_tokens", "thinkingFormat": "zai", "supportsReasoningEffort": False},
+        {"thinkingFormat": "zai", "supportsReasoningEffort": False},
     ),
     _Known(
         ("qwen", "dashscope"),
         ("aliyuncs.com",),
-        {"maxTokensField": "max_tokens", "thinkingFormat": "qwen", "thinkingTokenBudgetField": "thinking_budget"},
+        {"thinkingFormat": "qwen", "thinkingTokenBudgetField": "thinking_budget"},
     ),
-    _Known(
-        ("together",), ("api.together.xyz", "api.together.ai"), {"maxTokensField": "max_tokens", "thinkingFormat": "together"}
-    ),
-    _Known(
-        ("ollama", "lmstudio", "llama.cpp", "llamacpp", "vllm", "sglang", "fireworks", "nvidia", "chutes"),
-        (":11434", ":1234", "api.fireworks.ai", "integrate.api.nvidia.com", "llm.chutes.ai"),
-        {"maxTokensField": "max_tokens"},
-    ),
+    _Known(("together",), ("api.together.xyz", "api.together.ai"), {"thinkingFormat": "together"}),
 )
 
 
@@ -157,6 +164,9 @@ def _guessed(model: Model) -> Mapping[str, Any]:
         (known for known in _KNOWN if _is_at(known.hosts, (address.netloc or "").lower())), None
     )
     traits: dict[str, Any] = dict(known.traits) if known is not None else {}
+    if known is None and _NEW_OPENAI_MODEL.search(model.id.lower()):
+        # A gateway to OpenAI: the model behind it knows only the new name.
+        traits["maxTokensField"] = "max_completion_tokens"
     if traits.get("thinkingFormat") == "openrouter" and model.id.startswith("anthropic/"):
         # Other vendors' caches behind OpenRouter need no marks.
         traits["cacheControlFormat"] = "anthropic"

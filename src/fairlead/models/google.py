@@ -91,8 +91,8 @@ class GoogleGenerativeAI(Adapter):
             ]
             body["tools"] = [{"functionDeclarations": declarations}]
         generation: dict[str, Any] = {}
-        if request.max_tokens is not None:
-            generation["maxOutputTokens"] = request.max_tokens
+        if limit := self._longest_answer(request):
+            generation["maxOutputTokens"] = limit
         if self._model.reasoning and (thinking := self._thinking(request.thinking)):
             generation["thinkingConfig"] = thinking
         if generation:

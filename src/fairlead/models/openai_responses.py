@@ -61,8 +61,8 @@ class OpenAIResponses(Adapter):
         body: dict[str, Any] = {"model": self._model.id, "stream": True, "store": False}
         if request.system_prompt:
             body["instructions"] = request.system_prompt
-        if request.max_tokens is not None:
-            body["max_output_tokens"] = max(request.max_tokens, _SHORTEST_ANSWER)
+        if limit := self._longest_answer(request):
+            body["max_output_tokens"] = max(limit, _SHORTEST_ANSWER)
         if request.session_id:
             body["prompt_cache_key"] = request.session_id[:_LONGEST_KEY]
         if request.tools:
