@@ -569,7 +569,7 @@ def test_https_to_a_server_of_http_says_so() -> None:
             await writer.drain()
 
         async with raw_server(talk) as server:
-            with pytest.raises(ProviderError, match=r"TLS handshake with .* failed"):
+            with pytest.raises(ProviderError, match=r"TLS handshake with .* failed.*If it speaks http, write http://"):
                 await fetch(Http(env={}), server.url.replace("http", "https"))
 
     asyncio.run(run())

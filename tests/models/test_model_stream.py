@@ -44,7 +44,8 @@ async def collect(
 def test_an_http_error_is_shown_as_it_came(status: int) -> None:
     end = outcome(API, {"status": status, "error": {"oh": "no"}}).end
     assert end.message.stop_reason == "error"
-    assert end.message.error_message == f'{status} {{"oh": "no"}}'
+    shown, _, added = (end.message.error_message or "").partition(" [URL: ")
+    assert shown == f'{status} {{"oh": "no"}}' and bool(added) == (status == 404)
     assert end.message.content == []
     assert (end.status, end.retry_after) == (status, None)
     assert end.transient == (status in (408, 409, 429, 500, 502, 529))

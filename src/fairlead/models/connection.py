@@ -324,7 +324,10 @@ def explain(error: Exception, host: str, port: int) -> ProviderError:
             "If its authority is your own, name a file with the authority's certificate in SSL_CERT_FILE."
         )
     if isinstance(error, ssl.SSLError):
-        return ProviderError(f"The TLS handshake with {where} failed: {error.reason or error}. Does the server speak https?")
+        return ProviderError(
+            f"The TLS handshake with {where} failed: {error.reason or error}. Does the server speak https? "
+            "If it speaks http, write http:// in the provider's base URL."
+        )
     if isinstance(error, ConnectionRefusedError):
         return ProviderError(f"Connection error: connection refused by {where}. Is the server running?", transient=True)
     if isinstance(error, (ConnectionError, ConnectionLost)):

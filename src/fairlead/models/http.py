@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
@@ -18,6 +19,9 @@ from fairlead.models.connection import Connection, ConnectionLost, IdleTimeout, 
 from fairlead.models.exchange import Exchange, HttpRequest, NotHttp, RequestAborted, Response, Route, receive_head
 from fairlead.models.proxy import proxy_for
 from fairlead.models.tls import TlsContext
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 __all__ = ["Http", "HttpRequest", "RequestAborted", "Response"]
 
@@ -27,6 +31,9 @@ _KEPT_FOR = 90.0
 #: How much may still come of an answer whose rest is noise, so that its connection can be kept.
 _LINGER_SECONDS = 2.0
 _LINGER_BYTES = 65536
+#: Seconds of a TLS handshake after which we look whether the server speaks plain HTTP, and that this look may take.
+_SLOW_HANDSHAKE = 4.0
+_LOOK_SECONDS = 3.0
 
 
 class Http:
@@ -154,16 +161,27 @@ class Http:
         return connection
 
     async def _open(self, route: Route) -> Connection:
-        where = route.proxy or route
         context = (self._tls.ready or await in_thread(self._tls.get)) if route.scheme == "https" else None
+        connection = await self._dial(route)
+        if context is None:
+            return connection
+        try:
+            await self._start_tls(connection, context, route)
+        except BaseException as error:
+            connection.abort()
+            if isinstance(error, (OSError, UnicodeError, ConnectionLost)) and not isinstance(error, TimeoutError):
+                raise explain(error, route.host, route.port) from error
+            raise
+        return connection
+
+    async def _dial(self, route: Route) -> Connection:
+        """A connection without encryption; for https through a proxy, one that the proxy has put through to the target."""
+        where = route.proxy or route
         connection: Connection | None = None
         try:
             connection = await open_connection(where.host, where.port)
-            if context is not None:
-                if route.proxy is not None:
-                    await self._tunnel(connection, route)
-                    where = route
-                await connection.start_tls(context, route.host)
+            if route.proxy is not None and route.scheme == "https":
+                await self._tunnel(connection, route)
             return connection
         except BaseException as error:
             if connection is not None:
@@ -171,6 +189,43 @@ class Http:
             if isinstance(error, (OSError, UnicodeError, ConnectionLost)) and not isinstance(error, TimeoutError):
                 raise explain(error, where.host, where.port) from error
             raise
+
+    async def _start_tls(self, connection: Connection, context: SSLContext, route: Route) -> None:
+        """Encrypt the connection. A server that speaks plain HTTP may wait for more instead of refusing: ask it then.
+
+        Raises OSError, ConnectionLost, and ProviderError if the server turns out to speak plain HTTP.
+        """
+        import ssl
+
+        handshake = asyncio.ensure_future(connection.start_tls(context, route.host))
+        try:
+            await asyncio.wait([handshake], timeout=_SLOW_HANDSHAKE)
+            failed = handshake.done() and handshake.exception()
+            is_tls = isinstance(failed, ssl.SSLCertVerificationError) or (handshake.done() and not failed)
+            if not is_tls and await self._speaks_plain_http(route):
+                raise ProviderError(
+                    f"{route.authority} speaks http, not https. Write http://{route.authority} in the provider's base URL."
+                )
+            await handshake
+        finally:
+            handshake.cancel()
+            handshake.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+    async def _speaks_plain_http(self, route: Route) -> bool:
+        """Whether the server answers a request in plain HTTP. The request says nothing: no key, no path."""
+        connection: Connection | None = None
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                connection = await self._dial(route)
+                connection.send(f"GET / HTTP/1.1\r\nhost: {route.authority}\r\nconnection: close\r\n\r\n".encode("latin1"))
+                head = await connection.read(_LOOK_SECONDS)
+        except (OSError, ProviderError, ConnectionLost, IdleTimeout):  # a TimeoutError is an OSError
+            return False
+        finally:
+            if connection is not None:
+                connection.abort()
+        # A TLS server may answer too, that it wants https, or that this is a bad request.
+        return head.startswith(b"HTTP/1") and head[8:12] != b" 400" and b"HTTPS" not in head.upper()
 
     async def _tunnel(self, connection: Connection, route: Route) -> None:
         """Have the proxy connect us through to the target."""

@@ -15,6 +15,7 @@ from fairlead.core.model import PartialMessage, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
 from fairlead.models.http import Http, HttpRequest, RequestAborted, Response
+from fairlead.models.loading import when_loaded
 from fairlead.models.sse import SSEDecoder
 
 if TYPE_CHECKING:
@@ -47,13 +48,13 @@ async def run(
             from fairlead.models.intercepting import changed
 
             asked = await changed(asked, interceptor, cancel)
-        async with http.stream(asked, cancel) as response:
+        async with when_loaded(http, asked, cancel) as (response, body):
             if interceptor is not None:
                 from fairlead.models.intercepting import seen
 
                 await seen(response, interceptor, cancel)
             if response.status >= 400:
-                await _fail_with_status(partial, response)
+                await _fail_with_status(partial, response, asked, body)
             else:
                 async for chunk in response.chunks():
                     if await reader.is_json(response, chunk):
@@ -133,11 +134,27 @@ class _Reader:
                 return
 
 
-async def _fail_with_status(partial: PartialMessage, response: Response) -> None:
+async def _fail_with_status(partial: PartialMessage, response: Response, asked: HttpRequest, body: bytes | None) -> None:
+    """End the message with the server's error; `body` is its text, if that has been read already."""
     status = response.status
-    text = _shown(await _read_error_body(response)) or _phrase(status)
+    text = _shown(await _read_error_body(response) if body is None else body) or _phrase(status)
+    if status in (404, 405):
+        text += _not_there(asked.url, text)
     transient = status in (408, 409, 429) or status >= 500
     partial.fail(f"{status} {text}", status=status, retry_after=retry_after(response.headers), transient=transient)
+
+
+def _not_there(url: str, text: str) -> str:
+    """What to add to an error that says that nothing is at `url`: the URL without its query, and what may be wrong with it."""
+    from urllib.parse import urlsplit
+
+    address = urlsplit(url)
+    host = address.netloc.rpartition("@")[2]
+    shown = f" [URL: {address.scheme}://{host}{address.path}]"
+    if "model" in text.lower():
+        return shown  # the address is right, and the model is unknown
+    hint = "Check the provider's base URL"
+    return f"{shown} {hint}." if "/v1" in address.path else f"{shown} {hint}: it often has to end in /v1."
 
 
 async def _read_error_body(response: Response) -> bytes:

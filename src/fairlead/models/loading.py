@@ -1,0 +1,95 @@
+"""Waits for a server that has started but is still loading its model."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from fairlead.core.runtime import Cancel
+from fairlead.errors import ProviderError
+from fairlead.models.http import Http, HttpRequest, RequestAborted, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Seconds between two attempts, at first and at most, and how long to wait in total.
+_FIRST_DELAY, _LONGEST_DELAY = 0.25, 5.0
+_PATIENCE = 600.0
+_LONGEST_BODY = 65536
+
+#: llama.cpp says "Loading model"; Hugging Face's servers "Model ... is currently loading"; others that it is not ready yet.
+_LOADING = re.compile(
+    r"\bloading\b.{0,40}\bmodels?\b|\bmodel\b.{0,120}\b(?:loading|being loaded|warming up|not (?:yet )?(?:loaded|ready))\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+@asynccontextmanager
+async def when_loaded(
+    http: Http, request: HttpRequest, cancel: Cancel, *, patience: float = _PATIENCE
+) -> AsyncGenerator[tuple[Response, bytes | None]]:
+    """Send a request, again and again while the server answers that its model is still loading.
+
+    Yields the answer, and its body if that has been read already. One line on stderr says that we wait. Raises as
+    `Http.stream` does, and ProviderError once `patience` seconds have passed.
+    """
+    loop = asyncio.get_running_loop()
+    start, delay = loop.time(), _FIRST_DELAY
+    while True:
+        async with http.stream(request, cancel) as response:
+            body = await _body_of_refusal(response)
+            if body is None or not _LOADING.search(body.decode("utf-8", "replace")):
+                yield response, body
+                return
+        waited = loop.time() - start
+        if waited >= patience:
+            raise ProviderError(
+                f"The server at {_host(request)} was still loading its model after {waited:.0f} s. "
+                "Look at the server's log, and ask again when the model is loaded."
+            )
+        if delay == _FIRST_DELAY:
+            _say(f"fairlead: waiting for the model server at {_host(request)} to load the model ...")
+        await _sleep(delay, cancel)
+        delay = min(delay * 2, _LONGEST_DELAY)
+
+
+async def _body_of_refusal(response: Response) -> bytes | None:
+    """The body of an answer with status 503; None for every other answer, whose body is not touched."""
+    if response.status != 503:
+        return None
+    try:
+        return await response.read(_LONGEST_BODY)
+    except ProviderError:
+        return b""
+
+
+async def _sleep(seconds: float, cancel: Cancel) -> None:
+    """Wait. Raises RequestAborted as soon as `cancel` fires."""
+    woken = asyncio.Event()
+    forget: Callable[[], object] = cancel.on_fire(woken.set)
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await woken.wait()
+    finally:
+        forget()
+    if cancel.fired:
+        raise RequestAborted
+
+
+def _host(request: HttpRequest) -> str:
+    from urllib.parse import urlsplit
+
+    address = urlsplit(request.url)
+    return f"{address.hostname}:{address.port}" if address.port else f"{address.hostname}"
+
+
+def _say(line: str) -> None:
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        with suppress(OSError, ValueError):
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
