@@ -21,10 +21,7 @@ ENDLESS_SUMMARY = {**SUMMARY, "hangAfter": 1}
 BROKEN_SUMMARY = {"match": "<conversation>", "status": 400, "error": "no summaries today"}
 
 COMPACTING = "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."
-OVERFLOW_AGAIN = (
-    "Context overflow recovery failed after one compact-and-retry attempt. "
-    "Try reducing context or switching to a larger-context model."
-)
+OVERFLOW_AGAIN = "Context overflow recovery failed. The request still does not fit the context window"
 
 
 def summary_requests(host: Stage) -> list[str]:

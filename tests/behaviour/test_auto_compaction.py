@@ -184,16 +184,20 @@ def test_a_request_that_overflows_is_sent_again_once_after_a_compaction(dialect:
         assert told(host.prompt("three")) == ["agent_start", "agent_end", "agent_settled"]
 
 
-def test_a_second_overflow_ends_the_run(dialect: str, tmp_path: Path) -> None:
-    with stage(tmp_path, dialect, [LONG, TOO_LONG, TOO_LONG, says("after"), SUMMARY], settings=KEEP_LITTLE) as host:
+def test_an_overflow_that_nothing_helps_against_ends_the_run(dialect: str, tmp_path: Path) -> None:
+    always = {**TOO_LONG, "match": "two two"}
+    with stage(tmp_path, dialect, [LONG, says("after"), SUMMARY, always], settings=KEEP_LITTLE) as host:
         host.prompt("one " * 10)
         frames = host.prompt("two " * 110)
         ends = [frame for frame in compactions(frames) if frame["type"].endswith("_end")]
-        assert [end.get("errorMessage") for end in ends] == [None, OVERFLOW_AGAIN]
-        assert ends[1] == end_of(dialect, "overflow", errorMessage=OVERFLOW_AGAIN)
-        assert len(host.provider.requests) == 4
-        assert told(frames)[-3:] == ["agent_end", ends[1]["type"], "agent_settled"]
-        assert told(frames).count("agent_end") == (2 if dialect == "pi" else 1)
+        error = ends[-1]["errorMessage"]
+        assert error.startswith(OVERFLOW_AGAIN) and "larger-context model" in error
+        assert ends[-1] == end_of(dialect, "overflow", errorMessage=error)
+        assert not any("errorMessage" in end for end in ends[:-1])
+        attempts = len(host.provider.requests) - 1 - len(summary_requests(host))
+        assert 2 <= attempts <= 6
+        assert set(told(frames)[-3:-1]) == {"agent_end", ends[-1]["type"]}
+        assert told(frames).count("agent_end") == (attempts if dialect == "pi" else 1)
         assert frames[-1] == {"type": "agent_settled"}
         host.prompt("three")
         assert conversation(host)[-1] == "after"

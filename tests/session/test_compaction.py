@@ -482,20 +482,20 @@ def test_a_summary_asks_for_no_more_than_the_model_can_write() -> None:
 
 
 def test_a_conversation_larger_than_the_context_is_summarised_in_portions() -> None:
-    messages = [UserMessage(f"<{n}>" + "x" * 3_000, 1) for n in range(5)]
+    messages = [UserMessage(f"<{n}>" + "x" * 3_000, 1) for n in range(8)]
     model = Scripted([Turn(text="one"), Turn(text="two"), Turn(text="three")])
     small = structs.replace(SCRIPTED_MODEL, context_window=8_192)
     done = asyncio.run(compact(a_plan(to_summarise=messages, previous_summary="zero"), small, model, cancel=Cancel()))
     assert done.summary == "three"
     texts = [asked(request) for request in model.requests]
-    assert [[n for n in range(5) if f"<{n}>" in text] for text in texts] == [[0, 1], [2, 3], [4]]
+    assert [[n for n in range(8) if f"<{n}>" in text] for text in texts] == [[0, 1, 2], [3, 4, 5], [6, 7]]
     notes = ["zero", "one", "two"]
     assert all(f"<previous-summary>\n{note}\n" in text for note, text in zip(notes, texts, strict=True))
     assert done.usage is not None and done.usage.total_tokens == 450
 
 
 def test_a_long_previous_summary_leaves_less_room_for_the_conversation() -> None:
-    messages = [UserMessage("x" * 3_000, 1) for _ in range(2)]
+    messages = [UserMessage("x" * 4_000, 1) for _ in range(2)]
     small = structs.replace(SCRIPTED_MODEL, context_window=8_192)
     requests: list[int] = []
     for previous in ("p" * 1_000, "p" * 4_000):

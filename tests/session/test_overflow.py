@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.session.overflow import is_overflow
+from fairlead.session.overflow import is_overflow, told_size, told_window
 
 OVERFLOWS = {
     "anthropic": (
@@ -52,6 +52,56 @@ OVERFLOWS = {
     "z.ai, stop reason": ("model_context_window_exceeded", None),
     "qwen": ("400 Range of input length should be [1, 129024]", 400),
     "generic": ("token limit exceeded", None),
+    "llama.cpp, as it is": (
+        '400 {"error":{"code":400,"message":"request (4031 tokens) exceeds the available context size (2048 tokens), try '
+        'increasing it","type":"exceed_context_size_error","n_prompt_tokens":4031,"n_ctx":2048}}',
+        400,
+    ),
+    "litellm, completions": (
+        '400 {"error":{"message":"litellm.ContextWindowExceededError: litellm.BadRequestError: ContextWindowExceededError: '
+        "OpenAIException - request (4031 tokens) exceeds the available context size (2048 tokens), try increasing it\\n"
+        "model=smol. context_window_fallbacks=None. fallbacks=None.\\n\\nSet 'context_window_fallback'\"}}",
+        400,
+    ),
+    "litellm, messages": (
+        '400 {"type":"error","error":{"type":"invalid_request_error","message":"litellm.ContextWindowExceededError: '
+        'OpenAIException - {\\"error\\":{'
+        '\\"type\\":\\"exceed_context_size_error\\",\\"n_prompt_tokens\\":4031,\\"n_ctx\\":2048}}"}}',
+        400,
+    ),
+    "litellm, class alone": ("400 litellm.ContextWindowExceededError: something that nobody has seen", 400),
+    "vllm": (
+        "400 This model's maximum context length is 2048 tokens. However, you requested 2548 tokens (500 in the messages, "
+        "2048 in the completion). Please reduce the length of the messages or completion.",
+        400,
+    ),
+    "vllm, newer": (
+        "400 'max_tokens' or 'max_completion_tokens' is too large: 16384. This model's maximum context length is 2048 tokens "
+        "and your request has 500 input tokens (16384 > 2048 - 500).",
+        400,
+    ),
+    "vllm, multimodal": (
+        "400 The decoder prompt (length 5000) is longer than the maximum model length of 4096. Make sure that `max_model_len` is "
+        "no smaller than the number of text tokens plus multimodal tokens.",
+        400,
+    ),
+    "lm studio, loaded": (
+        "400 Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length "
+        "of only 4096 tokens, which is not enough.",
+        400,
+    ),
+    "openrouter, parts": (
+        "400 This endpoint's maximum context length is 131072 tokens. However, you requested about 150000 tokens (140000 of text "
+        "input, 10000 in the output). Please reduce the length of either one.",
+        400,
+    ),
+    "deepseek": (
+        "400 This model's maximum context length is 65536 tokens. However, you requested 70000 tokens (66000 in the messages, "
+        "4000 in the completion).",
+        400,
+    ),
+    "general": ("400 Got 5,000 tokens but the context only holds 4,096", 400),
+    "general, the other way round": ("500 the context of 4096 tokens cannot hold 5000 tokens", 500),
     "cerebras": ("400 Bad Request (no body)", 400),
     "a gateway": ("413 <html><h1>413 Payload Too Large</h1></html>", 413),
 }
@@ -78,6 +128,9 @@ NEAR_MISSES = {
     "overloaded": ("529 Overloaded", 529),
     "a server without words": ("500 Internal Server Error (no body)", 500),
     "nothing": ("", None),
+    "tokens per minute and a context": ("Limit 30000 tokens per minute; context of this request: 40000", None),
+    "context without tokens": ("500 the request context was cancelled after 30 s", 500),
+    "tokens without a context": ("400 you have 12 tokens left on your account", 400),
 }
 
 
@@ -90,3 +143,45 @@ def test_a_request_too_large_for_the_context_is_recognised(name: str) -> None:
 @pytest.mark.parametrize("name", NEAR_MISSES)
 def test_other_limits_are_not_taken_for_it(name: str) -> None:
     assert not is_overflow(*NEAR_MISSES[name])
+
+
+TOLD: dict[str, tuple[int | None, int | None]] = {
+    "anthropic": (200_000, 213_462),
+    "anthropic with max_tokens": (200_000, 190_402),
+    "anthropic, bytes": (None, None),
+    "bedrock": (None, None),
+    "openai": (None, None),
+    "openai, older": (4_097, 4_294),
+    "google": (1_048_575, 1_196_265),
+    "google, no count": (1_048_576, None),
+    "xai": (131_072, 537_812),
+    "openrouter": (131_072, None),
+    "openrouter, parts": (131_072, 140_000),
+    "poolside": (131_040, 131_393),
+    "mistral": (32_768, 40_960),
+    "copilot": (128_000, 150_000),
+    "together": (262_144, 263_000),
+    "llama.cpp": (None, None),
+    "llama.cpp, type": (4_096, None),
+    "llama.cpp, as it is": (2_048, 4_031),
+    "litellm, completions": (2_048, 4_031),
+    "litellm, messages": (2_048, 4_031),
+    "vllm": (2_048, 500),
+    "vllm, newer": (2_048, 500),
+    "vllm, multimodal": (4_096, None),
+    "lm studio, loaded": (4_096, None),
+    "deepseek": (65_536, 66_000),
+    "kimi": (262_144, 270_000),
+    "qwen": (129_024, None),
+    "cerebras": (None, None),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_the_window_and_the_size_of_the_request_are_read_from_the_error(name: str) -> None:
+    text = OVERFLOWS[name][0]
+    assert (told_window(text), told_size(text)) == TOLD[name]
+
+
+def test_a_number_that_is_no_size_is_not_read() -> None:
+    assert told_window("maximum context length is " + "9" * 5_000) is None

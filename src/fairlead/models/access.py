@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.core.model import Model, ModelStream
+from fairlead.errors import FairleadError
 from fairlead.models.connect import connect
 from fairlead.models.http import Http
 from fairlead.models.registry import Registry
+
+if TYPE_CHECKING:
+    from fairlead.models.windows import Windows
 
 #: Milliseconds before its end at which a key counts as expired.
 EARLY_MS = 60_000
@@ -56,6 +61,21 @@ class ModelAccess:
 
     def providers(self) -> list[tuple[str, bool]]:
         return self._registry.providers()
+
+    @property
+    def windows(self) -> Windows:
+        return self._registry.windows
+
+    async def served_window(self, model: Model) -> int | None:
+        if self._registry.stream(model) is not None:
+            return None  # a program asks the model in its own way
+        from fairlead.models.windows import served_window
+
+        try:
+            endpoint = await asyncio.to_thread(self._registry.endpoint, model)
+        except FairleadError:
+            return None
+        return await served_window(self._http, model, endpoint)
 
     def known(self, model: Model) -> ModelStream | None:
         added = self._registry.stream(model)

@@ -17,6 +17,7 @@ from fairlead.models.catalog import PROVIDERS, catalog_models
 from fairlead.models.credentials import Credentials
 from fairlead.models.endpoint import Endpoint
 from fairlead.models.models_json import ModelChange, ModelEntry, OAuthEntry, ProviderEntry, read_models_json
+from fairlead.models.windows import Windows
 
 if TYPE_CHECKING:
     from fairlead.models.device_login import Token
@@ -36,6 +37,7 @@ class Registry:
     def __init__(self, home: Home, env: Mapping[str, str], credentials: Credentials, warnings: list[str]) -> None:
         self.warnings = warnings
         self.home = home
+        self.windows = Windows()
         self._env = env
         self._credentials = credentials
         self._entries: dict[str, ProviderEntry] | None = None

@@ -67,21 +67,31 @@ class Plan(Struct, frozen=True):
     modified_files: list[str]
 
 
-def plan(items: Sequence[Item], keep_recent_tokens: int, *, keep_messages: int | None = None) -> Plan:
+def plan(
+    items: Sequence[Item],
+    keep_recent_tokens: int,
+    *,
+    keep_messages: int | None = None,
+    most: int | None = None,
+    again: bool = False,
+) -> Plan:
     """Decide what to summarise so that about `keep_recent_tokens` of the newest messages stay, or at most `keep_messages`.
 
     Going back from the newest message until they add up to that much, the cut is at the next place that parts no
-    tool call from its result. If all such places are older, it is at the last of them.
+    tool call from its result. If all such places are older, it is at the last of them. If what stays is larger than `most`
+    tokens, because one message is, the cut is after that message, unless it is the last one.
+    With `again`, what an earlier compaction has kept may be cut even if nothing has happened since.
     Raises NothingToCompact and AlreadyCompacted.
     """
     last = next((i for i in range(len(items) - 1, -1, -1) if items[i].kind == "compaction"), None)
-    if last is not None and not _messages(items[last + 1 :]):
+    if last is not None and not again and not _messages(items[last + 1 :]):
         raise AlreadyCompacted
     previous = None if last is None else items[last]
     start = _range_start(items, last)
     entries = items[start:]
 
-    cut = _cut(entries, estimate, keep_recent_tokens) if keep_messages is None else _cut(entries, _one, keep_messages)
+    by_size = keep_messages is None
+    cut = _cut(entries, estimate, keep_recent_tokens, most) if by_size else _cut(entries, _one, keep_messages)
     turn = _turn_start(entries, cut)
     to_summarise, turn_prefix = _messages(entries[:turn]), _messages(entries[turn:cut])
     removed = to_summarise + turn_prefix
@@ -199,8 +209,8 @@ def _one(message: Message) -> int:
     return 1
 
 
-def _cut(entries: Sequence[Item], size: Callable[[Message], int], keep: int) -> int:
-    """The index of the first message that stays, for messages of that size to stay which add up to `keep`."""
+def _cut(entries: Sequence[Item], size: Callable[[Message], int], keep: int, most: int | None = None) -> int:
+    """The index of the first message that stays, for messages of that size to stay which add up to `keep`, at most to `most`."""
     cuts = _cut_points(entries)
     recent = 0
     for index in range(len(entries) - 1, -1, -1):
@@ -209,7 +219,12 @@ def _cut(entries: Sequence[Item], size: Callable[[Message], int], keep: int) -> 
             continue
         recent += size(message)
         if recent >= keep and cuts:
-            return cuts[min(bisect_left(cuts, index), len(cuts) - 1)]
+            place = min(bisect_left(cuts, index), len(cuts) - 1)
+            kept = sum(map(size, _messages(entries[cuts[place] :])))
+            while most is not None and kept > most and place < len(cuts) - 1:
+                kept -= sum(map(size, _messages(entries[cuts[place] : cuts[place + 1]])))
+                place += 1
+            return cuts[place]
     raise NothingToCompact
 
 

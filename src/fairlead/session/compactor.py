@@ -7,13 +7,13 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from fairlead.config.settings import CompactionSettings
 from fairlead.core.events import CompactionEnd, CompactionReason, CompactionResult, CompactionStart, FileLists
 from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.errors import CompactingError, CompactionCancelled, ConfigError, EntryNotFound, FairleadError, NothingToCompact
-from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS, should_compact, usable_reserve
+from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS, estimate, should_compact
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model, StreamEnd, ThinkingLevel
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from fairlead.session.log import Log
     from fairlead.session.session import Session
 
+#: The least that a summary is written from, in tokens.
+_SHORTEST_SUMMARY = 128
+
 #: What extensions have to say to a compaction: a summary of their own, that it is not to be, or nothing.
 Given: TypeAlias = CompactionResult | CompactionCancelled | None
 
-OVERFLOW_AGAIN = (
-    "Context overflow recovery failed after one compact-and-retry attempt. "
-    "Try reducing context or switching to a larger-context model."
-)
-
 
 class Wish(Struct, frozen=True):
-    """Why a compaction is wanted, and how. `keep_messages` is how many of the newest messages stay at most."""
+    """Why a compaction is wanted, and how. `keep_messages` is how many of the newest messages stay at most. `overflows` is how
+    many requests in a row have overflowed the context: each time half as much stays."""
 
     reason: CompactionReason
     instructions: str | None = None
     keep_messages: int | None = None
+    overflows: int = 0
 
 
 class Compactor:
@@ -111,15 +111,16 @@ class Compactor:
         model = self._session.model
         if not self.enabled or model is None:
             return False
-        return should_compact(self._session.conversation.context_tokens(), model.context_window, self.reserve_tokens)
+        tokens, window = self._session.conversation.context_tokens(), self._session.room.window(model)
+        return should_compact(tokens, window, self._session.room.reserve(model, self.reserve_tokens))
 
     async def make_room(self, cancel: Cancel) -> bool:
         """Compact because the context is nearly full. False if that is of no use: it failed, or everything is recent."""
         try:
-            self._plan()
+            self._plan(Wish("threshold"))
         except NothingToCompact:
             return False
-        return await self._automatic("threshold", cancel)
+        return await self._automatic(Wish("threshold"), cancel) is None
 
     def has_overflowed(self, end: StreamEnd) -> bool:
         """Whether a model call failed because the request was too large for the context, so that a compaction helps."""
@@ -130,22 +131,47 @@ class Compactor:
 
         return is_overflow(message.error_message or "", end.status)
 
-    async def recover(self, cancel: Cancel) -> bool:
-        """Compact because a request overflowed. Whether it can be sent again."""
-        return await self._automatic("overflow", cancel)
+    async def recover(self, end: StreamEnd, overflows: int, cancel: Cancel) -> bool:
+        """Make the conversation smaller because a request overflowed, for the `overflows`-th time in a row. Whether it can be
+        sent again.
+
+        The older part becomes a summary. What cannot become one, because nothing else is left or because no summary can be
+        made, is shortened when it is sent.
+        """
+        from fairlead.session.summary import NoSummary
+
+        room, model = self._session.room, self._model()
+        if await room.learn(end, model, cancel) and overflows == 1:
+            return True  # there is room for the request, but not for as long an answer
+        shrinks = overflows > 1 and room.squeeze(model)
+        wish = Wish("overflow", overflows=overflows)
+        try:
+            self._plan(wish)
+        except NothingToCompact:
+            return self._goes_on_shortened(shrinks)
+        failure = await self._automatic(wish, cancel)
+        return failure is None or (isinstance(failure, NoSummary) and self._goes_on_shortened(shrinks))
+
+    def _goes_on_shortened(self, shrinks: bool) -> bool:
+        """Whether less is sent from now on; if that is not possible, say so."""
+        if shrinks or self._session.room.squeeze(self._model()):
+            return True
+        self.give_up()
+        return False
 
     def give_up(self) -> None:
-        """A request overflowed again, right after a compaction."""
-        self._session.tell(CompactionEnd("overflow", error=OVERFLOW_AGAIN))
+        """Nothing more can be done about requests that overflow."""
+        error = f"Context overflow recovery failed. {self._session.room.explained(self._model())}"
+        self._session.tell(CompactionEnd("overflow", error=error))
 
-    async def _automatic(self, reason: CompactionReason, cancel: Cancel) -> bool:
+    async def _automatic(self, wish: Wish, cancel: Cancel) -> FairleadError | None:
+        """Compact without having been asked. Why it failed, if it did; that has been told."""
         with self.stoppable(cancel) as stop:
             try:
-                wish = Wish(reason)
                 await self._compact(wish, stop, await self._from_extensions(wish, stop))
-            except FairleadError:  # it was told of
-                return False
-        return True
+            except FairleadError as error:
+                return error
+        return None
 
     # Either way
 
@@ -158,7 +184,7 @@ class Compactor:
         from fairlead.session.before_compaction import given_summary, shown
 
         try:
-            planned = self._plan(wish.keep_messages)
+            planned = self._plan(wish)
         except FairleadError:  # it will be told when it is tried
             return None
         log = session.conversation.log
@@ -195,14 +221,14 @@ class Compactor:
         from fairlead.session.compaction import compact
 
         model = self._model()
-        planned = self._plan(wish.keep_messages)
+        planned = self._plan(wish)
         return await compact(
             planned,
-            model,
+            self._sized(model),
             await self._session.turns.stream_of(model, stop),
             cancel=stop,
             instructions=wish.instructions,
-            reserve_tokens=self.reserve_tokens,
+            reserve_tokens=self._longest_summary(model),
             thinking=self._thinking(),
         )
 
@@ -225,11 +251,11 @@ class Compactor:
         messages = [message for entry in left for message in log.read(entry)]
         return await summarise_branch(
             messages,
-            model,
+            self._sized(model),
             await self._session.turns.stream_of(model, stop),
             cancel=stop,
             instructions=instructions,
-            reserve_tokens=self.reserve_tokens,
+            reserve_tokens=self._longest_summary(model),
             thinking=self._thinking(),
         )
 
@@ -258,15 +284,31 @@ class Compactor:
         level = self._session.thinking
         return level if level in ("off", "minimal") else "low"
 
-    def _plan(self, keep_messages: int | None = None) -> Plan:
+    def _sized(self, model: Model) -> Model:
+        """The model with the window that it has, in tokens as they are estimated here."""
+        room = self._session.room
+        return structs.replace(model, context_window=room.estimated(room.window(model)))
+
+    def _longest_summary(self, model: Model) -> int:
+        """The reserve that a summary is written from: it must not fill what is left for messages of a small window."""
+        room = self._session.room
+        if room.window(model) <= 0:
+            return self.reserve_tokens
+        return max(min(self.reserve_tokens, room.for_messages(model) // 4), _SHORTEST_SUMMARY)
+
+    def _plan(self, wish: Wish) -> Plan:
         from fairlead.session.compaction import plan
 
-        model = self._model()
-        keep = self._settings.keep_recent_tokens
-        if model.context_window > 0:  # what stays must leave room for the summary and for work
-            free = model.context_window - usable_reserve(self.reserve_tokens, model.context_window)
-            keep = min(keep, free // 2)
-        return plan(_items(self._session.conversation.log), keep, keep_messages=keep_messages)
+        model, room = self._model(), self._session.room
+        keep, most = self._settings.keep_recent_tokens, None
+        if room.window(model) > 0:  # what stays must leave room for the summary and for work
+            most = max(room.for_messages(model) - room.estimated(room.reserve(model, self.reserve_tokens)), 0)
+            keep = min(keep, most // 2)
+        items = _items(self._session.conversation.log)
+        if wish.overflows:  # whatever the window is said to be, half of what is there must go, and more each time
+            present = sum(estimate(item.message) for item in items if item.message is not None)
+            keep = most = max(min(keep, present // 2) >> (wish.overflows - 1), 1)
+        return plan(items, keep, keep_messages=wish.keep_messages, most=most, again=wish.overflows > 0)
 
 
 def _items(log: Log) -> list[Item]:

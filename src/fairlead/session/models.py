@@ -7,6 +7,7 @@ from typing import Protocol
 
 from fairlead.core.model import Model, ModelStream, PartialMessage, Request, StreamEvent
 from fairlead.core.runtime import Cancel
+from fairlead.models.windows import Windows
 
 
 class Models(Protocol):
@@ -30,6 +31,15 @@ class Models(Protocol):
         """How to ask the model. May take long, if the key is the output of a command. Raises NoCredentials."""
         ...
 
+    @property
+    def windows(self) -> Windows:
+        """What servers told of their context windows. All sessions of a process share it."""
+        ...
+
+    async def served_window(self, model: Model) -> int | None:
+        """Ask the server of `model` how large its context window is; None if it does not say. Raises nothing."""
+        ...
+
 
 class OneModel:
     """The only model there is, and how to ask it: for tests, demonstrations, and hosts that bring their own."""
@@ -37,6 +47,7 @@ class OneModel:
     def __init__(self, model: Model, stream: ModelStream) -> None:
         self._model = model
         self._stream = stream
+        self.windows = Windows()
 
     def available(self) -> list[Model]:
         return [self._model]
@@ -52,6 +63,9 @@ class OneModel:
 
     async def stream(self, model: Model) -> ModelStream:
         return self._stream
+
+    async def served_window(self, model: Model) -> int | None:
+        return None
 
 
 def failing(model: Model, error: str, timestamp: int) -> ModelStream:

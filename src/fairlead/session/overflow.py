@@ -1,7 +1,7 @@
-"""Tells from a provider's error that a request was larger than the model's context.
+"""Reads from a provider's error that a request was larger than the model's context, and how large that context is.
 
-Every provider has its own words for it, and few a code. The list errs on the side of silence: what it does
-not know is shown to the user, while a wrong match costs a compaction that does not help.
+Every provider has its own words for it, and few a code. The patterns are generous, because an overflow that is not recognised
+leaves a session that cannot go on; what speaks of a limit per time is never taken for one, because a compaction makes that worse.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ _OVERFLOW = (
     r"(?:prompt|input|request) (?:is )?too long",  # Anthropic, Bedrock, Ollama
     r"exceeds? (?:the )?context (?:window|limit|length)",  # OpenAI; Anthropic with max_tokens added; Ollama
     r"request_too_large|request exceeds the maximum (?:allowed )?(?:size|number of bytes)",  # Anthropic
-    r"context[_ ](?:length|window|size)[_ ]exceeded|exceed_context_size",  # OpenAI's code; z.ai; llama.cpp
-    r"maximum context length",  # OpenAI, DeepSeek, OpenRouter, vLLM, SGLang, Mistral
+    r"context[_ ]?(?:length|window|size)[_ ]?exceeded|exceed_context_size",  # OpenAI's code; LiteLLM; z.ai; llama.cpp
+    r"maximum (?:context|model) length|max_model_len",  # OpenAI, DeepSeek, OpenRouter, vLLM, SGLang, Mistral
     r"input token count\b.{0,40}\bexceeds the maximum",  # Google
     r"token count of [\d,]+ exceeds the limit of [\d,]+",  # GitHub Copilot
     r"number of tokens in the prompt exceeds",  # Cohere
@@ -29,6 +29,8 @@ _OVERFLOW = (
     r"prompt exceeds max(?:imum)? length",  # z.ai
     r"range of input length should be",  # Qwen
     r"too many tokens|token limit exceeded",
+    # The general case: a number of tokens, the word context, and another number.
+    r"\d\s*tokens?\b.{0,160}\bcontext\b.{0,80}?\d|\bcontext\b.{0,80}?\d\s*tokens?\b.{0,160}\d\s*(?:input |prompt )?tokens?\b",
     r"^4(?:00|13)\b.{0,40}\(no body\)",  # Cerebras and Mistral say nothing at all
 )
 
@@ -43,6 +45,35 @@ _LIMIT_PER_TIME = (
     r"^429\b",
 )
 
+#: A whole number, which may have commas in it.
+_N = r"(\d[\d,]*)"
+#: How the window is told, the most certain form first. A quote in an error that a gateway passes on may be escaped.
+_WINDOW = (
+    rf"\bn_ctx\W{{1,4}}{_N}",  # llama.cpp
+    rf"available context size \({_N}",  # llama.cpp
+    rf"max_model_len\W{{1,4}}{_N}|maximum model length of {_N}",  # vLLM
+    rf"maximum context length(?: is| of|:)? \(?{_N}|{_N} maximum context length",  # OpenAI, vLLM, OpenRouter; Mistral
+    rf"tokens? > {_N} maximum|context limit: {_N} \+ {_N} > {_N}",  # Anthropic
+    rf"maximum number of tokens allowed \(?{_N}",  # Google
+    rf"maximum prompt length is {_N}",  # xAI
+    rf"token count of {_N} exceeds the limit of {_N}",  # GitHub Copilot
+    rf"model token limit: {_N}",  # Kimi
+    rf"maximum allowed input length of {_N}",  # Poolside
+    rf"input length should be \[\d+, ?{_N}\]",  # Qwen
+    rf"context (?:length|window|size|limit)\b\W{{0,3}}(?:(?:is|of|only|set to|the model)\W{{1,2}}){{0,3}}{_N}\)?(?: tokens?)?",
+)
+#: How many tokens the request had.
+_SIZE = (
+    rf"\bn_prompt_tokens\W{{1,4}}{_N}",  # llama.cpp
+    rf"request \({_N} tokens\)",  # llama.cpp
+    rf"prompt is too long: {_N}|context limit: {_N} \+",  # Anthropic
+    rf"{_N} (?:in|of) (?:the )?(?:messages|text input|prompt)|messages resulted in {_N}",  # OpenAI, vLLM, OpenRouter
+    rf"(?:has|passed|contains) (?:at least )?{_N} (?:input )?tokens",  # vLLM, Mistral, xAI
+    rf"token count(?: of)? \(?{_N}",  # Google, GitHub Copilot
+    rf"input \({_N} tokens\)|input length {_N}\b",  # Together, Poolside
+    rf"requested: {_N}",  # Kimi
+)
+
 
 def is_overflow(error_text: str, status: int | None = None) -> bool:
     """Whether a request failed because it does not fit the model's context, so that a smaller one may succeed."""
@@ -52,6 +83,33 @@ def is_overflow(error_text: str, status: int | None = None) -> bool:
     return status == 413 or overflow.search(error_text) is not None
 
 
+def told_window(error_text: str) -> int | None:
+    """The size of the model's context in tokens, if the error of a request that overflowed it tells it."""
+    return _last_number(_readers()[0], error_text)
+
+
+def told_size(error_text: str) -> int | None:
+    """How many tokens the request had, answer not included, if the error tells it."""
+    return _last_number(_readers()[1], error_text)
+
+
+def _last_number(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None:
+    for pattern in patterns:
+        found = pattern.search(text)
+        numbers = [group for group in found.groups() if group is not None] if found is not None else []
+        if numbers and len(digits := numbers[-1].replace(",", "")) < 10:
+            return int(digits)
+    return None
+
+
 @functools.cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile("|".join(_OVERFLOW), re.IGNORECASE), re.compile("|".join(_LIMIT_PER_TIME), re.IGNORECASE)
+
+
+@functools.cache
+def _readers() -> tuple[tuple[re.Pattern[str], ...], tuple[re.Pattern[str], ...]]:
+    def compiled(texts: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+        return tuple(re.compile(text, re.IGNORECASE) for text in texts)
+
+    return compiled(_WINDOW), compiled(_SIZE)

@@ -21,6 +21,9 @@ from fairlead.session.tokens import is_good_answer
 if TYPE_CHECKING:
     from fairlead.session.session import Session
 
+#: How many times in a row a request is made smaller because it has overflowed the context.
+MOST_OVERFLOWS = 5
+
 
 class Running:
     def __init__(self, session: Session, prompts: Sequence[Message], cancel: Cancel) -> None:
@@ -31,8 +34,8 @@ class Running:
         self._added: list[Message] = []
         #: Whether the end of the last pass has been told.
         self._ended = False
-        #: Whether the context was made smaller because it had overflowed, and no good answer has come since.
-        self._recovered = False
+        #: How many requests in a row have overflowed the context, without a good answer in between.
+        self._overflows = 0
         #: Whether a compaction may still help.
         self._compactable = True
         self._limits = session.turns.limits()
@@ -40,6 +43,7 @@ class Running:
     async def go(self) -> None:
         session = self._session
         session.attempts.begin()
+        session.room.begin()
         if session.rules is not None:
             session.rules.begin_run()
         try:
@@ -93,7 +97,7 @@ class Running:
         """What has to happen after a pass; whether another one follows."""
         session, compactor = self._session, self._session.compactor
         if any(is_good_answer(message) for message in self._added):
-            self._recovered = False  # what overflows after it is another context than the one that was made smaller
+            self._overflows = 0  # what overflows after it is another context than the one that was made smaller
         if end.is_final:
             return False
         if self._was_cut_off():
@@ -104,14 +108,14 @@ class Running:
             self._forget_failure()
             return await session.attempts.wait(end, delay_ms, self._cancel)
         if compactor.has_overflowed(end):
-            if self._recovered:
+            self._overflows += 1
+            if self._overflows > MOST_OVERFLOWS:
                 self._end()
                 compactor.give_up()
                 return False
-            self._recovered = True
             self._end(will_retry=True)
             self._forget_failure()
-            return await compactor.recover(self._cancel) and not self._cancel.fired
+            return await compactor.recover(end, self._overflows, self._cancel) and not self._cancel.fired
         if end.message.stop_reason in ("error", "aborted") or self._cancel.fired:
             return False
         reminder = session.todos.reminder() if not self._limits.out_of_turns else None

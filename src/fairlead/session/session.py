@@ -38,6 +38,7 @@ from fairlead.session.compactor import Compactor
 from fairlead.session.conversation import Conversation
 from fairlead.session.late_todos import LateTodos
 from fairlead.session.options import Gate, SessionOptions
+from fairlead.session.room import Room
 from fairlead.session.running import Running, report
 from fairlead.session.selection import Selection
 from fairlead.session.sessions import Sessions
@@ -77,6 +78,7 @@ class Session:
         self.selection = Selection(options.models, options.model, options.thinking, options.scoped, self.tell)
         self.attempts = Attempts(options.retry, options.runtime, self.tell)
         self.compactor = Compactor(self, options.compaction)
+        self.room = Room(self, options.models)
         self.commands = UserCommands(self)
         self.additions = options.additions
         self.servers = options.servers

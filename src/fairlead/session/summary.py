@@ -23,6 +23,7 @@ from fairlead.core.messages import (
 from fairlead.core.model import Model, ModelStream, Request, StreamEnd, ThinkingLevel
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
+from fairlead.session.overflow import is_overflow
 from fairlead.session.telling import for_model
 from fairlead.session.tokens import add_usage
 
@@ -37,9 +38,16 @@ _HISTORY_SHARE = 0.8
 _TURN_PREFIX_SHARE = 0.5
 #: Fewer characters per token than in estimates: here too many would fail.
 _SAFE_CHARACTERS_PER_TOKEN = 3
-#: Room for our own words beside the conversation.
-_PROMPT_CHARACTERS = 4_000
-_SHORTEST_PORTION = 4_000
+#: Room for the tags around the parts of a request.
+_TAGS_CHARACTERS = 300
+#: The least of the conversation that goes into one request, in characters.
+_SHORTEST_PORTION = 400
+#: The part of a request that an earlier summary may take.
+_PREVIOUS_SHARE = 1 / 3
+#: In how many portions a conversation is summarised at most; of a longer one the middle is left out.
+_MOST_PORTIONS = 16
+#: How many times the portions are made smaller because they overflow the context all the same.
+_MOST_OVERFLOWS = 4
 
 SYSTEM_PROMPT = (
     "You keep the notes of a coding agent. The older part of its conversation with a user is about to be removed, and your "
@@ -99,6 +107,10 @@ UPDATE_NOTE = (
 )
 
 
+class NoSummary(ProviderError):
+    """The model can be asked, but has no summary to give: it says nothing, or every request is too large for it."""
+
+
 class SummaryWriter:
     """Has a model write the summaries of one compaction. The first failure stops everything and is kept as `failure`.
 
@@ -123,6 +135,9 @@ class SummaryWriter:
         self._instructions = instructions
         self._reserve_tokens = reserve_tokens
         self._stop = stop
+        #: How many requests have overflowed the context, and how many characters the next ones may have because of that.
+        self._overflows = 0
+        self._most = 1 << 62
 
     async def history(self, messages: Sequence[Message], previous: str | None) -> str:
         """The summary of all that came before the messages, or before the turn, that stay.
@@ -140,25 +155,37 @@ class SummaryWriter:
     async def _summarise(self, messages: Sequence[Message], previous: str | None, task: str, share: float, failure: str) -> str:
         """A summary of `messages` that continues `previous`; empty if there is nothing to summarise.
 
-        What exceeds the model's context is given to it in portions, each of which updates the summary of those before.
+        What exceeds the model's context is given to it in portions, each of which updates the summary of those before. A
+        portion that is too large after all is given to it again in smaller ones.
         """
         paragraphs: Sequence[str] = transcript(messages)
         text = ""
         while paragraphs and not self._stop.fired:
-            conversation, paragraphs = take(paragraphs, self._portion(previous))
+            free = self._free(task)
+            if previous is not None:
+                previous = _without_middle(previous, int(free * _PREVIOUS_SHARE))
+            portion = max(free - len(previous or ""), _SHORTEST_PORTION)
+            paragraphs = _not_more_than(paragraphs, _MOST_PORTIONS * portion)
+            conversation, rest = take(paragraphs, portion)
             prompt = request_text(task, conversation, previous, self._instructions)
             try:
                 text = previous = await self._ask(prompt, share)
+                paragraphs = rest
             except ProviderError as error:
-                self._fail(f"{failure}: {error}", error)
+                if self._overflows >= _MOST_OVERFLOWS or not is_overflow(str(error), error.status):
+                    self._fail(failure, error)
+                self._overflows += 1
+                self._most = min(self._most, len(prompt)) // 2
         return text
 
-    def _portion(self, previous: str | None) -> int:
-        """How many characters of the conversation fit into one request."""
+    def _free(self, task: str) -> int:
+        """How many characters of one request are for the conversation and an earlier summary."""
         if self._model.context_window <= 0:
-            return 1 << 62
-        free = (self._model.context_window - self._reserve_tokens) * _SAFE_CHARACTERS_PER_TOKEN
-        return max(free - _PROMPT_CHARACTERS - len(previous or ""), _SHORTEST_PORTION)
+            free = 1 << 62
+        else:
+            fixed = len(SYSTEM_PROMPT) + len(task) + len(UPDATE_NOTE) + len(self._instructions or "") + _TAGS_CHARACTERS
+            free = (self._model.context_window - self._reserve_tokens) * _SAFE_CHARACTERS_PER_TOKEN - fixed
+        return max(min(free, self._most), _SHORTEST_PORTION)
 
     async def _ask(self, prompt: str, share: float) -> str:
         limit = max(int(share * self._reserve_tokens), 1)
@@ -175,7 +202,7 @@ class SummaryWriter:
         text = answer.text().strip()
         if not text:
             why = f", having used up its {limit} tokens" if answer.stop_reason == "length" else ""
-            raise ProviderError(f"{self._model.id} answered without any text{why}.")
+            raise NoSummary(f"{self._model.id} answered without any text{why}.")
         return text
 
     async def _end_of(self, request: Request) -> StreamEnd:
@@ -191,9 +218,11 @@ class SummaryWriter:
             raise ProviderError("the model's stream stopped without an end")
         return end
 
-    def _fail(self, text: str, error: ProviderError) -> None:
+    def _fail(self, what: str, error: ProviderError) -> None:
         if self.failure is None:
-            self.failure = ProviderError(text, status=error.status, retry_after=error.retry_after, transient=error.transient)
+            kind = NoSummary if isinstance(error, NoSummary) or is_overflow(str(error), error.status) else ProviderError
+            text = f"{what}: {error}"
+            self.failure = kind(text, status=error.status, retry_after=error.retry_after, transient=error.transient)
             self._stop.fire()
 
 
@@ -224,11 +253,30 @@ def take(paragraphs: Sequence[str], limit: int) -> tuple[str, Sequence[str]]:
     while count < len(paragraphs) and size + 2 + len(paragraphs[count]) <= limit:
         size += 2 + len(paragraphs[count])
         count += 1
-    text = "\n\n".join(paragraphs[:count])
-    if len(text) > limit:
-        half = limit // 2
-        text = f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
-    return text, paragraphs[count:]
+    return _without_middle("\n\n".join(paragraphs[:count]), limit), paragraphs[count:]
+
+
+def _without_middle(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+
+
+def _not_more_than(paragraphs: Sequence[str], limit: int) -> Sequence[str]:
+    """The paragraphs, without those in the middle if all together have more than `limit` characters."""
+    if sum(map(len, paragraphs)) <= limit:
+        return paragraphs
+    first, last = 1, max(len(paragraphs) - 1, 1)
+    # A quarter is for the beginning, where the task was set.
+    size = len(paragraphs[0])
+    while first < last and (size := size + len(paragraphs[first])) <= limit // 4:
+        first += 1
+    size = sum(map(len, paragraphs[last:]))
+    while first < last and (size := size + len(paragraphs[last - 1])) <= limit - limit // 4:
+        last -= 1
+    note = [f"[... {last - first} paragraphs left out ...]"] if first < last else []
+    return [*paragraphs[:first], *note, *paragraphs[last:]]
 
 
 def joined(history: str, turn_prefix: str) -> str:

@@ -34,7 +34,7 @@ IMAGE_CHARACTERS = 4_800
 
 def estimate(message: Message) -> int:
     """About how many tokens the model reads for `message`; 0 if it is not told of it."""
-    return -(-_characters(message) // CHARACTERS_PER_TOKEN)
+    return -(-characters(message) // CHARACTERS_PER_TOKEN)
 
 
 def estimate_all(messages: Iterable[Message]) -> int:
@@ -48,21 +48,36 @@ def context_tokens(log: Log) -> int | None:
     the next answer, the size is not known: None. Before the first answer ever, everything is estimated, and so
     it is when the provider reports no usage. Only as much of the conversation is read as that takes.
     """
+    answer, following, is_compacted = _since_last_answer(log)
+    if answer is None:
+        return None if is_compacted else following
+    used = _total(answer.usage)
+    return used + following if used else estimate_all(log.messages())
+
+
+def reported_tokens(log: Log) -> int | None:
+    """The same, as far as the provider has reported it, with the system prompt and the tools; None if it has not."""
+    answer, following, _ = _since_last_answer(log)
+    used = _total(answer.usage) if answer is not None else 0
+    return used + following if used else None
+
+
+def _since_last_answer(log: Log) -> tuple[AssistantMessage | None, int, bool]:
+    """The last good answer since the last compaction, an estimate for what follows it, and whether there is a compaction."""
     from fairlead.session.entries import CompactionEntry, ContextEditEntry
 
     following = 0
     edits: dict[str, ContextEditEntry] = {}
     for entry in log.back():
         if isinstance(entry, CompactionEntry):
-            return None
+            return None, following, True
         if isinstance(entry, ContextEditEntry):
             edits.setdefault(entry.target_id, entry)
         for message in reversed(log.read(entry, edits.get(entry.id))):
             if is_good_answer(message):
-                used = _total(message.usage)
-                return used + following if used else estimate_all(log.messages())
+                return message, following, False
             following += estimate(message)
-    return following
+    return None, following, False
 
 
 def tokens_since(messages: Sequence[Message], first: int) -> int | None:
@@ -117,7 +132,8 @@ def _total(usage: Usage) -> int:
     return usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
 
 
-def _characters(message: Message) -> int:
+def characters(message: Message) -> int:
+    """How many characters the model reads for `message`; 0 if it is not told of it."""
     match message:
         case BashExecutionMessage():
             return 0 if message.exclude_from_context else len(message.command) + len(message.output)

@@ -60,6 +60,13 @@ class ReceivedRequest:
     connection: int
 
 
+class _Deciding:
+    """Has a function decide which turn answers a request."""
+
+    def __init__(self, turn: Callable[[Any], Turn]) -> None:
+        self.turn = turn
+
+
 class Script:
     """Which turn answers which request."""
 
@@ -83,12 +90,17 @@ class Script:
 
 
 class ProviderServer:
-    """Plays `turns` to whoever connects. With an `ssl` context it speaks https."""
+    """Plays `turns` to whoever connects. With an `ssl` context it speaks https.
+
+    Instead of a list, `turns` may be a function from the body of a request to the turn that answers it. `models` are the
+    entries of the list that GET /v1/models returns.
+    """
 
     def __init__(
         self,
-        turns: Sequence[Turn],
+        turns: Sequence[Turn] | Callable[[Any], Turn],
         *,
+        models: Sequence[Mapping[str, Any]] = (),
         loop: bool = False,
         port: int = 0,
         ssl: SSLContext | None = None,
@@ -99,7 +111,8 @@ class ProviderServer:
         self.connections = 0
         self.disconnections = 0
         self.port = port
-        self._script = Script(turns, loop=loop)
+        self._script = _Deciding(turns) if callable(turns) else Script(turns, loop=loop)
+        self._models = list(models)
         self._ssl = ssl
         self._log = log
         self._server: asyncio.Server | None = None
@@ -197,7 +210,8 @@ class ProviderServer:
         path, _, query = target.partition("?")
         format = next((format for end, format in FORMATS.items() if path.endswith(end)), None)
         if method == "GET" or format is None:
-            _write_whole(writer, 200 if method == "GET" else 404, json.dumps({"object": "list", "data": []}).encode(), {})
+            listed = json.dumps({"object": "list", "data": self._models}).encode()
+            _write_whole(writer, 200 if method == "GET" else 404, listed, {})
             await writer.drain()
             return True
         body = json.loads(raw or b"{}")

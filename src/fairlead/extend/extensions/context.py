@@ -152,9 +152,9 @@ class Context:
         model = self._session.model
         if model is None:
             return None
-        tokens = self._session.conversation.context_tokens()
-        percent = None if tokens is None or not model.context_window else tokens / model.context_window * 100
-        return ContextUsage(tokens, model.context_window, percent)
+        tokens, window = self._session.conversation.context_tokens(), self._session.room.window(model)
+        percent = None if tokens is None or not window else tokens / window * 100
+        return ContextUsage(tokens, window, percent)
 
     @property
     def system_prompt(self) -> str:

@@ -155,9 +155,9 @@ def _shown_level(server: Server) -> Any:
 
 
 def _context_usage(session: Session, model: Model) -> ContextUsage:
-    tokens = session.conversation.context_tokens()
-    percent = None if tokens is None else tokens / (model.context_window or math.inf) * 100
-    return ContextUsage(tokens, model.context_window, percent)
+    tokens, window = session.conversation.context_tokens(), session.room.window(model)
+    percent = None if tokens is None else tokens / (window or math.inf) * 100
+    return ContextUsage(tokens, window, percent)
 
 
 def _get_messages(server: Server, command: c.GetMessages) -> Spliced:
