@@ -152,6 +152,8 @@ class StreamEnd(Struct):
     transient: bool = False
     #: Whether the run ended here without asking the model: there is no request to send again.
     is_final: bool = False
+    #: Whether the request will never succeed, whatever the status says: the server cannot read something in it.
+    refused: bool = False
 
 
 StreamEvent: TypeAlias = StreamStart | BlockStart | BlockDelta | BlockEnd | StreamEnd

@@ -125,7 +125,7 @@ class Compactor:
     def has_overflowed(self, end: StreamEnd) -> bool:
         """Whether a model call failed because the request was too large for the context, so that a compaction helps."""
         message, model = end.message, self._session.model
-        if not self.enabled or message.stop_reason != "error" or model is None or message.model != model.id:
+        if not self.enabled or message.stop_reason != "error" or end.refused or model is None or message.model != model.id:
             return False
         from fairlead.session.overflow import is_overflow
 

@@ -100,11 +100,11 @@ class RetryPolicy(Struct, frozen=True):
 def is_retryable(end: StreamEnd) -> bool:
     """Whether the same request may succeed later.
 
-    Not if the answer was aborted, if the request is wrong or too large (that is what compaction is for), or if money
-    or an allowance ran out.
+    Not if the answer was aborted, if the request is wrong or too large (that is what compaction is for), if the server cannot
+    read an image in it, or if money or an allowance ran out.
     """
     text = end.message.error_message or ""
-    if end.message.stop_reason != "error" or is_overflow(text, end.status):
+    if end.message.stop_reason != "error" or end.refused or is_overflow(text, end.status):
         return False
     patterns = _patterns()
     if patterns.spent.search(text) or (patterns.spent_or_limited.search(text) and not _is_short_limit(end, patterns)):

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from fairlead.session.additions import SlashCommand
     from fairlead.session.extending import Extending
     from fairlead.session.hooks import CallHooks, Hooks, InputSource, LateHooks
+    from fairlead.session.images import Images
     from fairlead.session.intake import Deliver, Intake
     from fairlead.session.turns import Turns
 
@@ -66,6 +67,7 @@ class Session:
         self.extending: Extending | None = None
         self.queues = Queues()
         self._intake: Intake | None = None
+        self._images: Images | None = None
         self.runtime = options.runtime
         self.gate: Gate | None = None
         #: Makes `ui` when that is first needed; None: nobody is there to be asked.
@@ -410,6 +412,15 @@ class Session:
         from fairlead.session.turns import Turns
 
         return Turns(self, self._options)
+
+    @property
+    def images(self) -> Images:
+        """The images that servers could not read."""
+        if self._images is None or self._images.conversation is not self.conversation:
+            from fairlead.session.images import Images
+
+            self._images = Images(self.conversation)
+        return self._images
 
     def renew_cancel(self) -> Cancel:
         """From here on an abort means what is about to begin."""

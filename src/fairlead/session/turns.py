@@ -52,6 +52,7 @@ class Turns:
             stream = await self.stream_of(model, cancel)
         except FairleadError as error:
             stream = failing(model, str(error), session.runtime.now_ms())
+        stream = session.images.prepare(request, model, stream)
         session.room.prepare(request, model)
         if session.extending is not None and cancel.fired:  # the request may not be what the extensions wanted it to be
             stream = stopped(model, session.runtime.now_ms())
