@@ -37,8 +37,8 @@ def test_pis_models_and_keys_are_read_after_our_own(tmp_path: Path) -> None:
     assert home.models_files() == (tmp_path / ".fairlead" / "models.json", tmp_path / "pi" / "models.json")
     assert home.auth_files() == (tmp_path / ".fairlead" / "auth.json", tmp_path / "pi" / "auth.json")
     assert home.settings_files(tmp_path / "work") == (
-        tmp_path / ".fairlead" / "settings.json",
-        tmp_path / "work" / ".fairlead" / "settings.json",
+        ("user", tmp_path / ".fairlead" / "settings.json"),
+        ("project", tmp_path / "work" / ".fairlead" / "settings.json"),
     )
 
 

@@ -44,12 +44,12 @@ def test_without_files_everything_has_its_default(home: Home, cwd: Path) -> None
     assert not home.root.exists()
 
 
-def test_the_project_overrides_the_user_key_by_key(home: Home, cwd: Path) -> None:
+def test_a_trusted_project_overrides_the_user_key_by_key(home: Home, cwd: Path) -> None:
     written(
         home.root, {"defaultModel": "a", "retry": {"maxRetries": 7, "baseDelayMs": 5}, "thinkingBudgets": {"low": 1, "high": 2}}
     )
     written(cwd / ".fairlead", {"defaultModel": "b", "retry": {"baseDelayMs": 9}, "thinkingBudgets": {"low": 3}})
-    settings, warnings = load_settings(home, cwd)
+    settings, warnings = load_settings(home, cwd, approve=True)
     assert warnings == []
     assert settings.default_model == "b"
     assert (settings.retry.max_retries, settings.retry.base_delay_ms, settings.retry.enabled) == (7, 9, True)
@@ -98,7 +98,7 @@ def test_null_means_absent_and_unknown_keys_are_nobodys_business(home: Home, cwd
 def test_a_malformed_file_is_named_with_its_line_and_the_other_file_counts(home: Home, cwd: Path) -> None:
     path = written(home.root, '{\n  "defaultModel": "a",\n  "oops\n}')
     written(cwd / ".fairlead", {"defaultModel": "b"})
-    settings, warnings = load_settings(home, cwd)
+    settings, warnings = load_settings(home, cwd, approve=True)
     assert settings.default_model == "b"
     assert len(warnings) == 1
     assert warnings[0].startswith(f"{path}: line 3, column ")
@@ -223,10 +223,10 @@ def test_persisting_a_setting_of_a_group_keeps_the_rest_of_the_group(home: Home,
         persist_setting(home, "retry.enabled", "no")
 
 
-def test_a_project_cannot_choose_the_programs_that_run(home: Home, cwd: Path) -> None:
+def test_even_a_trusted_project_cannot_choose_the_programs_that_run(home: Home, cwd: Path) -> None:
     written(home.root, {"shellCommandPrefix": "mine"})
     written(cwd / ".fairlead", {"shellPath": "./evil", "shellCommandPrefix": "evil", "defaultModel": "a"})
-    settings, warnings = load_settings(home, cwd)
+    settings, warnings = load_settings(home, cwd, approve=True)
     assert (settings.shell_path, settings.shell_command_prefix, settings.default_model) == (None, "mine", "a")
     assert [key in warning for key, warning in zip(("shellPath", "shellCommandPrefix"), warnings, strict=True)] == [True, True]
 
@@ -237,6 +237,6 @@ def test_paths_begin_at_the_folder_of_their_file_and_a_project_adds_to_the_users
     home.root.mkdir()
     home.settings_path.write_text('{"skills": ["mine", "~/more", "/all"]}')
     (cwd / ".fairlead" / "settings.json").write_text('{"skills": ["../ours"], "prompts": ["p"]}')
-    settings, warnings = load_settings(home, cwd)
+    settings, warnings = load_settings(home, cwd, approve=True)
     assert settings.skills == [f"{home.root}/mine", "~/more", "/all", f"{cwd}/.fairlead/../ours"]
     assert (settings.prompts, warnings) == ([f"{cwd}/.fairlead/p"], [])

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from fairlead.models.logins import Logins
 
 
+#: How many warnings are passed on that were found together.
+MOST_WARNINGS = 20
+
+
 class Agent:
     """A session with everything it needs. `warnings` says what in the user's configuration could not be used, so far."""
 
@@ -43,7 +47,7 @@ class Agent:
         self.home = Home.find(env, isolated=options.isolated)
         self.warnings: list[str] = []
         self._warn = options.warn
-        settings, unusable = load_settings(self.home, Path(options.cwd).absolute())
+        settings, unusable = load_settings(self.home, Path(options.cwd).absolute(), approve=options.approve)
         self.settings = replace(settings, **{group: getattr(Settings(), group) for group in options.reset_settings})
         self._warn_of(unusable)
         self._scratch = Scratch()
@@ -175,6 +179,8 @@ class Agent:
         await self.close()
 
     def _warn_of(self, warnings: Sequence[str]) -> None:
+        if len(warnings) > MOST_WARNINGS:  # a project can bring thousands of unusable files
+            warnings = [*warnings[:MOST_WARNINGS], f"{len(warnings) - MOST_WARNINGS} more warnings like these are not shown."]
         for warning in warnings:
             if warning not in self.warnings:
                 self.warnings.append(warning)

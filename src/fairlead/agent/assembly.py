@@ -279,7 +279,8 @@ class Assembly:
         from fairlead.session.rule_keeper import RuleKeeper
         from fairlead.session.rules import load_rules
 
-        rules, problems = load_rules(folders)
+        trusted = self.extensions.trust.known(self._cwd)
+        rules, problems = load_rules(folders, self._home.boundary(self._cwd), trusted=trusted)
         self._warn(problems)
         return (lambda session: RuleKeeper(session, rules, self._settings.ttsr)) if rules else None
 
@@ -321,7 +322,7 @@ class Assembly:
         cwd = workspace.cwd
         return McpServers(
             McpOptions(
-                sources=sources(found, named),
+                sources=sources(found, named, self._home.boundary(cwd)),
                 is_trusted=lambda: self.extensions.is_trusted(cwd),
                 is_wanted=options.wants_tool,
                 warn=self._warn,
@@ -344,7 +345,8 @@ class Assembly:
         from fairlead.session.subagents import Family, Subagents
 
         task = self._settings.task
-        agents, problems = load_agents(self._home.agents_folders(self._cwd), task.disabled_agents)
+        folders = self._home.agents_folders(self._cwd)
+        agents, problems = load_agents(folders, task.disabled_agents, self._home.boundary(self._cwd))
         self._warn(problems)
         subagents = Subagents(Family(agents, task, spawner))
         if subagents.may_spawn:

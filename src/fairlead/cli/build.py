@@ -137,12 +137,12 @@ def _working_directory() -> Path:
 
 def _text_or_file(text: str) -> str:
     """The contents of the file of that name, if there is one; else the text itself."""
+    from fairlead.config.files import read_bytes
     from fairlead.core.lenient import scrub_text
 
     try:
-        path = Path(text)
-        if len(text) < 1024 and path.is_file():
-            text = path.read_bytes().decode("utf-8", "replace")
+        is_file = len(text) < 1024 and Path(text).is_file()
     except (OSError, ValueError):
-        pass  # too long for a name, or not readable: then it is a text
-    return scrub_text(text)
+        is_file = False  # too long for a name, or in a directory that cannot be looked into: then it is a text
+    data = read_bytes(Path(text)) if is_file else None
+    return scrub_text(text if data is None else data.decode("utf-8", "replace"))

@@ -7,6 +7,7 @@ import io
 import os
 import select
 import signal
+import stat
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -54,6 +55,7 @@ async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profi
             raise UsageError(NOTHING_TO_DO)
     await agent.extensions.find_model()
     before, prompts, images = _prompts(piped, arguments.words, readable(agent.session.workspace.guard))
+    await agent.session.prepare()
     return await _Once(agent, arguments, profile, stdout).run(_expanded(agent, before, prompts), images)
 
 
@@ -198,6 +200,9 @@ def _prompts(piped: str, words: list[str], check: Check | None) -> tuple[str, li
 def _file(name: str, check: Check | None) -> tuple[str, ImageContent | None]:
     path = Path(name).expanduser()
     try:
+        mode = path.stat().st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # it might never end; a pipe does, when whoever writes to it leaves
+            raise ConfigError(f"@{name}: expected a file, found a device.")
         with path.open("rb") as file:
             if check is not None:
                 check(file.fileno(), path)

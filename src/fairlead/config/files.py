@@ -1,9 +1,14 @@
-"""Reading JSON that people write by hand, and writing files that are never half written."""
+"""Reading the files that people write by hand, and writing files that are never half written.
+
+A file of a project comes with its repository, often from a stranger, and a link in it can lead anywhere. `read_bytes` and
+`list_folder` look at what was opened, not at the path that led there, and refuse what is outside the project.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +21,9 @@ from fairlead.errors import ConfigError
 
 _BOM = b"\xef\xbb\xbf"
 
-#: What people write by hand is far shorter.
-_LONGEST_FILE = 16 * 1024 * 1024
+#: The largest configuration file that is read, and the largest file of the kinds that a project can bring.
+LARGEST_FILE = 16 * 1024 * 1024
+LARGEST_PROJECT_FILE = 1024 * 1024
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -26,34 +32,203 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+#: Their files look regular, but the kernel makes them up: they hold this process's environment, or never end.
+_KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
+#: Ordinary files in memory.
+_NOT_KERNEL = "/dev/shm"
+#: Git keeps credentials there, and no repository can check out a file in it.
+_GIT = ".git"
+#: What Linux adds to the path of an open file that has been deleted or replaced since.
+_DELETED = " (deleted)"
 
 
-#: Asked about a file that was opened, by the path that led there. Raises ConfigError if it must not be read.
+#: Checks a file that has been opened; the path is the one that led to it. Raises ConfigError if it must not be read.
 Check: TypeAlias = Callable[[int, Path], None]
 
 
-def read_bytes(path: Path, check: Check | None = None) -> bytes | None:
-    """The contents of a file; None if there is none.
+class Budget:
+    """How much may still be read for one purpose. It is shared by all places that one project can fill."""
 
-    Raises ConfigError if it cannot be read, is longer than 16 MiB, or is no regular file: a pipe or a device
-    might never end, or never begin.
+    def __init__(self, *, entries: int = 10_000, files: int = 500, size: int = 8 * 1024 * 1024) -> None:
+        self.entries = entries
+        self.files = files
+        self.size = size
+
+    def read(self, path: Path, check: Check | None = None, *, within: Path | None = None) -> bytes | None:
+        """`read_bytes`, for a file that a project can bring. Raises ConfigError also if it is one file too many."""
+        self.files -= 1
+        if self.files < 0:
+            raise ConfigError(f"{path}: not read: there are too many files of this kind.")
+        data = read_bytes(path, check, within=within, largest=LARGEST_PROJECT_FILE)
+        self.size -= len(data or b"")
+        if self.size < 0:
+            raise ConfigError(f"{path}: not used: the files of this kind are too large together.")
+        return data
+
+
+def read_bytes(
+    path: Path, check: Check | None = None, *, within: Path | None = None, largest: int = LARGEST_FILE
+) -> bytes | None:
+    """Read a file.
+
+    Args:
+        path: The file. Links are followed.
+        check: Has a say in what may be read.
+        within: The real path of the directory that the file must be in, for a file that comes with a project.
+        largest: The largest size in bytes.
+
+    Returns:
+        The contents without a byte order mark; None if there is no such file.
+
+    Raises:
+        ConfigError: The file cannot be read, is too large, is outside `within`, or is not a regular file on a disk. A pipe or a
+            device might never end, and a file in /proc holds this process's environment.
     """
     try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            kind = _KINDS.get(stat.S_IFMT(mode), "something else")
-            raise ConfigError(f"{path}: cannot be read: expected a regular file, found {kind}.")
-        with path.open("rb") as file:
+        handle = _open_regular(path)
+        try:
+            _check_opened(handle, path)
             if check is not None:
-                check(file.fileno(), path)
-            data = file.read(_LONGEST_FILE + 1)
+                check(handle, path)
+            if within is not None:
+                _check_of_project(handle, path, within)
+            data = _read_up_to(handle, largest + 1)
+        finally:
+            os.close(handle)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}.") from error
-    if len(data) > _LONGEST_FILE:
-        raise ConfigError(f"{path}: cannot be read: it is longer than {_LONGEST_FILE >> 20} MiB.")
+    except ValueError as error:  # a path with a null character
+        raise ConfigError(f"{path!r}: cannot be read: {error}.") from error
+    if len(data) > largest:
+        raise ConfigError(f"{path}: cannot be read: it is longer than {largest >> 20} MiB.")
     return data.removeprefix(_BOM)
+
+
+def list_folder(path: Path, problems: list[str], *, within: Path | None = None, budget: Budget | None = None) -> list[str]:
+    """The sorted names in a directory; none if it does not exist.
+
+    A directory outside `within`, or one that cannot be read, has no names and adds a sentence to `problems`. So does one
+    with more entries than the budget has left, of which only some are returned.
+    """
+    budget = budget or Budget()
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if within is not None:
+                _check_inside(opened_path(handle, path), path, within)
+            names: list[str] = []
+            with os.scandir(handle) as entries:
+                for entry in entries:
+                    budget.entries -= 1
+                    if budget.entries < 0:
+                        problems.append(f"{path}: too many entries to look at all of them. Some are left out.")
+                        break
+                    names.append(entry.name)
+        finally:
+            os.close(handle)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except (OSError, ValueError) as error:
+        problems.append(f"{path}: cannot be read: {error.strerror if isinstance(error, OSError) else error}.")
+        return []
+    except ConfigError as error:
+        problems.append(str(error))
+        return []
+    return sorted(names)
+
+
+def opened_path(file: int, path: Path) -> Path:
+    """Where an open file or directory really is. `path` is how it was opened, for systems that cannot tell."""
+    try:
+        if sys.platform == "darwin":
+            import fcntl
+
+            return Path(os.fsdecode(fcntl.fcntl(file, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0")))
+        return Path(str(Path(f"/proc/self/fd/{file}").readlink()).removesuffix(_DELETED))
+    except OSError:
+        return Path(os.path.realpath(path))
+
+
+def is_inside(real: Path, within: Path) -> bool:
+    """Whether a path without links is in a directory. Also true where the names differ in case alone, if the system says so."""
+    if real.is_relative_to(within):
+        return True
+    try:
+        root = within.stat()
+        return any(os.path.samestat(each.stat(), root) for each in (real, *real.parents))
+    except OSError:
+        return False
+
+
+def _open_regular(path: Path) -> int:
+    """Open a regular file. Nothing else is opened: that alone could block, or set off a device."""
+    _expect_regular(path, path.stat())
+    # What is there by now may be something else, which must not block either.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        _expect_regular(path, os.fstat(handle))
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _expect_regular(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        raise ConfigError(f"{path}: cannot be read: expected a regular file, found {kind}.")
+
+
+def _check_opened(file: int, path: Path) -> None:
+    real = opened_path(file, path)
+    if _is_made_up(real, os.fstat(file)):
+        raise ConfigError(f"{path}: not read: it leads to {real}, which is not a file on a disk.")
+
+
+def _check_of_project(file: int, path: Path, within: Path) -> None:
+    _check_inside(opened_path(file, path), path, within)
+    names = os.fstat(file).st_nlink
+    if names > 1:
+        raise ConfigError(
+            f"{path}: not read: the file has {names} names (hard links), of which one may be outside the project. "
+            "Replace it with a copy."
+        )
+
+
+def _check_inside(real: Path, path: Path, within: Path) -> None:
+    if not is_inside(real, within):
+        raise ConfigError(f"{path}: not read: it leads to {real}, which is outside the project {within}.")
+    if any(part.lower() == _GIT for part in real.parts[len(within.parts) :]):
+        raise ConfigError(f"{path}: not read: it leads to {real}, which belongs to git.")
+
+
+def _is_made_up(real: Path, found: os.stat_result) -> bool:
+    """Whether the kernel makes a file up, under its usual path or another one."""
+    if any(real.is_relative_to(folder) for folder in _KERNEL_FOLDERS) and not real.is_relative_to(_NOT_KERNEL):
+        return True
+    return found.st_dev in _kernel_devices()
+
+
+def _kernel_devices() -> set[int]:
+    devices: set[int] = set()
+    for folder in ("/proc", "/sys"):
+        try:
+            device = os.stat(folder).st_dev  # noqa: PTH116
+        except OSError:
+            continue
+        if device != os.stat("/").st_dev:  # noqa: PTH116  # an empty directory where nothing is mounted
+            devices.add(device)
+    return devices
+
+
+def _read_up_to(file: int, most: int) -> bytes:
+    pieces: list[bytes] = []
+    while most > 0 and (piece := os.read(file, min(most, 1 << 20))):
+        pieces.append(piece)
+        most -= len(piece)
+    return b"".join(pieces)
 
 
 def parse_object(path: Path, data: bytes) -> dict[str, Any]:
@@ -86,16 +261,34 @@ def _parse_relaxed(path: Path, data: bytes) -> Any:
 
 
 def _plain_json(text: str) -> str:
-    """`text` without comments and trailing commas; what remains keeps its line and column."""
+    """Replace comments and trailing commas by spaces, so that everything else keeps its line and column.
+
+    One pass from left to right in which nothing is looked at twice: the file may have been made to take long.
+    """
     import re
 
-    string = r'"(?:[^"\\\n]|\\.)*"'
-
-    def blank(match: re.Match[str]) -> str:
-        return match[0] if match[0][0] == '"' else re.sub(r"[^\n]", " ", match[0])
-
-    text = re.sub(string + r"|//[^\n]*|/\*.*?\*/", blank, text, flags=re.DOTALL)
-    return re.sub(string + r"|,(?=\s*[}\]])", blank, text)
+    token = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?|//[^\n]*+|\s++|[^"/,}\]\s]++|.')
+    pieces: list[str] = []
+    #: Where the last comma is among the pieces, if only space and comments have come since.
+    comma: int | None = None
+    at = 0
+    while found := token.match(text, at):
+        piece, at = found[0], found.end()
+        if piece == "/" and text.startswith("*", at):
+            end = text.find("*/", at + 1) + 2
+            if end < 2:  # the comment has no end: whoever parses it will complain
+                return "".join([*pieces, text[at - 1 :]])
+            piece, at = text[at - 1 : end], end
+        if piece.startswith(("//", "/*")):
+            piece = "\n".join(" " * len(line) for line in piece.split("\n"))
+        elif piece == ",":
+            comma = len(pieces)
+        elif not piece.isspace():
+            if comma is not None and piece in ("}", "]"):
+                pieces[comma] = " "
+            comma = None
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def found(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -24,15 +25,17 @@ class Home(Struct, frozen=True):
     root: Path
     pi_folder: Path | None = None
     isolated: bool = False
+    #: The user's home directory; None: that of this process's user.
+    user: Path | None = None
 
     @classmethod
     def find(cls, env: Mapping[str, str], *, isolated: bool = False) -> Home:
         """`$FAIRLEAD_HOME`, else `~/.fairlead`; in the latter case with pi's folder, if `$PI_CODING_AGENT_DIR` names it."""
         own = env.get("FAIRLEAD_HOME")
         if own:
-            return cls(_absolute(own, env), None, isolated)
+            return cls(_absolute(own, env), None, isolated, user_folder(env))
         pi = env.get("PI_CODING_AGENT_DIR")
-        return cls(_absolute("~/.fairlead", env), _absolute(pi, env) if pi else None, isolated)
+        return cls(_absolute("~/.fairlead", env), _absolute(pi, env) if pi else None, isolated, user_folder(env))
 
     @property
     def settings_path(self) -> Path:
@@ -50,11 +53,16 @@ class Home(Struct, frozen=True):
     def sessions_dir(self) -> Path:
         return self.root / "sessions"
 
-    def settings_files(self, cwd: Path) -> tuple[Path, ...]:
-        """The settings files to read; a later one overrides an earlier one."""
+    def boundary(self, folder: Path) -> Path | None:
+        """The real path of the directory that project files in `folder` must stay in; None if these are the user's own files."""
+        return project_boundary(folder, self.user or Path.home(), self.root)
+
+    def settings_files(self, cwd: Path) -> tuple[tuple[Level, Path], ...]:
+        """The settings files to read, and whose they are; a later one overrides an earlier one."""
         if self.isolated:
             return ()
-        return self.settings_path, project_folder(cwd) / "settings.json"
+        user, project = self.settings_path, project_folder(cwd) / "settings.json"
+        return (("user", user),) if user == project else (("user", user), ("project", project))
 
     def agents_folders(self, cwd: Path) -> dict[Level, Path]:
         """The folders of agents that can be given work; of two of the same name, that of the later one holds."""
@@ -102,6 +110,33 @@ def user_folder(env: Mapping[str, str]) -> Path:
 def project_folder(cwd: Path) -> Path:
     """Where a project keeps its own settings."""
     return cwd / PROJECT_FOLDER
+
+
+def project_boundary(folder: Path, user: Path, home: Path) -> Path | None:
+    """The directory that project files in `folder` must stay in: its repository, or `folder` itself outside of any.
+
+    A link in a project may lead to any place in its repository, but not out of it. A repository that holds the user's home
+    directory does not count: everything of the user's is in it.
+
+    Args:
+        folder: The directory in which a file was found, or `.fairlead` with one.
+        user: The user's home directory.
+        home: fairlead's home.
+
+    Returns:
+        A real path; None if `folder` is the user's own.
+    """
+    real = Path(os.path.realpath(folder))
+    own = Path(os.path.realpath(user))
+    # The last name is not followed: a project could link its .fairlead to the user's.
+    if real == own or real / PROJECT_FOLDER == Path(os.path.realpath(home.parent)) / home.name:
+        return None
+    for each in (real, *real.parents):
+        if own.is_relative_to(each):
+            break
+        if os.path.lexists(each / ".git"):
+            return each
+    return real
 
 
 def _absolute(path: str, env: Mapping[str, str]) -> Path:

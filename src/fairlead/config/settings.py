@@ -1,11 +1,14 @@
 """settings.json: the user's, then the project's on top of it, key by key.
 
-Names are pi's where pi has the setting. Every key is optional. A key with an unusable value is reported
-and its default used; keys that mean nothing to fairlead are left to whoever wrote them.
+Names are pi's where pi has the setting. Every key is optional. A key with an unusable value is reported and its default used.
+Keys that mean nothing to fairlead are ignored: other programs read the file too.
+
+A project comes with its repository, often from a stranger. One that is not trusted may set what is in FOR_ANY_PROJECT alone.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
@@ -18,14 +21,17 @@ from fairlead.core.model import ThinkingLevel
 from fairlead.core.queues import InterruptMode, QueueMode
 from fairlead.errors import ConfigError
 
-#: What only the user may set: a project that somebody else wrote must not choose the programs that run here, nor leave extensions
-#: that watch over calls so little time that they are not loaded.
-_NOT_FOR_PROJECTS = ("shellPath", "shellCommandPrefix", "defaultProjectTrust", "extensionTimeoutSeconds")
-#: What a project may set, but what counts only once the project is trusted: see `project_extensions`.
-_AFTER_TRUST = ("extensions",)
+#: Settings of which only a stricter value is taken from a project, and that are read as strictly as they may be meant.
+GUARDING = ("approvals", "protectedPaths", "sandbox")
+#: What every project may set, trusted or not. A setting belongs here only if no value of it can do harm: a stranger's repository
+#: must not choose where prompts are sent, what is kept of them and where, what they cost, or which of the user's rules hold.
+FOR_ANY_PROJECT = GUARDING
+#: What no project may set, not even a trusted one: the programs that run here, whom to trust, and the time that extensions have,
+#: since those that watch over calls would otherwise not be loaded.
+NOT_FOR_PROJECTS = ("shellPath", "shellCommandPrefix", "defaultProjectTrust", "extensionTimeoutSeconds")
 
 #: Lists of paths, which begin at the folder of the file they are in. A project adds to the user's.
-_PATHS = ("skills", "prompts", "extensions")
+PATHS = ("skills", "prompts", "extensions")
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -40,8 +46,12 @@ ApprovalAction: TypeAlias = Literal["allow", "ask", "deny"]
 #: What becomes of a project that nobody has decided about.
 DefaultTrust: TypeAlias = Literal["ask", "always", "never"]
 SandboxMode: TypeAlias = Literal["off", "workspace"]
-#: Settings of which only a stricter value is taken from a project, and that are read as strictly as they may be meant.
-GUARDING = ("approvals", "protectedPaths", "sandbox")
+
+
+#: The settings that belong together in a group, by the names of their fields in `Settings`.
+SettingsGroup: TypeAlias = Literal[
+    "compaction", "retry", "images", "tools", "task", "tasks", "todo", "ask", "approvals", "mcp", "output", "ttsr"
+]
 
 
 class _Group(Struct, rename="camel", frozen=True):
@@ -228,29 +238,47 @@ class Settings(_Group, frozen=True):
     ttsr: RuleSettings = RuleSettings()
 
 
-def load_settings(home: Home, cwd: Path) -> tuple[Settings, list[str]]:
-    """The settings for a run in `cwd`, and a sentence for everything in the files that could not be used."""
+def load_settings(home: Home, cwd: Path, *, approve: bool | None = None) -> tuple[Settings, list[str]]:
+    """Load the settings for a run in `cwd`.
+
+    Whether the project is trusted is decided by what is known now, without asking: `approve`, trust.json, then
+    `defaultProjectTrust`. A project that is trusted later has its settings from the next start on.
+
+    Args:
+        approve: Whether the project is trusted in this run; None: what the user has said before.
+
+    Returns:
+        The settings, and a sentence for everything in the files that could not be used.
+    """
     warnings: list[str] = []
     merged: dict[str, Any] = {}
-    for path in home.settings_files(cwd):
+    for level, path in home.settings_files(cwd):
         try:
-            data = files.read_bytes(path)
-            if data is not None:
-                values = _parsed(path, data, merged, warnings)
-                of_project = path != home.settings_path
-                if of_project:
-                    values = _for_project(values, path, warnings)
-                if any(key in values for key in GUARDING):
-                    from fairlead.config.guarding import guarded
+            if not os.path.lexists(path):
+                continue
+            within = home.boundary(cwd) if level == "project" else None
+            values = _read(path, within, merged, warnings)
+            if within is not None:
+                from fairlead.config.project_settings import for_project
 
-                    merged = merged | guarded(values, merged, path, warnings, of_project=of_project)
-                merged = _merge(merged, _with_paths(_usable(values, Settings, path, "", warnings), path, merged))
+                values = for_project(values, home, cwd, path, approve, merged.get("defaultProjectTrust"), warnings)
+            if any(key in values for key in GUARDING):
+                from fairlead.config.guarding import guarded
+
+                merged = merged | guarded(values, merged, path, warnings, of_project=within is not None)
+            values = usable(values, path, warnings)
+            merged = _merge(merged, {**values, **{key: [*merged.get(key, ()), *values[key]] for key in PATHS if key in values}})
         except ConfigError as error:
             warnings.append(str(error))
     return (msgspec.convert(merged, Settings) if merged else Settings()), warnings
 
 
-def _parsed(path: Path, data: bytes, merged: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
+def _read(path: Path, within: Path | None, merged: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
+    """What a settings file says. One that is not JSON may make `merged` stricter. Raises ConfigError."""
+    largest = files.LARGEST_FILE if within is None else files.LARGEST_PROJECT_FILE
+    data = files.read_bytes(path, within=within, largest=largest)
+    if data is None:
+        return {}
     try:
         return files.parse_object(path, data)
     except ConfigError:
@@ -260,31 +288,13 @@ def _parsed(path: Path, data: bytes, merged: dict[str, Any], warnings: list[str]
         raise
 
 
-def _for_project(values: dict[str, Any], path: Path, warnings: list[str]) -> dict[str, Any]:
-    refused = [key for key in _NOT_FOR_PROJECTS if values.get(key) is not None]
-    warnings += [f"{path}: {key} is ignored in a project; set it in your own settings." for key in refused]
-    return {key: value for key, value in values.items() if key not in refused and key not in _AFTER_TRUST}
-
-
-def project_extensions(home: Home, cwd: Path, warnings: list[str]) -> list[str]:
-    """The paths of extensions that a project's own settings name. Whether it may have them is for others to say."""
-    path = next((path for path in home.settings_files(cwd) if path != home.settings_path), None)
-    try:
-        data = files.read_bytes(path) if path is not None else None
-        if path is None or data is None:
-            return []
-        named = {"extensions": files.parse_object(path, data).get("extensions")}
-    except ConfigError:  # it was told of when the settings were loaded
-        return []
-    return _with_paths(_usable(named, Settings, path, "", warnings), path, {}).get("extensions", [])
-
-
-def _with_paths(values: dict[str, Any], path: Path, before: dict[str, Any]) -> dict[str, Any]:
-    for key in _PATHS:
-        if key in values:
-            here = [name if name.startswith("~") else str(path.parent / name) for name in values[key]]
-            values[key] = [*before.get(key, ()), *here]
-    return values
+def usable(values: dict[str, Any], path: Path, warnings: list[str]) -> dict[str, Any]:
+    """The settings of a file that can be used, with paths that begin at its directory. Each other one leaves a warning."""
+    found = _usable(values, Settings, path, "", warnings)
+    for key in PATHS:
+        if key in found:
+            found[key] = [name if name.startswith("~") else str(path.parent / name) for name in found[key]]
+    return found
 
 
 def persist_setting(home: Home, key: str, value: Any) -> None:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 if TYPE_CHECKING:
-    from fairlead.extend.places import Place, Places
+    from fairlead.extend.places import Places
     from fairlead.extend.skills import Skill
     from fairlead.extend.templates import Template
     from fairlead.session.additions import PromptParts, SkillSummary, SlashCommand
+
+
+class _Found(Struct, frozen=True):
+    """Everything there is for work in one directory."""
+
+    parts: PromptParts
+    skills: Mapping[str, Skill]
+    templates: Mapping[str, Template]
+    problems: Sequence[str]
 
 
 class UserAdditions:
@@ -25,40 +37,51 @@ class UserAdditions:
         self._find_places = find_places
         self._skill_commands = skill_commands
         self._warn = warn
-        self._parts: dict[Path, PromptParts] = {}
-        self._skills: dict[Path, Mapping[str, Skill]] = {}
-        self._templates: dict[Path, Mapping[str, Template]] = {}
+        self._found: dict[Path, _Found] = {}
+        #: What is being read. An entry that `reload` has removed is read for no one.
+        self._reading: dict[Path, asyncio.Future[_Found]] = {}
+
+    def prepare(self, cwd: Path) -> Awaitable[None] | None:
+        return None if cwd in self._found else self._prepare(cwd)
+
+    async def _prepare(self, cwd: Path) -> None:
+        while cwd not in self._found:
+            if cwd not in self._reading:
+                self._reading[cwd] = _in_thread(_read, self._places, cwd)
+            reading = self._reading[cwd]
+            found = await asyncio.shield(reading)
+            if self._reading.get(cwd) is reading:
+                del self._reading[cwd]
+                self._keep(cwd, found)
 
     def prompt_parts(self, cwd: Path) -> PromptParts:
-        if cwd not in self._parts:
-            self._parts[cwd] = self._read_parts(cwd)
-        return self._parts[cwd]
+        return self._all(cwd).parts
 
     def commands(self, cwd: Path) -> list[SlashCommand]:
-        templates = self._templates_of(cwd)
-        skills = self._skills_of(cwd) if self._skill_commands else None
-        if not templates and not skills:
+        found = self._all(cwd)
+        if not found.templates and not (found.skills and self._skill_commands):
             return []
         from fairlead.extend.commands import listed
 
-        return listed(templates, skills or {})
+        return listed(found.templates, found.skills if self._skill_commands else {})
 
     def expand(self, text: str, cwd: Path) -> str:
         if not text.startswith("/"):
             return text
         from fairlead.extend.commands import expanded
 
-        return expanded(text, self._templates_of(cwd), self._skills_of(cwd) if self._skill_commands else None)
+        found = self._all(cwd)
+        return expanded(text, found.templates, found.skills if self._skill_commands else None)
 
     def skills(self, cwd: Path) -> list[SkillSummary]:
         from fairlead.session.additions import SkillSummary
 
-        return [SkillSummary(each.name, each.description) for each in self._skills_of(cwd).values() if not each.hidden]
+        return [SkillSummary(each.name, each.description) for each in self._all(cwd).skills.values() if not each.hidden]
 
     def skill_text(self, name: str, cwd: Path) -> str:
         from fairlead.extend.skills import require_skill
 
-        return require_skill(name, {each.name: each for each in self._skills_of(cwd).values() if not each.hidden}).invoked("")
+        return require_skill(name, {each.name: each for each in self._all(cwd).skills.values() if not each.hidden}).invoked("")
 
     def discover(self, skills: Sequence[Path], templates: Sequence[Path]) -> None:
         """Look for skills and templates in these places, too, in place of those that extensions named before."""
@@ -68,64 +91,82 @@ class UserAdditions:
         self.reload()
 
     def reload(self) -> None:
-        self._parts.clear()
-        self._skills.clear()
-        self._templates.clear()
+        self._found.clear()
+        self._reading.clear()
 
     @cached_property
     def _places(self) -> Places:
         return self._find_places()
 
-    def _read_parts(self, cwd: Path) -> PromptParts:
-        from fairlead.extend.context_files import context_files, prompt_file, told
-        from fairlead.session.additions import PromptParts
+    def _all(self, cwd: Path) -> _Found:
+        """What was read. What nobody has prepared is read now, and the event loop waits for it."""
+        if cwd not in self._found:
+            self._keep(cwd, _read(self._places, cwd))
+        return self._found[cwd]
 
-        skills = self._skills_of(cwd)
-        skills_told = ""
-        if skills:
-            from fairlead.extend.skills import skill_list
-
-            skills_told = skill_list(skills.values())
-        home = self._places.home
-        if home is None:
-            return PromptParts(skills=skills_told)
-        problems: list[str] = []
-        check = self._places.check
-        appended = prompt_file("APPEND_SYSTEM.md", home, cwd, problems, check)
-        parts = PromptParts(
-            instead=prompt_file("SYSTEM.md", home, cwd, problems, check),
-            appended=() if appended is None else (appended,),
-            context=told(context_files(home, cwd, problems, check)) if self._places.context_files else "",
-            skills=skills_told,
-        )
-        self._warn(problems)
-        return parts
-
-    def _skills_of(self, cwd: Path) -> Mapping[str, Skill]:
-        if cwd not in self._skills:
-            self._skills[cwd] = {}
-            places = _present(self._places.skill_places(cwd))
-            if places:
-                from fairlead.extend.skills import load_skills
-
-                problems: list[str] = []
-                self._skills[cwd] = load_skills(places, problems, self._places.check)
-                self._warn(problems)
-        return self._skills[cwd]
-
-    def _templates_of(self, cwd: Path) -> Mapping[str, Template]:
-        if cwd not in self._templates:
-            self._templates[cwd] = {}
-            places = _present(self._places.template_places(cwd))
-            if places:
-                from fairlead.extend.templates import load_templates
-
-                problems: list[str] = []
-                self._templates[cwd] = load_templates(places, problems, self._places.check)
-                self._warn(problems)
-        return self._templates[cwd]
+    def _keep(self, cwd: Path, found: _Found) -> None:
+        self._found[cwd] = found
+        self._warn(found.problems)
 
 
-def _present(places: Iterable[Place]) -> list[Place]:
-    """Those that are there, and those that somebody asked for by name, who is to be told that they are not."""
-    return [place for place in places if place.named is not None or os.path.lexists(place.path)]
+def _read(places: Places, cwd: Path) -> _Found:
+    """Read everything for work in `cwd`."""
+    from fairlead.session.additions import PromptParts
+
+    problems: list[str] = []
+    skills: Mapping[str, Skill] = {}
+    templates: Mapping[str, Template] = {}
+    skills_told = ""
+    if skill_places := places.present(places.skill_places(cwd), cwd):
+        from fairlead.extend.skills import load_skills, skill_list
+
+        skills = load_skills(skill_places, problems, places.check)
+        skills_told = skill_list(skills.values())
+    if template_places := places.present(places.template_places(cwd), cwd):
+        from fairlead.extend.templates import load_templates
+
+        templates = load_templates(template_places, problems, places.check)
+    home = places.home
+    if home is None:
+        return _Found(PromptParts(skills=skills_told), skills, templates, problems)
+    from fairlead.extend.context_files import Reader, told
+
+    reader = Reader(places, problems)
+    appended = reader.prompt_file("APPEND_SYSTEM.md", home, cwd)
+    instead = reader.prompt_file("SYSTEM.md", home, cwd)
+    context = reader.context_files(home, cwd) if places.context_files else []
+    parts = PromptParts(
+        instead=instead,
+        appended=() if appended is None else (appended,),
+        context=told(context),
+        context_files=[file.path for file in context],
+        skills=skills_told,
+    )
+    return _Found(parts, skills, templates, problems)
+
+
+def _in_thread(read: Callable[[Places, Path], _Found], places: Places, cwd: Path) -> asyncio.Future[_Found]:
+    """Read beside everything else that goes on. The thread is a daemon: a process that exits does not wait for it, even if a
+    read is stuck in the kernel."""
+    import threading
+
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[_Found] = loop.create_future()
+
+    def finish(found: _Found | Exception) -> None:
+        if not result.done():
+            if isinstance(found, Exception):
+                result.set_exception(found)
+            else:
+                result.set_result(found)
+
+    def work() -> None:
+        try:
+            found: _Found | Exception = read(places, cwd)
+        except Exception as error:  # a bug of ours: whoever waits has to know
+            found = error
+        with suppress(RuntimeError):  # the loop is closed: nothing waits any more
+            loop.call_soon_threadsafe(finish, found)
+
+    threading.Thread(target=work, name="fairlead-additions", daemon=True).start()
+    return result

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from fairlead.config.files import Budget
 from fairlead.config.home import project_folder
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fairlead.config.files import Check
+    from fairlead.extend.places import Places
 
 #: Names of the file of a folder; the first one there counts.
 CONTEXT_NAMES = ("AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
+
+#: The largest size of all of them together.
+LARGEST_CONTEXT = 4 * 1024 * 1024
 
 _INTRODUCTION = "Instructions of the user's and the project's. Where two of them differ, the later one holds."
 
@@ -27,11 +31,45 @@ class ContextFile(Struct, frozen=True):
     text: str
 
 
-def context_files(home: Path, cwd: Path, problems: list[str], check: Check | None = None) -> list[ContextFile]:
-    """The instructions for work in `cwd`: those of the home, then one file of each folder from the top down to `cwd`."""
-    folders = dict.fromkeys([home, *reversed(cwd.parents), cwd])
-    found = (_context_file(folder, problems, check) for folder in folders)
-    return [file for file in found if file is not None and file.text]
+class Reader:
+    """Reads the instructions of one user for work in one directory. `problems` gets a sentence for what cannot be read."""
+
+    def __init__(self, places: Places, problems: list[str]) -> None:
+        self._places = places
+        self._problems = problems
+        #: For the files of all directories together.
+        self._budget = Budget(size=LARGEST_CONTEXT)
+
+    def context_files(self, home: Path, cwd: Path) -> list[ContextFile]:
+        """One file of the home, then one of each directory from the top down to `cwd`."""
+        folders = dict.fromkeys([home, *reversed(cwd.parents), cwd])
+        found = (self._context_file(folder, is_home=folder == home) for folder in folders)
+        return [file for file in found if file is not None and file.text]
+
+    def prompt_file(self, name: str, home: Path, cwd: Path) -> str | None:
+        """The text of the project's file of that name, else of the home's; None if there is none."""
+        text = self._text(project_folder(cwd) / name, cwd)
+        return self._text(home / name, None) if text is None else text
+
+    def _context_file(self, folder: Path, *, is_home: bool) -> ContextFile | None:
+        for name in CONTEXT_NAMES:
+            path = folder / name
+            text = self._text(path, None if is_home else folder)
+            if text is not None:
+                return ContextFile(path, text)
+        return None
+
+    def _text(self, path: Path, project: Path | None) -> str | None:
+        """The text of a file; None if there is none. `project` is the directory that it comes with, if it is not the user's."""
+        if not os.path.lexists(path):  # in most places; much cheaper than to fail
+            return None
+        within = None if project is None else self._places.boundary(project)
+        try:
+            data = self._budget.read(path, self._places.check, within=within)
+        except ConfigError as error:
+            self._problems.append(str(error))
+            return None
+        return None if data is None else data.decode("utf-8", "replace").strip()
 
 
 def told(files: Sequence[ContextFile]) -> str:
@@ -40,34 +78,3 @@ def told(files: Sequence[ContextFile]) -> str:
         return ""
     parts = [f'<instructions path="{scrub_text(str(file.path))}">\n{file.text}\n</instructions>' for file in files]
     return "\n\n".join([_INTRODUCTION, *parts])
-
-
-def prompt_file(name: str, home: Path, cwd: Path, problems: list[str], check: Check | None = None) -> str | None:
-    """The text of the project's file of that name, else of the home's; None if there is none."""
-    for folder in (project_folder(cwd), home):
-        text = _text(folder / name, problems, check)
-        if text is not None:
-            return text
-    return None
-
-
-def _context_file(folder: Path, problems: list[str], check: Check | None) -> ContextFile | None:
-    for name in CONTEXT_NAMES:
-        path = folder / name
-        text = _text(path, problems, check)
-        if text is not None:
-            return ContextFile(path, text)
-    return None
-
-
-def _text(path: Path, problems: list[str], check: Check | None) -> str | None:
-    if not os.path.lexists(path):  # in most places; much cheaper than to fail
-        return None
-    from fairlead.config.files import read_bytes
-
-    try:
-        data = read_bytes(path, check)
-    except ConfigError as error:
-        problems.append(str(error))
-        return None
-    return None if data is None else data.decode("utf-8", "replace").strip()

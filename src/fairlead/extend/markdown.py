@@ -1,23 +1,25 @@
-"""Markdown files with front matter, as skills and templates are."""
+"""Markdown files with front matter: skills and prompt templates."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fairlead.config.files import Budget, Check
 from fairlead.errors import ConfigError
-
-if TYPE_CHECKING:
-    from fairlead.config.files import Check
+from fairlead.session.front_matter import FrontMatterError, pick
 
 
-def read_markdown(path: Path, keys: Collection[str], check: Check | None = None) -> tuple[dict[str, str], str]:
+def read_markdown(
+    path: Path,
+    keys: Collection[str],
+    check: Check | None = None,
+    *,
+    within: Path | None = None,
+    budget: Budget | None = None,
+) -> tuple[dict[str, str], str]:
     """The texts of some keys of the front matter, and what comes after it. Raises ConfigError."""
-    from fairlead.config.files import read_bytes
-    from fairlead.session.front_matter import FrontMatterError, pick
-
-    data = read_bytes(path, check)
+    data = (budget or Budget()).read(path, check, within=within)
     if data is None:
         raise ConfigError(f"{path}: there is no such file.")
     try:
@@ -26,5 +28,6 @@ def read_markdown(path: Path, keys: Collection[str], check: Check | None = None)
         raise ConfigError(f"{path}: {error}") from None
 
 
-def unreadable(path: Path, error: OSError) -> str:
-    return f"{path}: cannot be read: {error.strerror or error}."
+def budget_of(within: Path | None, shared: Budget) -> Budget:
+    """What may be read in a place: places of the project share a budget, so that none of it is taken from the user's."""
+    return Budget() if within is None else shared

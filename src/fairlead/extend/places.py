@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from fairlead.config.files import Check
-from fairlead.config.home import PROJECT_FOLDER, Level
+from fairlead.config.files import Check, is_inside
+from fairlead.config.home import PROJECT_FOLDER, Level, project_boundary
 from fairlead.session.additions import Origin
 
 #: Folders of other programs, in which skills are looked for too.
@@ -17,11 +18,17 @@ SHARED_FOLDERS = (".agents", ".claude")
 
 
 class Place(Struct, frozen=True):
-    """A file, or a folder of such. `named` is how somebody asked for it; None: it may be missing."""
+    """A file, or a directory of files.
+
+    `named` is the flag or setting that asked for it; None: it may be missing. `project` is the directory of the project that
+    it comes with, if it does, and `within` the real path of the directory that its files must stay in.
+    """
 
     path: Path
     origin: Origin
     named: str | None = None
+    project: Path | None = None
+    within: Path | None = None
 
 
 class Places(Struct, frozen=True, kw_only=True):
@@ -49,10 +56,10 @@ class Places(Struct, frozen=True, kw_only=True):
         yield from _discovered(self.discovered_skills)
         if self.home is None or not self.find_skills:
             return
-        yield _folder(cwd / PROJECT_FOLDER, "skills", "project")
+        yield _folder(cwd / PROJECT_FOLDER, "skills", "project", cwd)
         for folder in _up_to_the_root(cwd):
             if folder != self.user:
-                yield from (_folder(folder / name, "skills", "project") for name in SHARED_FOLDERS)
+                yield from (_folder(folder / name, "skills", "project", folder) for name in SHARED_FOLDERS)
         yield from self._listed("skills", self.settings_skills, cwd)
         yield _folder(self.home, "skills", "user")
         yield from (_folder(self.user / name, "skills", "user") for name in SHARED_FOLDERS)
@@ -63,9 +70,28 @@ class Places(Struct, frozen=True, kw_only=True):
         yield from _discovered(self.discovered_templates)
         if self.home is None or not self.find_templates:
             return
-        yield _folder(cwd / PROJECT_FOLDER, "prompts", "project")
+        yield _folder(cwd / PROJECT_FOLDER, "prompts", "project", cwd)
         yield from self._listed("prompts", self.settings_templates, cwd)
         yield _folder(self.home, "prompts", "user")
+
+    def present(self, places: Iterable[Place], cwd: Path) -> list[Place]:
+        """Those that exist, and those that were asked for by name, with the directory that their files must stay in."""
+        return [self._bounded(place, cwd) for place in places if place.named is not None or os.path.lexists(place.path)]
+
+    def boundary(self, folder: Path) -> Path | None:
+        """The directory that project files in `folder` must stay in; None if they are the user's own."""
+        return None if self.home is None else project_boundary(folder, self.user, self.home)
+
+    def _bounded(self, place: Place, cwd: Path) -> Place:
+        if place.project is not None:
+            return replace(place, within=self.boundary(place.project))
+        if place.named is None:
+            return place
+        # Where the name leads is the choice of whoever gave it. What is in the project is still the project's.
+        project = project_boundary(cwd, self.user, self.home or self.user / PROJECT_FOLDER)
+        if project is not None and is_inside(Path(os.path.realpath(place.path)), project):
+            return replace(place, within=project)
+        return place
 
     def _listed(self, setting: str, names: Sequence[str], cwd: Path) -> Iterator[Place]:
         for name in names:
@@ -82,9 +108,9 @@ def _discovered(paths: Sequence[Path]) -> Iterator[Place]:
     return (Place(path, Origin(path, "local", "temporary"), "an extension") for path in paths)
 
 
-def _folder(base: Path, name: str, scope: Level) -> Place:
+def _folder(base: Path, name: str, scope: Level, project: Path | None = None) -> Place:
     path = base / name
-    return Place(path, Origin(path, "auto", scope, base))
+    return Place(path, Origin(path, "auto", scope, base), project=project)
 
 
 def _up_to_the_root(cwd: Path) -> Iterator[Path]:
@@ -98,8 +124,3 @@ def _up_to_the_root(cwd: Path) -> Iterator[Path]:
 def is_folder(path: Path) -> bool:
     """Whether there is a folder; one that cannot be looked into counts as none, which `Path.is_dir` makes an error."""
     return os.path.isdir(path)  # noqa: PTH112
-
-
-def is_file(path: Path) -> bool:
-    """Whether there is a file, in the same way."""
-    return os.path.isfile(path)  # noqa: PTH113

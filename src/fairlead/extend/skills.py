@@ -18,15 +18,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from fairlead.config.files import Check
+from fairlead.config.files import Budget, Check, list_folder
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
-from fairlead.extend.markdown import read_markdown, unreadable
-from fairlead.extend.places import Place, is_file, is_folder
+from fairlead.extend.markdown import budget_of, read_markdown
+from fairlead.extend.places import Place, is_folder
 from fairlead.session.additions import Origin
 
 FILE = "SKILL.md"
 LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
+#: How deep below a directory of skills one is looked for.
+DEEPEST = 10
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _KEYS = ("name", "description", "disable-model-invocation")
@@ -44,12 +46,13 @@ class Skill(Struct, frozen=True, kw_only=True):
     origin: Origin
     #: Only for the user to ask for; the model is not told of it.
     hidden: bool = False
-    #: Asked whenever the file is read: it may be another one by then.
+    #: Asked whenever the file is read: it may be another one by then. `within` is the directory that it must be in.
     check: Check | None = None
+    within: Path | None = None
 
     def invoked(self, arguments: str) -> str:
         """What a prompt that asks for the skill stands for. Raises ConfigError if its file cannot be read any more."""
-        body = read_markdown(self.path, _KEYS, self.check)[1]
+        body = read_markdown(self.path, _KEYS, self.check, within=self.within)[1]
         location, folder = scrub_text(str(self.path)), scrub_text(str(self.path.parent))
         block = f'<skill name="{self.name}" location="{location}">\nReferences are relative to {folder}.\n\n{body}\n</skill>'
         return f"{block}\n\n{arguments}" if arguments else block
@@ -59,10 +62,12 @@ def load_skills(places: Iterable[Place], problems: list[str], check: Check | Non
     """The skills in these places by name; of two with one name, the first counts."""
     skills: dict[str, Skill] = {}
     seen: set[str] = set()
+    shared = Budget()
     for place in places:
-        for path in _files(place, seen, problems):
+        budget = budget_of(place.within, shared)
+        for path in _files(place, seen, budget, problems):
             try:
-                skill = read_skill(path, place.origin, problems, check)
+                skill = read_skill(path, place, problems, check, budget)
             except ConfigError as error:
                 problems.append(f"{error} This skill is left out.")
             else:
@@ -78,9 +83,10 @@ def require_skill(name: str, skills: Mapping[str, Skill]) -> Skill:
     return skills[name]
 
 
-def read_skill(path: Path, origin: Origin, problems: list[str], check: Check | None = None) -> Skill:
+def read_skill(path: Path, place: Place, problems: list[str], check: Check | None, budget: Budget) -> Skill:
     """The skill in a file. Raises ConfigError, which says why it cannot be used."""
-    fields, _ = read_markdown(path, _KEYS, check)
+    fields, _ = read_markdown(path, _KEYS, check, within=place.within, budget=budget)
+    origin = place.origin
     description = fields.get("description", "")
     if not description:
         raise ConfigError(f"{path}: description: expected a text that says what the skill is good for.")
@@ -93,6 +99,7 @@ def read_skill(path: Path, origin: Origin, problems: list[str], check: Check | N
         origin=Origin(path, origin.source, origin.scope, origin.base),
         hidden=fields.get("disable-model-invocation", "").lower() == "true",
         check=check,
+        within=place.within,
     )
 
 
@@ -107,34 +114,47 @@ def skill_list(skills: Iterable[Skill]) -> str:
     return "\n".join([_INTRODUCTION, "", "<available_skills>", *listed, "</available_skills>"]) if listed else ""
 
 
-def _files(place: Place, seen: set[str], problems: list[str]) -> Iterator[Path]:
+def _files(place: Place, seen: set[str], budget: Budget, problems: list[str]) -> Iterator[Path]:
     """The files of the skills in a place."""
     path = place.path
     if is_folder(path):
-        yield from _below(path, seen, problems)
-    elif is_file(path):
+        yield from _below(path, place, DEEPEST, seen, budget, problems)
+    elif os.path.lexists(path):
         yield path
     elif place.named is not None:
         problems.append(f"{place.named}: {path}: there is no such file or folder.")
 
 
-def _below(folder: Path, seen: set[str], problems: list[str]) -> Iterator[Path]:
-    """The files of the skills in and below a folder. What is in the folder of a skill belongs to that skill."""
+def _below(folder: Path, place: Place, deeper: int, seen: set[str], budget: Budget, problems: list[str]) -> Iterator[Path]:
+    """The files of the skills in and below a directory. What is in the directory of a skill belongs to that skill.
+
+    A directory that links lead to again is not looked at twice, nor is one outside the project, or on another file system.
+    """
     real = os.path.realpath(folder)
-    if real in seen:  # the same skills by another way, or a link that leads back
+    if real in seen:
         return
     seen.add(real)
-    if is_file(folder / FILE):
+    names = list_folder(folder, problems, within=place.within, budget=budget)
+    if FILE in names:
         yield folder / FILE
         return
-    try:
-        inside = sorted(path for path in folder.iterdir() if is_folder(path))
-    except OSError as error:
-        problems.append(unreadable(folder, error))
+    inside = [folder / name for name in names if not name.startswith(".") and name != "node_modules"]
+    folders = [path for path in inside if is_folder(path)]
+    if folders and not deeper:
+        problems.append(f"{folder}: skills are looked for {DEEPEST} directories deep. Those below are left out.")
         return
-    for path in inside:
-        if not path.name.startswith(".") and path.name != "node_modules":
-            yield from _below(path, seen, problems)
+    for path in folders:
+        if place.within is not None and not _is_same_device(path, folder):
+            problems.append(f"{path}: not looked at: it is on another file system than the project.")
+        else:
+            yield from _below(path, place, deeper - 1, seen, budget, problems)
+
+
+def _is_same_device(path: Path, other: Path) -> bool:
+    try:
+        return path.stat().st_dev == other.stat().st_dev
+    except OSError:
+        return False
 
 
 def _name(given: str, path: Path, problems: list[str]) -> str:

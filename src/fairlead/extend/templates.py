@@ -6,17 +6,18 @@ all arguments, `${@:2}` those from the second on, and `${@:2:3}` three of them.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
-from fairlead.config.files import Check
+from fairlead.config.files import Budget, Check, list_folder
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
-from fairlead.extend.markdown import read_markdown, unreadable
-from fairlead.extend.places import Place, is_file, is_folder
+from fairlead.extend.markdown import budget_of, read_markdown
+from fairlead.extend.places import Place, is_folder
 from fairlead.session.additions import Origin
 
 SUFFIX = ".md"
@@ -62,10 +63,12 @@ def split_arguments(written: str) -> list[str]:
 def load_templates(places: Iterable[Place], problems: list[str], check: Check | None = None) -> dict[str, Template]:
     """The templates in these places by name; of two with one name, the first counts."""
     templates: dict[str, Template] = {}
+    shared = Budget()
     for place in places:
-        for path in _files(place, problems):
+        budget = budget_of(place.within, shared)
+        for path in _files(place, budget, problems):
             try:
-                template = read_template(path, place.origin, check)
+                template = read_template(path, place, check, budget)
             except ConfigError as error:
                 problems.append(f"{error} This prompt template is left out.")
             else:
@@ -73,9 +76,10 @@ def load_templates(places: Iterable[Place], problems: list[str], check: Check | 
     return {name: templates[name] for name in sorted(templates)}
 
 
-def read_template(path: Path, origin: Origin, check: Check | None = None) -> Template:
+def read_template(path: Path, place: Place, check: Check | None, budget: Budget) -> Template:
     """The template in a file. Raises ConfigError, which says why it cannot be used."""
-    fields, text = read_markdown(path, ("description",), check)
+    fields, text = read_markdown(path, ("description",), check, within=place.within, budget=budget)
+    origin = place.origin
     name = scrub_text(path.stem)
     if name.split() != [name]:
         raise ConfigError(f"{path}: a name with spaces cannot be asked for: rename the file.")
@@ -87,14 +91,12 @@ def read_template(path: Path, origin: Origin, check: Check | None = None) -> Tem
     )
 
 
-def _files(place: Place, problems: list[str]) -> Iterator[Path]:
+def _files(place: Place, budget: Budget, problems: list[str]) -> Iterator[Path]:
     path = place.path
     if is_folder(path):
-        try:
-            yield from sorted(file for file in path.iterdir() if file.suffix == SUFFIX and is_file(file))
-        except OSError as error:
-            problems.append(unreadable(path, error))
-    elif is_file(path):
+        files = (path / name for name in list_folder(path, problems, within=place.within, budget=budget))
+        yield from (file for file in files if file.suffix == SUFFIX and not is_folder(file))
+    elif os.path.lexists(path):
         yield path
     elif place.named is not None:
         problems.append(f"{place.named}: {path}: there is no such file or folder.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -16,8 +16,9 @@ class PromptParts(Struct, frozen=True, kw_only=True):
     instead: str | None = None
     #: Follows it.
     appended: Sequence[str] = ()
-    #: Instructions for all work in this place.
+    #: Instructions for all work in this place, and the files that they come from.
     context: str = ""
+    context_files: Sequence[Path] = ()
     #: The skills there are, for a model that can read files.
     skills: str = ""
 
@@ -51,6 +52,13 @@ class SkillSummary(Struct, frozen=True):
 
 class Additions(Protocol):
     """What users add, for work in a directory. It is read when first needed, and stays the same until `reload`."""
+
+    def prepare(self, cwd: Path) -> Awaitable[None] | None:
+        """Read everything without blocking the event loop; None if that has been done.
+
+        A caller that is cancelled stops waiting at once, whatever the read is stuck in. The other methods read by themselves if
+        nothing is prepared, and block the loop."""
+        ...
 
     def prompt_parts(self, cwd: Path) -> PromptParts: ...
 

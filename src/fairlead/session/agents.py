@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -25,6 +26,13 @@ from fairlead.config.home import Level
 from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
 from fairlead.core.subagents import AgentSource
 from fairlead.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fairlead.config.files import Budget
+
+#: A project can bring definitions, and they are read while the agent starts: how many files, and their size together.
+MOST_AGENTS = 200
+LARGEST_AGENTS = 2 * 1024 * 1024
 
 
 class AgentDefinition(Struct, frozen=True, kw_only=True):
@@ -69,14 +77,25 @@ BUILT_IN = (
 )
 
 
-def load_agents(folders: Mapping[Level, Path], disabled: Sequence[str] = ()) -> tuple[dict[str, AgentDefinition], list[str]]:
-    """All agents by name, and a sentence for every definition that cannot be used. Of two with one name the later one counts."""
+def load_agents(
+    folders: Mapping[Level, Path], disabled: Sequence[str] = (), within: Path | None = None
+) -> tuple[dict[str, AgentDefinition], list[str]]:
+    """All agents by name, and a sentence for every definition that cannot be used. Of two with one name the later one counts.
+
+    Those of the project must be in the directory `within`.
+    """
+    from fairlead.config.files import Budget, list_folder
+
     found = {agent.name: agent for agent in BUILT_IN}
     problems: list[str] = []
     for source, folder in folders.items():
-        for path in _definitions(folder, problems):
+        bound = within if source == "project" else None
+        budget = Budget(files=MOST_AGENTS, size=LARGEST_AGENTS)
+        for name in list_folder(folder, problems, within=bound, budget=budget):
+            if not name.endswith(".md"):
+                continue
             try:
-                agent = read_agent(path, source)
+                agent = read_agent(folder / name, source, budget, bound)
             except ConfigError as error:
                 problems.append(str(error))
             else:
@@ -84,12 +103,12 @@ def load_agents(folders: Mapping[Level, Path], disabled: Sequence[str] = ()) -> 
     return {name: agent for name, agent in found.items() if name not in disabled}, problems
 
 
-def read_agent(path: Path, source: AgentSource) -> AgentDefinition:
+def read_agent(path: Path, source: AgentSource, budget: Budget | None = None, within: Path | None = None) -> AgentDefinition:
     """The agent that a file defines. Raises ConfigError, which says what is wrong with it."""
-    from fairlead.config.files import read_bytes
+    from fairlead.config.files import Budget
     from fairlead.session.front_matter import split
 
-    text = (read_bytes(path) or b"").decode("utf-8", "replace")
+    text = ((budget or Budget()).read(path, within=within) or b"").decode("utf-8", "replace")
     try:
         fields, prompt = split(text)
         return AgentDefinition(
@@ -103,16 +122,6 @@ def read_agent(path: Path, source: AgentSource) -> AgentDefinition:
         )
     except ValueError as error:
         raise ConfigError(f"{path}: {error} This agent is left out.") from None
-
-
-def _definitions(folder: Path, problems: list[str]) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if path.suffix == ".md")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        problems.append(f"{folder}: cannot be read: {error.strerror or error}.")
-        return []
 
 
 def _text(fields: Mapping[str, str | list[str]], key: str) -> str:

@@ -106,7 +106,7 @@ class Intake:
                 text, images = (text, images) if heard is None else (heard.text, heard.images)
                 text, images, expand = await self._from_servers(text, images, expand, Cancel())
                 if session.is_streaming:
-                    return self._enqueue_text("steering" if behavior == "steer" else "followUp", text, images, expand)
+                    return await self._enqueue_text("steering" if behavior == "steer" else "followUp", text, images, expand)
                 is_heard = True  # the run has ended meanwhile: this begins the next one
         with self._on_its_way() as cancel:
             if hooks is not None and not is_heard and hooks.wants("input"):
@@ -117,7 +117,8 @@ class Intake:
                 text, images = heard.text, heard.images
             if not is_heard:
                 text, images, expand = await self._from_servers(text, images, expand, cancel)
-            message = user_message(session.expanded(text) if expand else text, images, session.runtime.now_ms(), attribution)
+            text = await self._expanded(text, cancel) if expand else text
+            message = user_message(text, images, session.runtime.now_ms(), attribution)
             message.attachments = attachments or None
             await self._begin(message, hooks, images, cancel)
             return message
@@ -171,6 +172,7 @@ class Intake:
             return None
         from fairlead.core.messages import user_text
 
+        await self._session.prepare(cancel)
         return await self._asked(hooks.opening(user_text(message), images, self._session.system_prompt()), cancel)
 
     def _write(self, prompts: Sequence[Message]) -> None:
@@ -230,6 +232,13 @@ class Intake:
             raise RunAborted("The prompt was aborted while it was being prepared.")
         return (text, images, expand) if found is None else (found[0], [*(images or ()), *found[1]] or None, False)
 
+    async def _expanded(self, text: str, cancel: Cancel | None) -> str:
+        """What a message stands for, if it begins with a slash command. Raises ConfigError, and RunAborted."""
+        if not text.startswith("/"):
+            return text
+        await self._session.prepare(cancel)
+        return self._session.expanded(text)
+
     # Queues
 
     async def queue(
@@ -248,7 +257,7 @@ class Intake:
                 return None
             text, images = heard.text, heard.images
         text, images, expand = await self._from_servers(text, images, expand, Cancel())
-        return self._enqueue_text(line, text, images, expand)
+        return await self._enqueue_text(line, text, images, expand)
 
     async def _heard(
         self, hooks: Hooks | None, text: str, images: list[ImageContent] | None, source: InputSource, behavior: Behavior
@@ -261,9 +270,9 @@ class Intake:
         async with nullcontext() if is_inside() else self._in_order:
             return await self._session.ask(hooks.input(text, images, source, behavior), Cancel())
 
-    def _enqueue_text(self, line: Line, text: str, images: list[ImageContent] | None, expand: bool) -> UserMessage:
-        session = self._session
-        message = user_message(session.expanded(text) if expand else text, images, session.runtime.now_ms())
+    async def _enqueue_text(self, line: Line, text: str, images: list[ImageContent] | None, expand: bool) -> UserMessage:
+        text = await self._expanded(text, None) if expand else text
+        message = user_message(text, images, self._session.runtime.now_ms())
         self._enqueue(line, message)
         return message
 

@@ -41,6 +41,13 @@ FIELDS = (
 )
 SUFFIXES = (".md", ".mdc")
 
+#: A project can bring rules, and they are read while the agent starts: how many files, their size together, how many conditions,
+#: scopes or globs one may have, and how long a glob may be.
+MOST_RULES = 200
+LARGEST_RULES = 1024 * 1024
+MOST_TEXTS = 100
+LONGEST_GLOB = 1000
+
 T = TypeVar("T")
 
 
@@ -85,28 +92,38 @@ class Scope(Struct, frozen=True):
 DEFAULT_SCOPES = (Scope("text"), Scope("tool"))
 
 
-def load_rules(folders: Mapping[Level, Path]) -> tuple[list[Rule], list[str]]:
+def load_rules(
+    folders: Mapping[Level, Path], within: Path | None = None, *, trusted: bool = True
+) -> tuple[list[Rule], list[str]]:
     """The rules in the folders, by name, and a sentence for every file that could not be used.
 
-    Of two rules of the same name, that of the later folder holds. A folder that does not exist has no rules.
+    Of two rules of the same name, that of the later folder holds. A folder that does not exist has no rules. Those of the
+    project must be in the directory `within`; if it is not `trusted`, they do not take the place of the user's.
     """
     rules: dict[str, Rule] = {}
     problems: list[str] = []
     for level, folder in folders.items():
-        for path in _rule_files(folder, problems):
+        bound = within if level == "project" else None
+        budget = files.Budget(files=MOST_RULES, size=LARGEST_RULES)
+        for path in _rule_files(folder, bound, budget, problems):
+            if path.stem in rules and not trusted:
+                problems.append(f"{path}: not used: you have a rule of this name, and the project is not trusted.")
+                continue
             try:
-                rules[path.stem] = read_rule(path, level)[0]
+                rules[path.stem] = read_rule(path, level, bound, budget)[0]
             except ConfigError as error:
                 problems.append(str(error))
     return [rules[name] for name in sorted(rules)], problems
 
 
-def read_rule(path: Path, level: Level = "project") -> tuple[Rule, list[str]]:
+def read_rule(
+    path: Path, level: Level = "project", within: Path | None = None, budget: files.Budget | None = None
+) -> tuple[Rule, list[str]]:
     """The rule in a file, and the names of fields that mean nothing here.
 
     Raises ConfigError, naming the file and the field, if it cannot be used.
     """
-    data = files.read_bytes(path)
+    data = (budget or files.Budget()).read(path, within=within)
     if data is None:
         raise ConfigError(f"{path}: there is no such file.")
     try:
@@ -165,19 +182,14 @@ def _attribute(text: str) -> str:
     return text
 
 
-def _rule_files(folder: Path, problems: list[str]) -> list[Path]:
+def _rule_files(folder: Path, within: Path | None, budget: files.Budget, problems: list[str]) -> list[Path]:
     """The rule files of a folder, one for each name."""
     found: dict[str, Path] = {}
-    try:
-        for path in sorted(folder.iterdir()):
-            if path.suffix not in SUFFIXES or path.name.startswith("."):
-                continue
-            if found.setdefault(path.stem, path) is not path:
-                problems.append(f"{path}: not used, since {found[path.stem].name} is a rule of the same name.")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        problems.append(f"{folder}: cannot be read: {error.strerror or error}.")
+    for path in (folder / name for name in files.list_folder(folder, problems, within=within, budget=budget)):
+        if path.suffix not in SUFFIXES or path.name.startswith("."):
+            continue
+        if found.setdefault(path.stem, path) is not path:
+            problems.append(f"{path}: not used, since {found[path.stem].name} is a rule of the same name.")
     return list(found.values())
 
 
@@ -224,15 +236,14 @@ def _texts(value: Value) -> list[str]:
     """A list, or a single text with commas, of which those in parentheses and braces do not count."""
     if isinstance(value, list):
         return value
-    parts = [""]
-    depth = 0
-    for character in value:
+    parts: list[str] = []
+    start = depth = 0
+    for at, character in enumerate(value):
         depth += (character in "({[") - (character in ")}]")
         if character == "," and depth <= 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts]
+            parts.append(value[start:at])
+            start = at + 1
+    return [part.strip() for part in (*parts, value[start:])]
 
 
 def _flag(value: Value) -> bool:
@@ -248,7 +259,7 @@ def _count(value: Value) -> int:
 
 
 def _conditions(value: Value) -> list[str]:
-    sources = value if isinstance(value, list) else [value]
+    sources = _not_too_many(value if isinstance(value, list) else [value])
     for source in sources:
         try:
             compile_pattern(source)
@@ -259,19 +270,27 @@ def _conditions(value: Value) -> list[str]:
 
 
 def _scopes(value: Value) -> list[str]:
-    texts = _texts(value)
+    texts = _not_too_many(_texts(value))
     for text in texts:
         parse_scope(text)
     return texts
 
 
+def _not_too_many(texts: list[str]) -> list[str]:
+    if len(texts) > MOST_TEXTS:
+        raise ValueError(f"expected at most {MOST_TEXTS}, found {len(texts)}.")
+    return texts
+
+
 def _globs(value: Value) -> list[str]:
-    return [_glob(text) for text in _texts(value)]
+    return [_glob(text) for text in _not_too_many(_texts(value))]
 
 
 def _glob(text: str) -> str:
     if not text:
         raise ValueError("an empty glob matches nothing.")
+    if len(text) > LONGEST_GLOB:
+        raise ValueError(f"a glob is longer than {LONGEST_GLOB} characters.")
     try:
         Glob(text)
     except ToolError as error:

@@ -30,9 +30,9 @@ from fairlead.core.messages import (
 )
 from fairlead.core.model import Model, StreamEnd, ThinkingLevel
 from fairlead.core.queues import Behavior, Queues
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.core.tool import Tool
-from fairlead.errors import BadCommand, SessionError
+from fairlead.errors import BadCommand, RunAborted, SessionError
 from fairlead.session.attempts import Attempts
 from fairlead.session.compactor import Compactor
 from fairlead.session.conversation import Conversation
@@ -83,6 +83,8 @@ class Session:
         self.room = Room(self, options.models)
         self.commands = UserCommands(self)
         self.additions = options.additions
+        #: Stop whatever waits for what users added to be read.
+        self._stops: set[Cancel] = set()
         self.servers = options.servers
         self.subagents = options.subagents
         if self.subagents is not None:
@@ -240,6 +242,23 @@ class Session:
             custom_type, content, display=display, details=details, deliver=deliver, trigger_turn=trigger_turn
         )
 
+    async def prepare(self, cancel: Cancel | None = None) -> None:
+        """Have everything that users add read, without blocking the event loop.
+
+        Raises RunAborted once `cancel` fires; without one, on `abort`.
+        """
+        reading = None if self.additions is None else self.additions.prepare(self.workspace.cwd)
+        if reading is None:
+            return
+        stop = cancel or Cancel()
+        self._stops.add(stop)
+        try:
+            await self.runtime.bounded(reading, stop, timeout=None, grace=0)
+        except Interrupted:
+            raise RunAborted("Aborted while instructions, skills and templates were being read.") from None
+        finally:
+            self._stops.discard(stop)
+
     def slash_commands(self) -> list[SlashCommand]:
         """What a prompt can begin with to stand for something else."""
         commands = [] if self.hooks is None else self.hooks.commands()
@@ -269,6 +288,8 @@ class Session:
     async def abort(self) -> None:
         """Stop the run, or a compaction, and wait until it has settled. Queued messages stay queued."""
         self.cancel()
+        for stop in list(self._stops):
+            stop.fire()
         await self.run_ended()
         if self.subagents is not None:
             await self.subagents.ended()

@@ -8,7 +8,7 @@ from fairlead.core.limits import Limits
 from fairlead.core.loop import Turn
 from fairlead.core.model import Model, ModelStream, Request
 from fairlead.core.runtime import Cancel, Interrupted
-from fairlead.errors import FairleadError
+from fairlead.errors import FairleadError, RunAborted
 from fairlead.session.models import failing, stopped
 from fairlead.session.options import SessionOptions
 
@@ -36,11 +36,12 @@ class Turns:
             await session.servers.ready(cancel)
         model = session.model
         assert model is not None, "a run needs a model, and a model is never unset"
+        system_prompt = await self._system_prompt(cancel)
         if session.rules is not None:
             session.rules.begin()
         tools = session.toolbox.active_tools()
         request = Request(
-            system_prompt=session.system_prompt() if self.system_prompt is None else self.system_prompt,
+            system_prompt=system_prompt or "",
             messages=session.conversation.for_model(),
             tools=[tool.spec() for tool in tools.values()],
             thinking=session.thinking,
@@ -54,10 +55,20 @@ class Turns:
             stream = failing(model, str(error), session.runtime.now_ms())
         stream = session.images.prepare(request, model, stream)
         session.room.prepare(request, model)
-        if session.extending is not None and cancel.fired:  # the request may not be what the extensions wanted it to be
+        if system_prompt is None or (session.extending is not None and cancel.fired):  # the request is not what it should be
             stream = stopped(model, session.runtime.now_ms())
         schedule = options.schedule_immediate if session.queues.interrupt == "immediate" else options.schedule
         return Turn(model, stream, request, tools, schedule, options.concurrent_tools)
+
+    async def _system_prompt(self, cancel: Cancel) -> str | None:
+        """What the model is told first; None if the run was aborted before that was known."""
+        if self.system_prompt is not None:
+            return self.system_prompt
+        try:
+            await self._session.prepare(cancel)
+        except RunAborted:
+            return None
+        return self._session.system_prompt()
 
     async def stream_of(self, model: Model, cancel: Cancel) -> ModelStream:
         """How to ask the model. Finding its key may take long; an abort does not wait for it."""

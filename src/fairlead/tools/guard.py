@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from fairlead.config.files import Check
+from fairlead.config.files import Check, opened_path
 from fairlead.errors import ConfigError, ToolError
-
-#: What Linux adds to the path of an open file that has been deleted or replaced since.
-_DELETED = " (deleted)"
 
 
 class Guard(Protocol):
@@ -93,15 +89,3 @@ class Confined(Protocol):
         Returns remarks for the caller. This takes a moment, so it should not hold up an event loop.
         """
         ...
-
-
-def opened_path(file: int, path: Path) -> Path:
-    """Where an open file or folder really is. `path` is how it was opened, for systems that cannot tell."""
-    try:
-        if sys.platform == "darwin":
-            import fcntl
-
-            return Path(os.fsdecode(fcntl.fcntl(file, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0")))
-        return Path(str(Path(f"/proc/self/fd/{file}").readlink()).removesuffix(_DELETED))
-    except OSError:
-        return Path(os.path.realpath(path))

@@ -52,7 +52,7 @@ def _has_entries(folder: Path) -> bool:
 def _names_extensions(host: ExtensionHost, project: Path) -> bool:
     if not os.path.lexists(project / "settings.json"):
         return False
-    from fairlead.config.settings import project_extensions
+    from fairlead.config.project_settings import project_extensions
 
     return bool(project_extensions(host.home, host.cwd, []))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -24,10 +25,14 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class Source(Struct, frozen=True):
-    """A file of servers. Of two servers with one name, that of the later file holds. `named`: somebody asked for this file."""
+    """A file of servers. Of two servers with one name, that of the later file holds.
+
+    `named` is the flag that asked for the file, and `within` the directory that it must be in, if it comes with a project.
+    """
 
     origin: Origin
     named: str | None = None
+    within: Path | None = None
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
@@ -88,7 +93,7 @@ def load_servers(sources: Iterable[Source], env: Mapping[str, str], problems: li
 def _read(source: Source) -> tuple[dict[str, Any], set[str]]:
     """The servers in a file, not yet looked at, and the names of those that are switched off."""
     path = source.origin.path
-    data = files.read_bytes(path)
+    data = files.read_bytes(path, within=source.within, largest=files.LARGEST_PROJECT_FILE)
     if data is None:
         if source.named is not None:
             raise ConfigError(f"{source.named}: {path}: there is no such file.")

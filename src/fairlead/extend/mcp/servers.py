@@ -30,9 +30,11 @@ NO_PACKAGE = (
 )
 
 
-def sources(found: Iterable[tuple[Level, Path]], named: Iterable[Path]) -> list[Source]:
-    """The files of servers that were found in the usual places, then those that somebody named."""
-    usual = [Source(Origin(path, "auto", level, path.parent)) for level, path in found]
+def sources(found: Iterable[tuple[Level, Path]], named: Iterable[Path], within: Path | None = None) -> list[Source]:
+    """The files of servers that were found in the usual places, then those that were named. The project's must be `within`."""
+    usual = [
+        Source(Origin(path, "auto", level, path.parent), within=within if level == "project" else None) for level, path in found
+    ]
     return usual + [Source(Origin(path, "cli", "temporary"), "--mcp-config") for path in named]
 
 

@@ -35,8 +35,8 @@ class Answer(Struct, frozen=True):
 # Sessions
 
 
-def _start(server: OpalServer, params: m.SessionStart) -> Answer:
-    session, resumed = server.table.start(params)
+async def _start(server: OpalServer, params: m.SessionStart) -> Answer:
+    session, resumed = await server.table.start(params)
     store = server.table.around.store
     result = m.Started(
         session_id=session.id,

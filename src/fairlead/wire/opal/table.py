@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from fairlead.agent import Agent, Shared
 from fairlead.agent.options import AgentOptions
-from fairlead.config.home import Home
 from fairlead.config.settings import Settings
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import AssistantMessage
@@ -21,6 +20,7 @@ from fairlead.protocol.opal.methods import SessionStart
 from fairlead.protocol.opal.shapes import FeatureChanges, Features
 from fairlead.session.conversation import Conversation
 from fairlead.session.opal.statuses import ADVICE
+from fairlead.session.session import Session
 from fairlead.session.sessions import Sessions
 from fairlead.wire.opal.choices import level_named, model_named
 from fairlead.wire.opal.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, event_line
@@ -71,8 +71,10 @@ class SessionTable:
             raise RpcError(INVALID_PARAMS, "Session not found", f'No session "{session_id}" has been started.')
         return found
 
-    def start(self, wanted: SessionStart) -> tuple[OpalSession, bool]:
-        """A new session, or one from a file; the flag says which. Raises RpcError or BadParams; then nothing has changed."""
+    async def start(self, wanted: SessionStart) -> tuple[OpalSession, bool]:
+        """A new session, or one from a file; the flag says which. Raises RpcError or BadParams; then nothing has changed.
+
+        Requests to start are carried out one after the other, so no other session takes the id meanwhile."""
         around = self.around
         session_id = checked_id(wanted.session_id) if wanted.session_id is not None else os.urandom(16).hex()
         if session_id in self._running:
@@ -87,6 +89,7 @@ class SessionTable:
         if wanted.working_dir is not None:  # not where the conversation took place before
             agent.session.workspace.cwd = Path(options.cwd)
         try:
+            await agent.session.prepare()
             session = self._session(session_id, agent, wanted)
         except BaseException:
             agent.session.conversation.close()
@@ -169,7 +172,7 @@ class SessionTable:
             lambda event: self._output.send(event_line(event)),
             model,
             frozenset(own),
-            lambda: context_files(base, store.home, session.workspace.cwd),
+            lambda: _context_files(session),
         )
         session.gate = self._output
         excluded = frozenset(base.exclude_tools)
@@ -184,13 +187,11 @@ class SessionTable:
         return made
 
 
-def context_files(base: AgentOptions, home: Home, cwd: Path) -> list[str]:
+def _context_files(session: Session) -> list[str]:
     """The paths of the files with instructions that the model is told of."""
-    if home.isolated or not base.context_files:
+    if session.additions is None:
         return []
-    from fairlead.extend.context_files import context_files
-
-    return [scrub_text(str(file.path)) for file in context_files(home.root, cwd, [])]
+    return [scrub_text(str(path)) for path in session.additions.prompt_parts(session.workspace.cwd).context_files]
 
 
 def _folder(base: AgentOptions, working_dir: str | None) -> Path:

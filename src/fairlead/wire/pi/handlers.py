@@ -93,9 +93,22 @@ def _clear_queue(server: Server, command: c.ClearQueue) -> c.ClearedQueue:
     return cleared
 
 
-def _get_state(server: Server, command: c.GetState) -> State:
-    session = server.session
+def _get_state(server: Server, command: c.GetState) -> State | Coroutine[Any, Any, State]:
     verbose = command.verbose or server.profile.verbose_state
+    return _verbose_state(server) if verbose else _state(server)
+
+
+async def _verbose_state(server: Server) -> State:
+    session = server.session
+    await session.prepare()
+    state = _state(server)
+    state.system_prompt = session.system_prompt()
+    state.dump_tools = [session.tools[name].spec() for name in session.active_tools]
+    return state
+
+
+def _state(server: Server) -> State:
+    session = server.session
     state = State(
         model=session.model,
         is_streaming=session.is_streaming,
@@ -118,9 +131,6 @@ def _get_state(server: Server, command: c.GetState) -> State:
         state.session_name = session.conversation.name
     if session.model is not None:
         state.context_usage = _context_usage(session, session.model)
-    if verbose:
-        state.system_prompt = session.system_prompt()
-        state.dump_tools = [session.tools[name].spec() for name in session.active_tools]
     return state
 
 
@@ -273,7 +283,8 @@ def _set_active_tools(server: Server, command: c.SetActiveTools) -> c.ActiveTool
     return c.ActiveTools(server.session.active_tools)
 
 
-def _get_commands(server: Server, command: c.GetCommands | c.GetAvailableCommands) -> c.SlashCommands:
+async def _get_commands(server: Server, command: c.GetCommands | c.GetAvailableCommands) -> c.SlashCommands:
+    await server.session.prepare()
     return c.SlashCommands([_slash_command(each) for each in server.session.slash_commands()])
 
 
