@@ -2,6 +2,7 @@
 
     FairleadError                what any caller may catch
     ├── ConfigError              a file, flag or environment variable says something unusable
+    │   ├── BadOption            an option of an agent has a value that it cannot have; also a ValueError
     │   ├── ModelNotFound        no model answers to that name or pattern
     │   └── NoCredentials        the provider needs a key and none was found
     ├── BusyError                the session is running and the call does not say how to queue
@@ -30,6 +31,7 @@ from typing import Any
 __all__ = [
     "AlreadyCompacted",
     "BadCommand",
+    "BadOption",
     "BadParams",
     "BusyError",
     "CompactingError",
@@ -56,6 +58,10 @@ class FairleadError(Exception):
 
 class ConfigError(FairleadError):
     """A file, flag or environment variable says something unusable."""
+
+
+class BadOption(ConfigError, ValueError):
+    """An option of an agent has a value that it cannot have. The text names the option, the value and what it takes."""
 
 
 class ModelNotFound(ConfigError):

@@ -39,6 +39,7 @@ class Agent:
     def __init__(self, options: AgentOptions | None = None, *, shared: Shared | None = None, **changes: Any) -> None:
         """With `shared`, connections and models are those of other agents too, and stay open when this one is closed."""
         options = replace(options or AgentOptions(), **changes)
+        options.check()
         if options.stream is not None and not isinstance(options.model, Model):
             raise ConfigError("A stream of your own needs a Model that describes it: Agent(model=Model(...), stream=...).")
         if options.max_turns is not None and options.max_turns < 0:

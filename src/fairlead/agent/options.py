@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import NoneType, SimpleNamespace, UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from fairlead.config.settings import ApprovalMode, SandboxMode
+from fairlead.config.settings import ApprovalMode, SandboxMode, SettingsGroup
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule, Tool
+from fairlead.errors import BadOption
+from fairlead.extend.extensions.late import Mode
 from fairlead.session.conversation import Conversation
 from fairlead.session.sessions import Durability, Sessions
 from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.tools import DEFAULT_TOOLS
-
-if TYPE_CHECKING:
-    from fairlead.extend.extensions.late import Mode
 
 
 class AgentOptions(Struct, kw_only=True):
@@ -95,16 +95,76 @@ class AgentOptions(Struct, kw_only=True):
     #: `fsync`: what was written survives a power cut, too.
     durability: Durability = "flush"
     #: Tokens of the context window that compaction leaves free, unless the user's settings say otherwise.
-    compaction_reserve: int = DEFAULT_RESERVE_TOKENS
+    compaction_reserve: Annotated[int, Meta(ge=0)] = DEFAULT_RESERVE_TOKENS
     #: Have the model plan before the first prompt of a session, unless the user's settings say otherwise.
     eager_todos: bool = False
     schedule: Schedule = "together"
     interrupt: InterruptMode = "wait"
     #: Groups of the settings in which the built-in defaults hold, whatever the user's files say.
-    reset_settings: Sequence[str] = ()
+    reset_settings: Sequence[SettingsGroup] = ()
     #: Told of everything in the user's configuration that cannot be used, as it is found.
     warn: Callable[[str], None] | None = None
 
     def wants_tool(self, name: str) -> bool:
         """Whether the model may use a tool that somebody brings later."""
         return name not in self.exclude_tools and (self.tools is None or name in self.tools)
+
+    def check(self) -> None:
+        """Raise BadOption if an option has a value that its declaration above does not allow.
+
+        What protects must not fail open: a mode that is misspelt would otherwise be taken for none.
+        """
+        defaults = AgentOptions()
+        given = [name for name in self.__struct_fields__ if getattr(self, name) is not getattr(defaults, name)]
+        # Only of these the declarations are looked at: reading all of them would take most of a millisecond.
+        declared = SimpleNamespace(__annotations__={name: AgentOptions.__annotations__[name] for name in given})
+        hints = get_type_hints(declared, globals(), include_extras=True)
+        for name in given:
+            value = getattr(self, name)
+            if not _fits(value, hints[name]):
+                raise BadOption(f"{name}: expected {_in_words(hints[name])}, found {_shown(value)}.")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is what a type says. True and 1 are different things here, and a string is not a sequence of strings."""
+    origin, parameters = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(_fits(value, each) for each in parameters)
+    if origin is Literal:
+        return isinstance(value, str) and value in parameters
+    if origin is Annotated:
+        return _fits(value, parameters[0]) and all(meta.ge is None or value >= meta.ge for meta in parameters[1:])
+    if origin is Sequence:
+        is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+        return is_list and all(_fits(each, parameters[0]) for each in cast("Sequence[Any]", value))
+    if origin is Mapping:
+        return isinstance(value, Mapping)
+    if origin is Callable or getattr(hint, "_is_protocol", False):
+        return callable(value)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _in_words(hint: Any) -> str:
+    """What an option takes, for an error."""
+    origin, parameters = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_in_words(each) for each in parameters)
+    if origin is Literal:
+        return " or ".join(repr(each) for each in parameters)
+    if origin is Annotated:
+        return f"{_in_words(parameters[0])} of at least {parameters[1].ge}"
+    if origin is Sequence:
+        return f"a list in which each item is {_in_words(parameters[0])}"
+    if origin is Mapping:
+        return "a mapping"
+    if origin is Callable or getattr(hint, "_is_protocol", False):
+        return "something to call"
+    return {NoneType: "None", bool: "True or False", int: "a whole number", str: "a string"}.get(hint, f"a {hint.__name__}")
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str | int | float) or value is None else f"a {type(cast('object', value)).__name__}"

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from fairlead.config.settings import SettingsGroup
 from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule
 from fairlead.errors import ConfigError
@@ -45,7 +46,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     #: Tokens of the context window that compaction leaves free, unless the user's settings say otherwise.
     compaction_reserve: int
     #: Groups of the settings in which the built-in defaults hold, whatever the user's files say.
-    reset_settings: tuple[str, ...] = ()
+    reset_settings: tuple[SettingsGroup, ...] = ()
     #: Whether the model plans before the first prompt of a session, where the settings do not say.
     eager_todos: bool = False
     #: Whether each prompt gets a `prompt_result`, and the session a `session_settled`.
