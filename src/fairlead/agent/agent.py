@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from fairlead.models.logins import Logins
 
 
-#: How many warnings are passed on that were found together.
+#: How many warnings are passed on that were found together, and how much of each: files of strangers can bring any number.
 MOST_WARNINGS = 20
+LONGEST_WARNING = 4000
 
 
 class Agent:
@@ -180,9 +181,9 @@ class Agent:
         await self.close()
 
     def _warn_of(self, warnings: Sequence[str]) -> None:
-        if len(warnings) > MOST_WARNINGS:  # a project can bring thousands of unusable files
+        if len(warnings) > MOST_WARNINGS:
             warnings = [*warnings[:MOST_WARNINGS], f"{len(warnings) - MOST_WARNINGS} more warnings like these are not shown."]
-        for warning in warnings:
+        for warning in (each if len(each) <= LONGEST_WARNING else f"{each[:LONGEST_WARNING]}..." for each in warnings):
             if warning not in self.warnings:
                 self.warnings.append(warning)
                 if self._warn is not None:

@@ -1,11 +1,10 @@
 """What can be chosen about an agent."""
 
-from __future__ import annotations
-
+# The declarations below are types at run time, not texts: `check` looks at them at every start, and must cost next to nothing.
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from msgspec import Meta, Struct
 
@@ -116,9 +115,7 @@ class AgentOptions(Struct, kw_only=True):
         """
         defaults = AgentOptions()
         given = [name for name in self.__struct_fields__ if getattr(self, name) is not getattr(defaults, name)]
-        # Only of these the declarations are looked at: reading all of them would take most of a millisecond.
-        declared = SimpleNamespace(__annotations__={name: AgentOptions.__annotations__[name] for name in given})
-        hints = get_type_hints(declared, globals(), include_extras=True)
+        hints = AgentOptions.__annotations__
         for name in given:
             value = getattr(self, name)
             if not _fits(value, hints[name]):

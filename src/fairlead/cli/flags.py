@@ -90,7 +90,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--no-mcp",), "no_mcp", "switch", "no MCP servers but those of --mcp-config"),
     Flag(("-e", "--extension"), "extension", "list", "an extension, or a folder of extensions; may be repeated", "PATH"),
     Flag(("-ne", "--no-extensions"), "no_extensions", "switch", "no extensions but those of --extension"),
-    Flag(("-a", "--approve"), "approve", "switch", "trust the project this time: its own extensions and servers may run"),
+    Flag(("-a", "--approve"), "approve", "switch", "trust the project this time: its extensions, servers and settings count"),
     Flag(("-na", "--no-approve"), "no_approve", "switch", "do not trust the project this time"),
     Flag(("-t", "--tools"), "tools", "value", "the tools that the model may use, separated by commas", "NAMES"),
     Flag(("-nt", "--no-tools"), "no_tools", "switch", "no tools at all"),

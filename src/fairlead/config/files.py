@@ -42,6 +42,9 @@ _GIT = ".git"
 _DELETED = " (deleted)"
 
 
+#: How files and directories are opened: nothing that opening them does may block.
+_READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
+
 #: Checks a file that has been opened; the path is the one that led to it. Raises ConfigError if it must not be read.
 Check: TypeAlias = Callable[[int, Path], None]
 
@@ -114,7 +117,7 @@ def list_folder(path: Path, problems: list[str], *, within: Path | None = None, 
     """
     budget = budget or Budget()
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, _READING | os.O_DIRECTORY)
         try:
             if within is not None:
                 _check_inside(opened_path(handle, path), path, within)
@@ -166,7 +169,7 @@ def _open_regular(path: Path) -> int:
     """Open a regular file. Nothing else is opened: that alone could block, or set off a device."""
     _expect_regular(path, path.stat())
     # What is there by now may be something else, which must not block either.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    handle = os.open(path, _READING | getattr(os, "O_BINARY", 0))
     try:
         _expect_regular(path, os.fstat(handle))
     except BaseException:

@@ -1,4 +1,4 @@
-"""Whether a project may run code of its own here: extensions, servers, commands that its files name.
+"""Whether a project is trusted: whether it may run extensions and servers here, and whether its settings count.
 
 Opening a repository must not execute it. What a project brings is run only once somebody has said that it may, in this order:
 `--approve` or `--no-approve` for one run; an extension of the user's own (`project_trust`); `trust.json` in the home, where the

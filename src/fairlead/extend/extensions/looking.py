@@ -42,7 +42,8 @@ def is_announced() -> bool:
 
 def _has_entries(folder: Path) -> bool:
     try:
-        return any(not name.startswith((".", "_")) for name in os.listdir(folder))  # noqa: PTH208 (no path is needed of each)
+        with os.scandir(folder) as entries:
+            return any(not entry.name.startswith((".", "_")) for entry in entries)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:  # whoever loads it will say what is wrong with it
