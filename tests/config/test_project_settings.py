@@ -32,6 +32,8 @@ EVERY: dict[str, Any] = {
     "extensions": ["mine.py"],
     "extensionTimeoutSeconds": 0.001,
     "defaultProjectTrust": "always",
+    "maxTurns": 999,
+    "maxRepeatedCalls": 999,
     "httpIdleTimeoutMs": 1,
     "compaction": {"enabled": False, "reserveTokens": 1, "keepRecentTokens": 1},
     "retry": {"enabled": False, "maxRetries": 999, "baseDelayMs": 1, "maxAgentDelayMs": 1},
