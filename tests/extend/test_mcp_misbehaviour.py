@@ -198,7 +198,7 @@ def test_a_server_that_ends_again_and_again_is_given_up(tmp_path: Path, monkeypa
     monkeypatch.setattr("fairlead.extend.mcp.server._PAUSES", (0.0,))
 
     async def main() -> None:
-        turns = [*[calls("mcp__raw__die")] * (RESTARTS + 2), Turn(text="ok")]
+        turns = [*(calls("mcp__raw__die", attempt=attempt) for attempt in range(RESTARTS + 2)), Turn(text="ok")]
         async with scene(tmp_path, {"raw": raw_server("plain")}, turns) as told:
             await told.agent.ask("go")
             assert all(is_error for _, is_error in told.texts())
