@@ -342,8 +342,8 @@ def test_immediate_steering_skips_the_calls_that_have_not_started() -> None:
 
 def test_follow_ups_wait_until_the_agent_would_stop() -> None:
     stage = Stage(Scripted([calls("a"), Answer(text="1"), Answer(text="2"), Answer(text="3")]), [tool(echo)])
-    stage.queues.follow_up.messages.append(user_message("then this", None, 1))
-    stage.queues.follow_up.messages.append(user_message("and that", None, 1))
+    stage.queues.follow_up.add(user_message("then this", None, 1))
+    stage.queues.follow_up.add(user_message("and that", None, 1))
     play(stage)
     assert [step for step in stage.steps() if step.startswith(("start user", "end assistant"))] == [
         *("start user go", "end assistant toolUse", "end assistant stop", "start user then this"),
@@ -353,7 +353,7 @@ def test_follow_ups_wait_until_the_agent_would_stop() -> None:
 
 def test_steering_that_waited_while_idle_follows_the_prompt_in_its_turn() -> None:
     stage = Stage(Scripted([Answer(text="1")]))
-    stage.queues.steering.messages.append(user_message("by the way", None, 1))
+    stage.queues.steering.add(user_message("by the way", None, 1))
     play(stage)
     assert stage.steps()[:6] == [
         *(
@@ -369,7 +369,7 @@ def test_steering_that_waited_while_idle_follows_the_prompt_in_its_turn() -> Non
 
 def test_an_abort_in_the_middle_of_an_answer_keeps_what_had_arrived() -> None:
     stage = Stage(Scripted([Answer(text="a long answer", chunk=2, pause=lambda: asyncio.sleep(0))]))
-    stage.queues.follow_up.messages.append(user_message("later", None, 1))
+    stage.queues.follow_up.add(user_message("later", None, 1))
     stage.on_event = lambda event: stage.cancel.fire() if isinstance(event, e.MessageUpdate) else None
     end = play(stage)
     assert end.message.stop_reason == "aborted" and end.message.error_message == "Request was aborted"
@@ -437,7 +437,8 @@ def _queue_on(stage: Stage, kind: type, texts: list[str]) -> Callable[[e.Event],
 
     def hook(event: e.Event) -> None:
         if isinstance(event, kind) and texts:
-            stage.queues.steering.messages += [user_message(text, None, 1) for text in texts]
+            for text in texts:
+                stage.queues.steering.add(user_message(text, None, 1))
             texts.clear()
 
     return hook

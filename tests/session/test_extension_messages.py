@@ -140,8 +140,8 @@ def test_messages_that_wait_outlive_the_process(tmp_path: Path) -> None:
         await running.send_message("note", [TextContent("follows")], deliver="follow_up", display=False)
         await running.send_message("note", "goes with it", deliver="next_turn")
         again = a_kept_session(one_answer(), tmp_path, file=after_a_crash(running, "later.jsonl"))
-        assert again.queues.steering.messages == running.queues.steering.messages
-        assert again.queues.follow_up.messages == running.queues.follow_up.messages
+        assert list(again.queues.steering) == list(running.queues.steering)
+        assert list(again.queues.follow_up) == list(running.queues.follow_up)
         assert again.intake.next_turn == running.intake.next_turn
         await talk(again, "on")
         told = [each for each in contents(again) if each != "Yes."]

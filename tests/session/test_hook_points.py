@@ -97,7 +97,7 @@ def test_a_command_runs_beside_a_run_and_without_a_model(tmp_path: Path) -> None
         await session.prompt("go")
         running = asyncio.create_task(session.prompt("/wait", behavior="steer"))
         await command.asked()
-        assert session.queues.steering.messages == []
+        assert list(session.queues.steering) == []
         go.set()
         await settled(session)
         assert not running.done(), "a command is no part of the run"

@@ -213,7 +213,7 @@ def test_images_wait_with_their_text(tmp_path: Path) -> None:
         session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
         queued = await session.steer("look", [ImageContent("aGk=", "image/png")])
         await session.close()
-        assert reopened(tmp_path, file_of(session)).queues.steering.messages == [queued]
+        assert list(reopened(tmp_path, file_of(session)).queues.steering) == [queued]
 
     asyncio.run(main())
 

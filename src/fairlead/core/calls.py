@@ -84,7 +84,7 @@ def _why_not(run: Run) -> str | None:
     """Why calls that have not started must not: None if they may."""
     if run.cancel.fired:
         return ABORTED
-    if run.queues.interrupt == "immediate" and run.queues.steering.messages:
+    if run.queues.interrupt == "immediate" and len(run.queues.steering):
         return SKIPPED
     return None
 

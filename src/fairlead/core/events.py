@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Raw, Struct
@@ -72,11 +73,52 @@ class ToolEnd(Struct):
     is_error: bool
 
 
-class QueueUpdate(Struct):
-    """The texts that wait, after a change of either queue."""
+class QueueUpdate:
+    """The texts that wait, after a change of either queue.
 
-    steering: list[str]
-    follow_up: list[str]
+    The lists are made when they are first read. A burst of changes therefore costs no more than the updates that are read.
+    """
+
+    __slots__ = ("_follow_up", "_steering", "size")
+
+    def __init__(self, steering: Iterable[str], follow_up: Iterable[str]) -> None:
+        self._steering = steering
+        self._follow_up = follow_up
+        #: About how many characters the texts have.
+        self.size = _size(steering) + _size(follow_up)
+
+    @property
+    def steering(self) -> list[str]:
+        self._steering = _as_list(self._steering)
+        return self._steering
+
+    @property
+    def follow_up(self) -> list[str]:
+        self._follow_up = _as_list(self._follow_up)
+        return self._follow_up
+
+    def copy(self) -> QueueUpdate:
+        """An update whose lists can be changed without changing those of this one."""
+        return QueueUpdate(list(self.steering), list(self.follow_up))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, QueueUpdate):
+            return NotImplemented
+        return (self.steering, self.follow_up) == (other.steering, other.follow_up)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+    def __repr__(self) -> str:
+        return f"QueueUpdate(steering={self.steering!r}, follow_up={self.follow_up!r})"
+
+
+def _as_list(texts: Iterable[str]) -> list[str]:
+    return texts if isinstance(texts, list) else list(texts)
+
+
+def _size(texts: Iterable[str]) -> int:
+    known = getattr(texts, "size", None)  # a snapshot knows it without being read
+    return known if isinstance(known, int) else sum(map(len, texts))
 
 
 class RetryStart(Struct):

@@ -145,10 +145,10 @@ async def run_agent(run: Run, prompts: Sequence[Message], added: list[Message]) 
             if calls:
                 end = await _unasked_turn(run, turn, added)
             break
-        queue = queues.steering if calls or queues.steering.messages else queues.follow_up
-        if not calls and not queue.messages:
+        queue = queues.steering if calls or queues.steering else queues.follow_up
+        if not calls and not queue:
             break
-        if _has_user_message(queue.messages):
+        if _has_user_message(queue.peek()):
             limits.heard_user(model_was_done=not calls)
         reason = limits.why_stop()
         if reason is not None:

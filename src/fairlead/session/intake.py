@@ -154,7 +154,7 @@ class Intake:
     def begin_with_queued(self) -> None:
         """Begin a run with what waits as steering, if anything does. Raises if none can begin now; then it waits on."""
         session, steering = self._session, self._session.queues.steering
-        if not steering.messages:
+        if not len(steering):
             return
         if session.model is None:
             raise ConfigError(NO_MODEL)
@@ -290,14 +290,14 @@ class Intake:
         """Let a message wait that is written down already."""
         queues = self._session.queues
         if line != "nextTurn":
-            (queues.steering if line == "steering" else queues.follow_up).messages.append(message)
+            (queues.steering if line == "steering" else queues.follow_up).add(message)
         elif isinstance(message, CustomMessage):
             self.next_turn.append(message)
 
     def clear(self) -> tuple[list[str], list[str]]:
         """See `Session.clear_queue`."""
         session, queues = self._session, self._session.queues
-        queued = [*queues.steering.messages, *queues.follow_up.messages]
+        queued = [*queues.steering, *queues.follow_up]
         if queued:
             from fairlead.session.entries import WAITING
             from fairlead.session.waiting import cleared
@@ -310,8 +310,8 @@ class Intake:
 
     def forget(self) -> None:
         """Another conversation has other messages that wait."""
-        self._session.queues.steering.messages.clear()
-        self._session.queues.follow_up.messages.clear()
+        self._session.queues.steering.clear()
+        self._session.queues.follow_up.clear()
         self.next_turn.clear()
         self._sent_meanwhile.clear()
 

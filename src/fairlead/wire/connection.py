@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
 from fairlead.wire.output import Output
 from fairlead.wire.stdio import Reader, Writer
@@ -18,7 +19,8 @@ class Connection:
     """Lines in, frames out. `next_line` gives the lines in order, then raises EOFError.
 
     `on_arrival` is called with each line as it comes, before it is its turn: some lines must act even while others wait. If it
-    returns True, the line has been dealt with, and has no turn any more.
+    returns True, the line has been dealt with, and has no turn any more. `is_urgent` says of a line, once, whether it may have to
+    act while others wait: only such lines are looked at again.
     """
 
     def __init__(self, stdin: int, stdout: int, *, queue_bytes: int, line_bytes: int, max_frame: int | None) -> None:
@@ -27,11 +29,13 @@ class Connection:
         self._writer = Writer(stdout, self._bytes_written, self._output_broke)
         self.output = Output(self._writer.put, limit=queue_bytes, max_frame=max_frame)
         self.on_arrival: Callable[[bytes], bool] = lambda line: False
+        self.is_urgent: Callable[[bytes], bool] = lambda line: False
         self.on_end: Callable[[], None] = lambda: None
         #: Called on the reader's thread, when the loop may be blocked.
         self.on_end_seen: Callable[[], None] = lambda: None
         self.on_broken: Callable[[], None] = lambda: None
         self._lines: deque[bytes | None] = deque()
+        self._urgent: deque[bytes] = deque()
         self._ended = False
         self._arrived = asyncio.Event()
         self._lock = threading.Lock()
@@ -49,6 +53,8 @@ class Connection:
             self._arrived.clear()
             await self._arrived.wait()
         line = self._lines.popleft()
+        if self._urgent and self._urgent[0] is line:
+            self._urgent.popleft()
         self._let_go(line)
         return line
 
@@ -56,11 +62,20 @@ class Connection:
         """The lines whose turn has not come."""
         return [line for line in self._lines if line is not None]
 
+    def before(self, line: bytes) -> Iterator[bytes]:
+        """Those of them whose turn comes before that of `line`."""
+        return (other for other in takewhile(lambda other: other is not line, self._lines) if other is not None)
+
+    def urgent(self) -> list[bytes]:
+        """Those of them that are urgent."""
+        return list(self._urgent)
+
     def reconsider(self) -> None:
-        """Show the lines whose turn has not come to `on_arrival` once more."""
-        for line in self.waiting():
+        """Show the urgent lines whose turn has not come to `on_arrival` once more."""
+        for line in self.urgent():
             if self.on_arrival(line):
                 self._lines.remove(line)
+                self._urgent.remove(line)
                 self._let_go(line)
 
     def _let_go(self, line: bytes | None) -> None:
@@ -100,8 +115,12 @@ class Connection:
     def _arrive(self, lines: Sequence[bytes | None]) -> None:
         for line in lines:
             self._lines.append(line)
-            if line is not None and self.on_arrival(line):
+            if line is None:
+                continue
+            if self.on_arrival(line):
                 self._let_go(self._lines.pop())
+            elif self.is_urgent(line):
+                self._urgent.append(line)
         self._arrived.set()
 
     def _end(self) -> None:

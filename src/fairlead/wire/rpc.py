@@ -65,6 +65,7 @@ class AgentServer(Server):
 
     async def close(self) -> None:
         await self.session.close()
+        self.flush()
 
     def warm_up(self) -> None:
         self._agent.warm_up()

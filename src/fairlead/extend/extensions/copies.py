@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from fairlead.core.events import Event, MessageUpdate, SubagentEvent
+from fairlead.core.events import Event, MessageUpdate, QueueUpdate, SubagentEvent
 from fairlead.core.messages import Message
 
 T = TypeVar("T")
@@ -33,7 +33,7 @@ def copied_event(event: Event) -> Event:
     """A copy of an event, as far as it can be changed. A message that is still arriving is not copied over and over."""
     if isinstance(event, MessageUpdate | SubagentEvent):
         return event
-    return deepcopy(event)
+    return event.copy() if isinstance(event, QueueUpdate) else deepcopy(event)
 
 
 def unchanged_are_kept(originals: Sequence[M], copies: Sequence[M], changed: Sequence[M]) -> list[M]:

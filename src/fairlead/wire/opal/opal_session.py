@@ -127,7 +127,7 @@ class OpalSession:
             return await self._prompt_later(text)
         with self.silent() if not session.is_streaming else nullcontext(nothing) as tell_all:
             message = await session.prompt(text, source="rpc", behavior="steer")
-            queued = message is not None and any(message is each for each in session.queues.steering.messages)
+            queued = message is not None and session.queues.steering.holds(message)
             self._runs_after_compaction |= queued and self._is_compacting  # the run that hears nothing any more ends for it
 
             def then() -> None:

@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -67,6 +66,7 @@ class OpalServer:
         self._held_up: str | None = None
         self._client_left = asyncio.Event()
         connection.on_arrival = self._arrived
+        connection.is_urgent = lambda line: _mentions(line, AgentAbort)
 
     @property
     def registry(self) -> Registry:
@@ -201,8 +201,7 @@ class OpalServer:
             case {"session_id": str(session_id)}:
                 if session_id == self._held_up:
                     return True
-                before = takewhile(lambda other: other is not line, self.connection.waiting())
-                return any(_mentions_session(other, session_id) for other in before)
+                return any(_mentions_session(other, session_id) for other in self.connection.before(line))
             case _:
                 return False
 

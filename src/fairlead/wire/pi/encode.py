@@ -13,7 +13,7 @@ from fairlead.core.messages import Message
 from fairlead.protocol.pi import frames
 from fairlead.wire.output import Outlet
 from fairlead.wire.pi.profile import Profile
-from fairlead.wire.pi.updates import Updates
+from fairlead.wire.pi.updates import QueueUpdates, Updates
 
 _Encode = Callable[[Any], frames.Frame]
 
@@ -29,7 +29,6 @@ _FRAMES: dict[type, _Encode] = {
     events.ToolEnd: lambda e: frames.ToolExecutionEnd(e.call_id, e.tool_name, e.result, e.is_error),
     events.RetryStart: lambda e: frames.AutoRetryStart(e.attempt, e.max_attempts, e.delay_ms, e.error),
     events.RetryEnd: lambda e: frames.AutoRetryEnd(e.success, e.attempt, UNSET if e.error is None else e.error),
-    events.QueueUpdate: lambda e: frames.QueueUpdate(e.steering, e.follow_up),
     events.CompactionStart: lambda e: frames.CompactionStart(e.reason),
     events.CompactionEnd: lambda e: _compaction_end(e, frames.CompactionEnd, reason=e.reason),
     events.TtsrTriggered: lambda e: frames.TtsrTriggered(e.rules),
@@ -107,6 +106,7 @@ class EventFrames:
         self._output = output
         self._profile = profile
         self._updates = updates
+        self._queues = QueueUpdates(output, updates.pacing, self._queue_update)
         self._encoder = msgspec.json.Encoder()
         self._wanted: frozenset[str] | None = None
         #: The messages of attempts whose end omp and xcsh are not told of by itself.
@@ -154,6 +154,10 @@ class EventFrames:
         if isinstance(event, events.MessageUpdate):
             self._updates.update(event.event, event.partial)
             return
+        if isinstance(event, events.QueueUpdate):
+            if self.wants("queue_update"):
+                self._queues.update(event)
+            return
         if isinstance(event, events.MessageStart):
             self._updates.begin()
             event = events.MessageStart(self._shown(event.message))
@@ -165,6 +169,7 @@ class EventFrames:
         if isinstance(event, events.ToolUpdate) and self._output.behind:
             return  # the next one has all of its output too, and so has the tool's end
         if isinstance(event, events.AgentSettled):
+            self.flush()
             self.settle()
         if isinstance(event, events.AgentEnd):
             self._agent_end(event)
@@ -173,6 +178,17 @@ class EventFrames:
                 self.send(_AUTO_COMPACTION[type(event)](event))
         elif not isinstance(event, _APART):
             self.send(_FRAMES[type(event)](event))
+
+    def flush(self) -> None:
+        """Tell what waits, if the host has not heard of it yet."""
+        self._queues.flush()
+
+    def _queue_update(self, event: events.QueueUpdate) -> int:
+        if not self.wants("queue_update"):  # it was filtered out after the change
+            return 0
+        frame = self._encode(frames.QueueUpdate(event.steering, event.follow_up))
+        self._output.send(frame)
+        return len(frame)
 
     def _shown(self, message: Message) -> Message:
         """A message in the form that this dialect has for it."""

@@ -23,10 +23,14 @@ class Outcomes:
         self._session = session
         self._to_host = to_host
         self._prompts: list[_Accepted] = []
+        #: Those of them that the agent has not heard yet, by the identity of their message.
+        self._unheard: dict[int, _Accepted] = {}
 
     def accepted(self, message: UserMessage, ident: Id) -> None:
         """Remember a prompt that has begun a run, or was queued."""
-        self._prompts.append(_Accepted(message, ident, was_queued=id(message) in self._queued()))
+        prompt = _Accepted(message, ident, was_queued=self._session.queues.holds(message))
+        self._prompts.append(prompt)
+        self._unheard[id(message)] = prompt
 
     def refused(self, ident: Id, error: str) -> None:
         """Tell of a prompt that was acknowledged and could not begin."""
@@ -51,8 +55,9 @@ class Outcomes:
     def hear(self, event: Event) -> None:
         """Something happens that the host is about to be told of."""
         if isinstance(event, MessageEnd) and isinstance(event.message, UserMessage):
-            for prompt in self._prompts:
-                prompt.heard = prompt.heard or prompt.message is event.message
+            prompt = self._unheard.pop(id(event.message), None)
+            if prompt is not None:
+                prompt.heard = True
         elif isinstance(event, AgentStart):
             self.unprompted_runs += not self._prompts
         elif isinstance(event, AgentSettled):
@@ -64,16 +69,16 @@ class Outcomes:
 
     def report(self) -> None:
         """Tell what became of each prompt that no longer waits. As in omp, those that were queued come first."""
-        queued = self._queued()
-        done = [prompt for prompt in self._prompts if id(prompt.message) not in queued]
-        self._prompts = [prompt for prompt in self._prompts if id(prompt.message) in queued]
+        waits = self._session.queues.holds
+        done: list[_Accepted] = []
+        left: list[_Accepted] = []
+        for prompt in self._prompts:
+            (left if prompt.message is not None and waits(prompt.message) else done).append(prompt)
+        self._prompts = left
+        for prompt in done:
+            self._unheard.pop(id(prompt.message), None)
         for prompt in sorted(done, key=lambda prompt: not prompt.was_queued):
             self._to_host.send(self._outcome(prompt))
-
-    def _queued(self) -> set[int]:
-        """The messages that wait, by identity: two may say the same."""
-        queues = self._session.queues
-        return {id(message) for queue in (queues.steering, queues.follow_up) for message in queue.messages}
 
     def _without_prompt(self, ident: Id, status: Literal["completed", "error"]) -> frames.PromptResult:
         """What became of a prompt that the agent itself has not heard."""

@@ -14,7 +14,6 @@ import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
@@ -93,6 +92,8 @@ class Server:
         self._is_extended = not session.may_be_extended
         #: Fires when the host asked to shut down: then nothing waits for it to read any more.
         self._leaving = Cancel()
+        #: The bash lines that wait for their turn, by identity.
+        self._waiting_bash: set[int] = set()
         #: The abort_bash lines (by identity) that have acted before their turn, and whether the present line is one.
         self._acted: set[int] = set()
         self._has_acted = False
@@ -101,6 +102,7 @@ class Server:
             session.make_ui = self._make_ui
         session.subscribe(self._tell)
         connection.on_arrival = self._arrived
+        connection.is_urgent = _is_urgent
 
     async def serve(self) -> None:
         """Answer the host until its input ends or it asks to shut down."""
@@ -112,6 +114,7 @@ class Server:
                 return
             self._has_acted = id(line) in self._acted
             self._acted.discard(id(line))
+            self._waiting_bash.discard(id(line))
             work = self._handle(line)
             self.handled += 1
             if work is not None:
@@ -176,6 +179,10 @@ class Server:
 
         return WireUi(self.questions, self._frames.send, self.session.tell, self.profile, os.environ)
 
+    def flush(self) -> None:
+        """Tell what was held back to be told later."""
+        self._frames.flush()
+
     async def late_answers(self) -> None:
         """Wait for the commands that are still being worked on."""
         if self._late:
@@ -188,10 +195,11 @@ class Server:
         task = asyncio.ensure_future(work)
         # It begins before anything that came behind it acts: an abort must find the run that it means.
         await asyncio.sleep(0)
+        if task.done():
+            return task.result()
         self._stalled = True
         try:
-            for line in self.connection.waiting():
-                self._arrived(line)
+            self._act_on_waiting()
             await self._unless_leaving(task)
         finally:
             self._stalled = False
@@ -214,8 +222,11 @@ class Server:
             is_answer = b'"host_' in line or b'"extension_ui_response"' in line
             if is_answer and self.profile.form == "family" and self._is_heard(line):
                 return True
-            if self._stalled and (b'"abort' in line or b'"shutdown"' in line):
-                self._act_early(line)
+            if _is_urgent(line) and (name := _name(line)) is not None:
+                if self._stalled:
+                    self._act_early(line, name, bash_waits=bool(self._waiting_bash))
+                if name == "bash":
+                    self._waiting_bash.add(id(line))
         except Exception:  # a bug of ours: the line has its turn still, and those behind it arrive
             traceback.print_exc(file=sys.stderr)
         return False
@@ -231,23 +242,30 @@ class Server:
         self._hear(outer.type, outer.id, line)
         return True
 
-    def _act_early(self, line: bytes) -> None:
-        name = _name(line)
+    def _act_on_waiting(self) -> None:
+        """Act on the lines that must not wait for what is going on."""
+        bash_waits = False
+        for line in self.connection.urgent():
+            try:
+                name = _name(line)
+                if name is not None:
+                    self._act_early(line, name, bash_waits=bash_waits)
+            except Exception:  # a bug of ours: the line has its turn still, and so have those behind it
+                traceback.print_exc(file=sys.stderr)
+            bash_waits = bash_waits or id(line) in self._waiting_bash
+
+    def _act_early(self, line: bytes, name: str, *, bash_waits: bool) -> None:
+        """`bash_waits`: a command of the host has yet to start, and is the one that an abort_bash in this place means."""
         if name in ("abort", "abort_and_prompt", "shutdown"):
             self.session.cancel()
             if name == "shutdown":
                 self._leaving.fire()
         elif name == "abort_retry":
             self.session.attempts.call_off()
-        elif name == "abort_bash" and id(line) not in self._acted and not self._bash_waits_before(line):
+        elif name == "abort_bash" and id(line) not in self._acted and not bash_waits:
             # Once only: another time it would stop another command.
             self._acted.add(id(line))
             self.session.commands.abort()
-
-    def _bash_waits_before(self, line: bytes) -> bool:
-        """Whether a command of the host's that has yet to start is the one that `line` means to stop."""
-        before = takewhile(lambda other: other is not line, self.connection.waiting())
-        return any(b'"bash"' in other and _name(other) == "bash" for other in before)
 
     def _handle(self, line: bytes | None) -> Coroutine[Any, Any, None] | None:
         """Act on one line. What takes time, and must be over before the next line's turn, is returned."""
@@ -389,6 +407,11 @@ class Server:
 
 async def _no_extensions() -> list[str]:
     return []
+
+
+def _is_urgent(line: bytes) -> bool:
+    """Whether a line may have to act before its turn, or decides whether another one does."""
+    return b'"abort' in line or b'"shutdown"' in line or b'"bash"' in line
 
 
 def _name(line: bytes) -> str | None:

@@ -217,8 +217,10 @@ def _export_html(server: Server, command: c.ExportHtml) -> Coroutine[Any, Any, c
 
 async def _export(lines: list[bytes], leaf: str | None, path: Path, name: str) -> c.Exported:
     from fairlead.export import export_lines
+    from fairlead.models.connection import in_thread
 
-    await asyncio.to_thread(export_lines, lines, leaf, path)
+    # A thread that does not hold up the end of the process: a page of a long session takes a while.
+    await in_thread(lambda: export_lines(lines, leaf, path))
     return c.Exported(name)
 
 

@@ -8,12 +8,14 @@ encoded once per update and spliced in twice; and a growing text is never escape
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from fairlead.config.settings import OutputSettings
+from fairlead.core.events import QueueUpdate
 from fairlead.core.messages import AssistantBlock, TextContent, ThinkingContent, ToolCall
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, PartialMessage, preview_arguments
 from fairlead.wire.output import Outlet
@@ -23,6 +25,8 @@ Form: TypeAlias = Literal["full", "delta"]
 #: Updates that cannot wait (a block's start and end, and what is held back before them) go out in delta form if full ones
 #: would use up more than this many seconds of the time to come.
 MOST_DEBT = 0.5
+#: Characters of queued texts up to which every change of the queues is told at once.
+SHORT_QUEUE = 1024
 
 
 class Pacing(Struct, frozen=True):
@@ -88,7 +92,7 @@ class Updates:
         #: The host does not want to hear of them.
         self.muted = False
         self._output = output
-        self._pacing = pacing
+        self.pacing = pacing
         self._loop = asyncio.get_running_loop()
         self._partial: PartialMessage | None = None
         self._done: dict[int, bytes] = {}
@@ -103,7 +107,7 @@ class Updates:
 
     def another(self, output: Outlet) -> Updates:
         """Updates of messages that arrive at the same time. Together they are held to the pace of one."""
-        updates = Updates(output, self._pacing, self.form)
+        updates = Updates(output, self.pacing, self.form)
         updates._spent = self._spent
         return updates
 
@@ -161,7 +165,7 @@ class Updates:
             self._fresh.discard(event.index)
             due = self._spent.until if self.form == "full" else 0.0
         else:
-            due = max(self._sent_at + self._pacing.interval, self._spent.until if self.form == "full" else 0.0)
+            due = max(self._sent_at + self.pacing.interval, self._spent.until if self.form == "full" else 0.0)
         self._flush_at(due)
 
     def _flush_at(self, due: float) -> None:
@@ -194,7 +198,7 @@ class Updates:
         message = self._message(msgspec.json.encode(shell)) if self.form == "full" and debt < MOST_DEBT else None
         if message is not None:
             frame = b"".join((head, b',"partial":', message, b'},"usage":', usage, b',"message":', message, b"}\n"))
-            seconds = len(frame) / self._pacing.rate
+            seconds = len(frame) / self.pacing.rate
             is_small = self._output.max_frame is None or len(frame) <= self._output.max_frame
             if is_small and (debt <= 0 or debt + seconds < MOST_DEBT):
                 self._output.send(frame)
@@ -204,13 +208,68 @@ class Updates:
 
     def _message(self, shell: bytes) -> bytes | None:
         """The message so far, or None if it has grown too long to repeat."""
-        if self._done_size > self._pacing.largest:
+        if self._done_size > self.pacing.largest:
             return None
         blocks = [self._done.get(i) or self._growing[i].encode() for i in range(len(self._done) + len(self._growing))]
-        if sum(map(len, blocks)) > self._pacing.largest:
+        if sum(map(len, blocks)) > self.pacing.largest:
             return None
         head, tail = shell.split(b'"content":[]', 1)
         return b"".join((head, b'"content":[', b",".join(blocks), b"]", tail))
+
+
+class QueueUpdates:
+    """`queue_update` frames whose bytes grow with the number of changes, not with its square.
+
+    The family repeats all queued texts after each change. Short updates leave at once, and so do longer ones until they
+    have used up a burst of bytes. After that they are held to the rate: a newer update replaces one that is held back,
+    and the last one always leaves.
+    """
+
+    def __init__(self, output: Outlet, pacing: Pacing, send: Callable[[QueueUpdate], int]) -> None:
+        self._output = output
+        self._pacing = pacing
+        #: Sends the frame of an update; how many bytes it has.
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._held: QueueUpdate | None = None
+        self._spent = _Spending()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting = False
+
+    def update(self, event: QueueUpdate) -> None:
+        self._held = event
+        if event.size <= SHORT_QUEUE:
+            self.flush()
+        elif self._timer is None and not self._waiting:
+            self._flush_in_time()
+
+    def flush(self) -> None:
+        """Send the update that is held back. Called before anything that must come after it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        event, self._held = self._held, None
+        if event is not None:
+            self._spent.until = max(self._loop.time(), self._spent.until) + self._send(event) / self._pacing.rate
+
+    def _flush_in_time(self) -> None:
+        wait = self._spent.until - self._loop.time() - MOST_DEBT
+        if self._output.behind:
+            self._waiting = True
+            self._output.when_caught_up(self._caught_up)
+        elif wait <= 0:
+            self.flush()
+        else:
+            self._timer = self._loop.call_later(wait, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self._flush_in_time()
+
+    def _caught_up(self) -> None:
+        self._waiting = False
+        if self._held is not None and self._timer is None:
+            self._flush_in_time()
 
 
 def _start_fields(block: AssistantBlock) -> bytes:
