@@ -13,6 +13,8 @@ from html import escape
 
 #: A session may hold any number of colours. After this many, a new one is rounded, so that the stylesheet stays small.
 _EXACT_COLOURS = 1000
+#: Characters of one sequence that count. Terminals take some 16 numbers.
+_LONGEST_PARAMETERS = 256
 _NAMED = "24292f c0392b 2e8b57 a67c00 2f6fb0 8e4ea8 1f8a8a a9b0b8 6b737c e0574a 3fae72 c99a1e 4a90d9 ad6fc8 35b0b0 f2f4f6".split()
 _FLAGS = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 9: "strike"}
 _UNFLAGS = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 29: ("strike",)}
@@ -114,6 +116,7 @@ def _visible(text: str) -> str:
 
 def _restyled(style: Style, parameters: str) -> Style:
     """The style after one `ESC [ … m`."""
+    parameters = parameters[:_LONGEST_PARAMETERS]
     codes = [int(part) if part.isdecimal() and len(part) < 5 else 0 for part in parameters.replace(":", ";").split(";")]
     if ":2::" in parameters:  # the form with a colour space, which is empty
         codes = [int(part) for part in re.split("[:;]+", parameters) if part.isdecimal() and len(part) < 5]

@@ -92,7 +92,7 @@ class Articles:
         siblings = self._tree.siblings(node)
         if len(siblings) == 1:
             return ""
-        at = siblings.index(node)
+        at = node.place
         before = _step(siblings[at - 1].anchor if at else None, "prev", "Previous branch")
         after = _step(siblings[at + 1].anchor if at + 1 < len(siblings) else None, "next", "Next branch")
         return f'<span class="branches">{before}<span>Branch {at + 1} of {len(siblings)}</span>{after}</span>'

@@ -7,7 +7,9 @@ nowhere but to http, https and mailto, and an image in Markdown is a link to it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +21,26 @@ if TYPE_CHECKING:
 #: Highlighting is the slowest part of an export. What lies beyond these numbers of characters stays plain.
 _HIGHLIGHTED_BLOCK = 30_000
 _HIGHLIGHTED_PAGE = 2_000_000
-#: A longer message is no prose, and would take the parser long.
+#: A longer message is not prose, and would take the parser long.
 _LONGEST_MARKDOWN = 200_000
+#: Seconds of CPU for one block. Real code takes a tenth of it.
+_BLOCK_SECONDS = 0.5
+#: Seconds of CPU that the parser and the highlighter may use for one page. What is left then stays plain.
+_MOST_SECONDS = 10.0
 
-_MARKS = re.compile(r"[*_`#~\[\]<>|\\&]|^\s*(?:[-+=]|\d+[.)])|^(?: {4}|\t)|  $", re.MULTILINE)
-_FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*\n(.*?)(?:^\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_MARKS = re.compile(r"[*_`#~\[\]<>|\\&]|^[ \t]*(?:[-+=]|\d+[.)])|^(?: {4}|\t)|  $", re.MULTILINE)
+#: Characters at the beginning of a fence's words in which its language is looked for.
+_LONGEST_LANGUAGE = 100
 _ADDRESS = re.compile(r"\bhttps?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
 _LINKED = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _SUFFIX = re.compile(r"\.\w{1,12}$")
+#: Languages whose lexers were tried with hostile input. Others have patterns that can keep the interpreter busy for minutes.
+_LANGUAGES = frozenset(
+    """bash batch c c++ clojure cmake cpp csharp css dart diff docker elixir erlang fsharp go graphql groovy haskell hcl html http
+    java javascript js json jsx julia kotlin less lua make markdown nginx nim nix objective-c perl php powershell properties
+    protobuf pycon python pytb r rb rst ruby rust sass scala scss sh solidity sql swift tcl terraform tex toml ts tsx typescript
+    vb.net vim xml yaml zig""".split()
+)
 _TOKEN_CLASSES = {
     "Comment": "tc",
     "Comment.Preproc": "ta",
@@ -57,11 +71,15 @@ class Markup:
     def __init__(self) -> None:
         self._highlighter = _highlighter()
         self._parser = _parser(self.code)
+        self._seconds_left = _MOST_SECONDS
+        #: Code within Markdown is highlighted while the time of the whole is taken.
+        self._is_timed = False
 
     def markdown(self, text: str, *, breaks: bool = False) -> str:
         """A message. With `breaks` every line ending is one on the page too, as people mean it who type into a box."""
-        if self._parser and len(text) <= _LONGEST_MARKDOWN and _MARKS.search(text):
-            return self._parser.render(text, {"breaks": breaks})
+        if self._parser and self._seconds_left > 0 and len(text) <= _LONGEST_MARKDOWN and _MARKS.search(text):
+            with self._timed():
+                return self._parser.render(text, {"breaks": breaks})
         return "".join(self._plain(text, breaks or not self._parser))
 
     def code(self, text: str, language: str = "", *, file: str = "") -> str:
@@ -69,16 +87,41 @@ class Markup:
         return f"<pre><code>{self.highlighted(text, language, file=file)}</code></pre>\n"
 
     def highlighted(self, text: str, language: str = "", *, file: str = "") -> str:
-        return self._highlighter(text, language, file) if self._highlighter else escape(text)
+        if not self._highlighter or self._seconds_left <= 0:
+            return escape(text)
+        with self._timed():
+            return self._highlighter(text, language, file)
+
+    @contextmanager
+    def _timed(self) -> Generator[None]:
+        """Count the time of the block. The thread's own CPU: other work of the process does not make a page plain."""
+        if self._is_timed:
+            yield
+            return
+        began, self._is_timed = time.thread_time(), True
+        try:
+            yield
+        finally:
+            self._is_timed = False
+            self._seconds_left -= time.thread_time() - began
 
     def _plain(self, text: str, breaks: bool) -> Iterator[str]:
         """Paragraphs, and what is fenced as code."""
-        at = 0
-        for match in _FENCE.finditer(text):
-            yield from _paragraphs(text[at : match.start()], breaks)
-            yield self.code(match[3].removesuffix("\n"), match[2])
-            at = match.end()
-        yield from _paragraphs(text[at:], breaks)
+        lines: list[str] = []
+        fence, language = "", ""
+        for line in text.split("\n"):
+            if not fence and (opening := _opening(line)) is not None:
+                yield from _paragraphs("\n".join(lines), breaks)
+                (fence, language), lines = opening, []
+            elif fence and line.startswith(fence) and not line.strip("`~ \t"):
+                yield self.code("\n".join(lines), language)
+                fence, lines = "", []
+            else:
+                lines.append(line)
+        if fence:
+            yield self.code("\n".join(lines), language)
+        else:
+            yield from _paragraphs("\n".join(lines), breaks)
 
 
 def link(address: str, label: str) -> str:
@@ -96,6 +139,17 @@ def linked(text: str) -> str:
         parts += (escape(text[at : match.start()]), link(match[0], escape(match[0])))
         at = match.end()
     return "".join((*parts, escape(text[at:])))
+
+
+def _opening(line: str) -> tuple[str, str] | None:
+    """The fence that opens a block of code in this line, and the language it names."""
+    mark = line[:1]
+    if mark not in ("`", "~") or not line.startswith(mark * 3):
+        return None
+    words = line.lstrip(mark)
+    if "`" in words:
+        return None
+    return line[: len(line) - len(words)], words[:_LONGEST_LANGUAGE].split(maxsplit=1)[0] if words.strip() else ""
 
 
 def _paragraphs(text: str, breaks: bool) -> Iterator[str]:
@@ -124,10 +178,10 @@ def _highlighter() -> Callable[[str, str, str], str] | None:
         key = name or (suffix[0].lower() if suffix else "")
         if key and key not in lexers:
             if name:
-                lexers[key] = find_lexer_class_by_name(name)(**options) if name in aliases else None
+                found = find_lexer_class_by_name(name) if name in aliases else None
             else:
                 found = find_lexer_class_for_filename(f"file{key}")
-                lexers[key] = found(**options) if found else None
+            lexers[key] = found(**options) if found and not _LANGUAGES.isdisjoint(found.aliases) else None
         return lexers.get(key)
 
     def highlight(text: str, language: str, file: str) -> str:
@@ -136,23 +190,38 @@ def _highlighter() -> Callable[[str, str, str], str] | None:
         if not chosen:
             return escape(text)
         left -= len(text)
-        return "".join(_spans(chosen.get_tokens(text.replace("\r\n", "\n")), classes))
+        try:
+            return "".join(_spans(_in_time(chosen.get_tokens(text.replace("\r\n", "\n"))), classes))
+        except TimeoutError:
+            # Most lexers search ahead from every token, and then take a time that grows with the square of the text.
+            lexers.update((key, None) for key, each in lexers.items() if each is chosen)
+            return escape(text)
 
     return highlight
 
 
+def _in_time(tokens: Iterable[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
+    """The tokens of one block. Raises TimeoutError if they take too long."""
+    until = time.thread_time() + _BLOCK_SECONDS
+    for token in tokens:
+        if time.thread_time() > until:
+            raise TimeoutError
+        yield token
+
+
 def _spans(tokens: Any, classes: dict[Any, str]) -> Iterator[str]:
     """Neighbours of one class share an element; `classes` remembers what each kind of token looks like."""
-    current, pending = "", ""
+    current = ""
+    pending: list[str] = []
     for kind, value in tokens:
         name = classes.get(kind)
         if name is None:
             name = classes[kind] = _token_class(str(kind))
         if name != current and not value.isspace():
-            yield _span(current, pending)
-            current, pending = name, ""
-        pending += value
-    yield _span(current, pending)
+            yield _span(current, "".join(pending))
+            current, pending = name, []
+        pending.append(value)
+    yield _span(current, "".join(pending))
 
 
 def _token_class(kind: str) -> str:

@@ -142,7 +142,7 @@ def _outline(tree: Tree) -> Iterator[str]:
             continue
         subject = row.node if len(siblings) == 1 else _first_message(row.node)
         told.add(subject)
-        branch = f"Branch {siblings.index(row.node) + 1} of {len(siblings)}: " if len(siblings) > 1 else ""
+        branch = f"Branch {row.node.place + 1} of {len(siblings)}: " if len(siblings) > 1 else ""
         classes = f"d{min(row.depth, _DEEPEST_INDENT)} {kind}{' fork' if branch else ''}"
         label = f'<span class="label">{escape(row.node.label)}</span> ' if row.node.label else ""
         yield (

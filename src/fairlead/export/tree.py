@@ -20,6 +20,8 @@ class Node:
     index: int
     anchor: str
     parent: Node | None
+    #: How many nodes begin where it does and come before it.
+    place: int = 0
     children: list[Node] = field(default_factory=lambda: list[Node]())
     label: str = ""
 
@@ -47,7 +49,9 @@ class Tree:
         for index, entry in enumerate(entries):
             node = Node(entry, index, _anchor(entry, index, anchors), self._parent(entry))
             self.nodes.append(node)
-            self.siblings(node).append(node)
+            siblings = self.siblings(node)
+            node.place = len(siblings)
+            siblings.append(node)
             self._by_id.setdefault(text(entry.get("id")), node)
         self._apply_labels()
         last = self.nodes[-1] if self.nodes else None

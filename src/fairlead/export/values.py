@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
+
+#: The largest number that every reader of JSON takes as it is.
+_LARGEST = 2**53 - 1
+#: Characters of JSON that are laid out over several lines.
+_LONGEST_INDENTED = 100_000
 
 
 def text(value: Any) -> str:
@@ -13,8 +17,10 @@ def text(value: Any) -> str:
 
 
 def number(value: Any) -> float:
-    """A finite number, or zero."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else 0
+    """A finite number, or zero. What no count and no cost can be is made as large as one may be."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
+        return 0
+    return min(max(value, -_LARGEST), _LARGEST)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -51,9 +57,17 @@ def snippet(value: str, limit: int = 90) -> str:
 
 
 def pretty_json(value: Any) -> str:
+    """A value as JSON over several lines; on one, if indents would make up most of it."""
     import json
 
-    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    try:
+        line = json.dumps(value, ensure_ascii=False, default=str)
+        if len(line) > _LONGEST_INDENTED:
+            return line
+        pretty = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or a nest of objects
+        return "(a value that cannot be shown)"
+    return pretty if len(pretty) < 10 * len(line) + 1000 else line
 
 
 def count(amount: float, singular: str) -> str:
