@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -15,6 +16,12 @@ from fairlead.errors import ToolError
 
 #: How the calls of one turn are run, see `groups`.
 Schedule: TypeAlias = Literal["together", "exclusive", "sequential"]
+
+#: Problems of one call that the model is told of.
+MOST_PROBLEMS = 20
+#: Characters of one problem, and of the arguments that are shown with it.
+_LONGEST_PROBLEM = 1_000
+_LONGEST_SHOWN = 20_000
 
 
 class ToolResult(Struct, omit_defaults=True):
@@ -105,8 +112,9 @@ class Tool(Struct, frozen=True):
         if self.prepare is not None:
             arguments = self.prepare(arguments)
         self.check_schema()
-        problems = [_problem(error) for error in self._check[0].iter_errors(arguments)]
-        if problems:
+        validator = self._check[0]
+        if not validator.is_valid(arguments):
+            problems = [_problem(error) for error in islice(validator.iter_errors(arguments), MOST_PROBLEMS)]
             raise invalid_arguments(self.name, problems, arguments)
         return arguments
 
@@ -114,6 +122,7 @@ class Tool(Struct, frozen=True):
 def invalid_arguments(tool: str, problems: Sequence[str], received: Mapping[str, Any] | str) -> ToolError:
     lines = "\n".join(f"  - {problem}" for problem in problems)
     shown = received if isinstance(received, str) else msgspec.json.format(msgspec.json.encode(received), indent=2).decode()
+    shown = shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}… ({len(shown):,} characters in all)"
     return ToolError(f'Validation failed for tool "{tool}":\n{lines}\n\nReceived arguments:\n{shown}')
 
 
@@ -142,6 +151,9 @@ def groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool], schedule: Sched
 def _validator(schema: dict[str, Any]) -> Any:
     import jsonschema_rs
 
+    from fairlead.core.schema_cost import check_cost
+
+    check_cost(schema)
     try:
         return jsonschema_rs.validator_for(schema, retriever=_refuse_reference)
     except Exception as error:  # the library raises several kinds, all of which mean the same here
@@ -155,6 +167,8 @@ def _refuse_reference(uri: str) -> Any:
 def _problem(error: Any) -> str:
     path = ".".join(str(step) for step in error.instance_path)
     message = str(error.message)
+    if len(message) > _LONGEST_PROBLEM:  # it may quote all of the arguments
+        message = f"{message[: _LONGEST_PROBLEM // 2]} … {message[-_LONGEST_PROBLEM // 2 :]}"
     if message.endswith("is a required property"):
         name = message.removesuffix(" is a required property").strip("\"'")
         return f"{path}.{name}: is required" if path else f"{name}: is required"
