@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
+from fairlead.core.messages import ModelMessage
 from fairlead.core.model import Model, PartialMessage, Request, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.models.endpoint import Endpoint
+from fairlead.models.history import Continued
 from fairlead.models.http import Http, HttpRequest
 from fairlead.models.stream import run
 
@@ -42,6 +44,8 @@ class Adapter(ABC):
         self._now_ms = now_ms
         #: Tokens by thinking level, where the user named them and the API takes a number.
         self._budgets = dict(thinking_budgets or {})
+        #: What the provider takes of the messages of the last request.
+        self._history: Continued[ModelMessage] = Continued()
         self._set_up()
 
     def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:

@@ -17,7 +17,7 @@ from fairlead.core.messages import (
 from fairlead.core.model import PartialMessage, Request, ThinkingLevel
 from fairlead.models.adapter import Adapter
 from fairlead.models.anthropic_stream import AnthropicReader
-from fairlead.models.encoding import EncodedMessages, acceptable, encode_json
+from fairlead.models.encoding import Continued, EncodedMessages, acceptable, encode_json
 from fairlead.models.http import HttpRequest
 from fairlead.models.levels import provider_level
 
@@ -51,13 +51,14 @@ class AnthropicMessages(Adapter):
         self._budgets = {**BUDGETS, **self._budgets}
         self._compat = self._model.compat or {}
         self._encoded: EncodedMessages[ModelMessage] = EncodedMessages()
+        self._sent: Continued[bytes] = Continued()
 
     def _reader(self, partial: PartialMessage) -> AnthropicReader:
         return AnthropicReader(partial)
 
     def _request(self, request: Request) -> HttpRequest:
         base = self._model.base_url.rstrip("/").removesuffix("/v1")
-        messages = acceptable(request.messages, self._model)
+        messages = acceptable(request.messages, self._model, self._history)
         settings = self._settings(request, messages)
         headers = [
             ("content-type", "application/json"),
@@ -130,9 +131,9 @@ class AnthropicMessages(Adapter):
     def _turns(self, messages: list[ModelMessage]) -> list[bytes]:
         """The messages as the API wants them: the results of one turn together, the last block marked for the cache."""
         parts = self._encoded.parts(messages, _encode_blocks)
-        turns: list[bytes] = []
         last = len(messages) - 1
-        index = 0
+        index, turns = self._sent.resume(messages)
+        start = index
         while index <= last:
             start = index
             while (
@@ -149,6 +150,7 @@ class AnthropicMessages(Adapter):
                     blocks = blocks[:-1] + b',"cache_control":{"type":"ephemeral"}}'
                 turns.append(b'{"role":"user","content":[' + blocks + b"]}")
             index += 1
+        self._sent.keep(messages[:start], turns[:-1])  # the last one is marked, and more results may join it
         return turns
 
 

@@ -9,9 +9,9 @@ import msgspec
 
 from fairlead.core import lenient
 from fairlead.core.messages import ModelMessage
-from fairlead.models.history import acceptable
+from fairlead.models.history import Continued, acceptable
 
-__all__ = ["EncodedMessages", "acceptable", "encode_json"]
+__all__ = ["Continued", "EncodedMessages", "acceptable", "encode_json"]
 
 M = TypeVar("M", bound=ModelMessage)
 
@@ -19,25 +19,23 @@ _encoder = msgspec.json.Encoder()
 
 
 class EncodedMessages(Generic[M]):
-    """The encoding of messages by identity, for as long as they appear in requests."""
+    """The encoding of messages, for as long as they appear in requests."""
 
     def __init__(self) -> None:
-        # An entry holds its message, so that no other can get the same id.
-        self._entries: dict[int, tuple[M, bytes]] = {}
+        # The messages are held, so that no other can get the same id.
+        self._messages: list[M] = []
+        self._parts: list[bytes] = []
 
     def parts(self, messages: Sequence[M], encode: Callable[[M], bytes]) -> list[bytes]:
         """The encoding of each message; `encode` is called for those that the last call did not have."""
-        known = self._entries
-        entries: dict[int, tuple[M, bytes]] = {}
-        parts: list[bytes] = []
-        for message in messages:
-            key = id(message)
-            entry = known.get(key)
-            if entry is None:
-                entry = (message, encode(message))
-            entries[key] = entry
-            parts.append(entry[1])
-        self._entries = entries
+        same = min(len(messages), len(self._messages))
+        known: dict[int, bytes] = {}
+        if messages[:same] != self._messages[:same]:  # messages are gone, or in another order
+            known = {id(message): part for message, part in zip(self._messages, self._parts, strict=True)}
+            same = 0
+        parts = self._parts[:same]
+        parts += [known.get(id(message)) or encode(message) for message in messages[same:]]
+        self._messages, self._parts = list(messages), list(parts)
         return parts
 
 

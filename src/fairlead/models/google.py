@@ -31,7 +31,7 @@ from fairlead.models.blocks import (
     results_with_images,
     string,
 )
-from fairlead.models.encoding import EncodedMessages, acceptable, encode_json
+from fairlead.models.encoding import Continued, EncodedMessages, acceptable, encode_json
 from fairlead.models.http import HttpRequest
 from fairlead.models.levels import provider_level
 
@@ -59,6 +59,7 @@ class GoogleGenerativeAI(Adapter):
         generation = re.search(r"gemini-(\d+)", self._model.id)
         self._has_levels = generation is not None and int(generation[1]) >= 3
         self._contents = EncodedMessages[ModelMessage]()
+        self._sent: Continued[bytes] = Continued()
         self._images = EncodedMessages[ToolResultMessage]()
 
     def _reader(self, partial: PartialMessage) -> GoogleReader:
@@ -121,24 +122,29 @@ class GoogleGenerativeAI(Adapter):
 
     def _conversation(self, request: Request) -> list[bytes]:
         """The turns. All results of one turn's calls must be in one turn, with their images after them."""
-        messages = acceptable(request.messages, self._model)
-        with_images = results_with_images(messages)
+        messages = acceptable(request.messages, self._model, self._history)
+        done, turns = self._sent.resume(messages)
+        count = len(turns)
+        with_images = results_with_images(messages[done:])
         images = dict(zip(map(id, with_images), self._images.parts(with_images, _result_images), strict=True))
-        turns: list[bytes] = []
         results: list[bytes] = []
         waiting: list[bytes] = []
         encoded = self._contents.parts(messages, self._content)
-        for message, part, following in zip(messages, encoded, [*messages[1:], None], strict=True):
+        for place in range(done, len(messages)):
+            message, part = messages[place], encoded[place]
             if not isinstance(message, ToolResultMessage):
                 if part:
                     turns.append(part)
+                done, count = place + 1, len(turns)  # nothing that comes later changes what came before
                 continue
             results.append(part)
             if id(message) in images:
                 waiting.append(images[id(message)])
+            following = messages[place + 1] if place + 1 < len(messages) else None
             if not isinstance(following, ToolResultMessage):
                 turns.append(b'{"role":"user","parts":[%b]}' % b",".join((*results, *waiting)))
                 results, waiting = [], []
+        self._sent.keep(messages[:done], turns[:count])
         return turns
 
     def _content(self, message: ModelMessage) -> bytes:

@@ -11,7 +11,7 @@ import re
 import weakref
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import TypeAlias
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -54,8 +54,36 @@ _Label: TypeAlias = tuple[str, str]
 _NO_LABEL: _Label = ("", "")
 
 
-def acceptable(messages: list[ModelMessage], model: Model) -> list[ModelMessage]:
-    """`messages` as the provider of `model` takes them.
+T = TypeVar("T")
+
+
+class Continued(Generic[T]):
+    """What was made of the beginning of a conversation, so that the next request only adds what is new.
+
+    A conversation is compared with the last one by the identity of its messages, which is a few nanoseconds for each.
+    A compaction or a move to another branch makes it begin anew.
+    """
+
+    __slots__ = ("_made", "_messages")
+
+    def __init__(self) -> None:
+        self._messages: list[ModelMessage] = []
+        self._made: list[T] = []
+
+    def resume(self, messages: Sequence[ModelMessage]) -> tuple[int, list[T]]:
+        """How many of the messages were dealt with, and what was made of them: a list of the caller's own."""
+        count = len(self._messages)
+        if messages[:count] == self._messages:
+            return count, list(self._made)
+        return 0, []
+
+    def keep(self, messages: Sequence[ModelMessage], made: list[T]) -> None:
+        """Remember what was made of these messages."""
+        self._messages, self._made = list(messages), made
+
+
+def acceptable(messages: list[ModelMessage], model: Model, before: Continued[ModelMessage] | None = None) -> list[ModelMessage]:
+    """`messages` as the provider of `model` takes them. `before` remembers what became of those of the last request.
 
     Left out: failed and aborted answers with the results of their calls, results of no call, empty blocks,
     hidden thinking of other models. Replaced: unsigned or other models' thinking, by text; images, by a note, if the
@@ -64,9 +92,12 @@ def acceptable(messages: list[ModelMessage], model: Model) -> list[ModelMessage]
     that asked for them, in the order of its calls; of results with the same id, each goes to one call, in order.
     """
     reader = (model.api, model.provider, model.id, "image" in model.input)
-    accepted: list[ModelMessage] = []
+    before = before or Continued()
+    done, accepted = before.resume(messages)
+    count = len(accepted)
     turn: _Turn | None = None
-    for message in messages:
+    for place in range(done, len(messages)):
+        message = messages[place]
         if isinstance(message, ToolResultMessage):
             if turn is not None:
                 turn.results.setdefault(message.tool_call_id, []).append(message)
@@ -77,6 +108,7 @@ def acceptable(messages: list[ModelMessage], model: Model) -> list[ModelMessage]
         if turn is not None:
             turn.settle(accepted, reader)
             turn = None
+        done, count = place, len(accepted)  # nothing that comes later changes what came before
         if message.stop_reason in ("error", "aborted"):
             continue
         known = _remembered(message, reader)
@@ -85,8 +117,11 @@ def acceptable(messages: list[ModelMessage], model: Model) -> list[ModelMessage]
         accepted.append(known.replacement or message)
         if calls := message.tool_calls():
             turn = _Turn(message, calls, known)
-    if turn is not None:
+    if turn is None:
+        done, count = len(messages), len(accepted)
+    else:
         turn.settle(accepted, reader)
+    before.keep(messages[:done], accepted[:count])
     return accepted
 
 

@@ -19,7 +19,7 @@ from fairlead.core.messages import (
 from fairlead.core.model import Model, Request, ThinkingLevel, ToolSpec
 from fairlead.models.blocks import decoded, records, results_with_images
 from fairlead.models.compat import CompletionsCompat
-from fairlead.models.encoding import EncodedMessages, acceptable, encode_json
+from fairlead.models.encoding import Continued, EncodedMessages, acceptable, encode_json
 from fairlead.models.levels import openai_efforts, provider_level
 
 #: The fields in which endpoints send thinking, and take it back; a block's signature names its own.
@@ -39,6 +39,8 @@ class ChatBody:
         self._model = model
         self._compat = compat
         self._budgets = thinking_budgets
+        self._history: Continued[ModelMessage] = Continued()
+        self._sent: Continued[bytes] = Continued()
         self._messages = EncodedMessages[ModelMessage]()
         self._images = EncodedMessages[ToolResultMessage]()
 
@@ -111,26 +113,34 @@ class ChatBody:
     # the messages
 
     def _conversation(self, request: Request) -> list[bytes]:
-        messages = acceptable(request.messages, self._model)
+        messages = acceptable(request.messages, self._model, self._history)
         parts = self._messages.parts(messages, self._message)
-        if self._compat.cache_control_format == "anthropic":
+        marks = self._compat.cache_control_format == "anthropic"
+        if marks:
             self._mark_last_text(messages, parts)
-        images = self._images_of_results(messages)
-        conversation = [self._system(request.system_prompt)] if request.system_prompt else []
+        done, conversation = (0, list[bytes]()) if marks else self._sent.resume(messages)
+        count = len(conversation)
+        images = self._images_of_results(messages[done:])
         waiting: list[bytes] = []
-        for message, part, following in zip(messages, parts, [*messages[1:], None], strict=True):
+        for place in range(done, len(messages)):
+            message, part = messages[place], parts[place]
             if part:
                 conversation.append(part)
+            if not isinstance(message, ToolResultMessage):
+                done, count = place + 1, len(conversation)  # nothing that comes later changes what came before
+                continue
             if id(message) in images:
                 waiting.append(images[id(message)])
-            if not isinstance(message, ToolResultMessage) or isinstance(following, ToolResultMessage):
+            following = messages[place + 1] if place + 1 < len(messages) else None
+            if isinstance(following, ToolResultMessage):
                 continue
             # Only now, as nothing may stand between the results of one turn.
             if self._compat.requires_assistant_after_tool_result and (waiting or isinstance(following, UserMessage)):
                 conversation.append(_AFTER_TOOL_RESULTS)
             conversation += waiting
             waiting = []
-        return conversation
+        self._sent.keep(messages[:done], conversation[:count])
+        return [self._system(request.system_prompt), *conversation] if request.system_prompt else conversation
 
     def _images_of_results(self, messages: list[ModelMessage]) -> dict[int, bytes]:
         """The messages that bring the images of tool results, by the identity of the result."""

@@ -53,7 +53,7 @@ class OpenAIResponses(Adapter):
         return HttpRequest("POST", url, self._endpoint.merged(headers), self._encode(request))
 
     def _encode(self, request: Request) -> bytes:
-        items = self._messages.parts(acceptable(request.messages, self._model), _items)
+        items = self._messages.parts(acceptable(request.messages, self._model, self._history), _items)
         head = encode_json(self._parameters(request))
         return b"".join((head[:-1], b',"input":[', b",".join(item for item in items if item), b"]}"))
 
