@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import base64
 import gc
+import random
 import re
+import sys
 from typing import Any
 
 import pytest
-from asking import PIXEL, a_model, a_result, an_answer
+from asking import PIXEL, a_model, a_request, a_result, an_answer
 
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, ToolResultMessage, UserMessage
 from fairlead.models import history
-from fairlead.models.encoding import EncodedMessages, acceptable, encode_json
+from fairlead.models.connect import connect
+from fairlead.models.encoding import Continued, EncodedMessages, acceptable, encode_json
+from fairlead.models.endpoint import Endpoint
+from fairlead.models.http import Http
 
 API = "anthropic-messages"
 MODEL = a_model(API)
@@ -229,3 +235,86 @@ def test_text_that_has_no_utf8_is_mended() -> None:
     assert encode_json({"a": "\ud800", "b": ["\ud83d\ude00", UserMessage("\udc00", 1)]}) == (
         b'{"a":"\xef\xbf\xbd","b":["\xf0\x9f\x98\x80",{"role":"user","content":"\xef\xbf\xbd","timestamp":1}]}'
     )
+
+
+def encode(adapter: Any, messages: list[Any]) -> None:
+    adapter._request(a_request(*messages, tools=[]))
+
+
+def work(ask: Any) -> int:
+    """How many functions are called, of Python's own and of others."""
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        ask()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("api", ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"])
+def test_a_request_works_on_what_is_new_in_a_conversation(api: str) -> None:
+    adapter: Any = connect(a_model(api), Endpoint("key"), Http(), lambda: 1)
+
+    def conversation(length: int) -> list[Any]:
+        messages: list[Any] = []
+        for number in range(length):
+            messages.append(UserMessage(f"question {number}", number))
+            messages.append(an_answer(api, ToolCall(f"t{number}", "bash", {}), stop_reason="toolUse"))
+            messages.append(a_result(f"t{number}", TextContent("out")))
+            messages.append(an_answer(api, TextContent("done")))
+        return messages
+
+    def next_request(length: int) -> int:
+        messages = conversation(length)
+        encode(adapter, messages)
+        messages += [UserMessage("one more", 1), an_answer(api, TextContent("again")), UserMessage("and more", 1)]
+        return work(lambda: encode(adapter, messages))
+
+    assert next_request(400) < next_request(4) + 50
+
+
+def test_going_on_from_the_last_request_gives_what_a_fresh_look_gives() -> None:
+    chance = random.Random(7)
+    before: Continued[Any] = Continued()
+    messages: list[Any] = []
+    for step in range(600):
+        kind = chance.randrange(9)
+        if kind == 0:
+            messages = messages[: chance.randrange(len(messages) + 1)]  # another branch
+        elif kind == 1:
+            messages = [UserMessage("a summary", step), *messages[chance.randrange(len(messages) + 1) :]]
+        elif kind in (2, 3):
+            messages.append(call(f"t{step}", f"u{step}", provider=chance.choice(["fake", "other"])))
+        elif kind in (4, 5):
+            known = [id for message in messages if hasattr(message, "tool_calls") for id in message.tool_calls()]
+            messages.append(a_result(chance.choice(known).id if known else "none", TextContent("out")))
+        elif kind == 6:
+            messages.append(an_answer(API, TextContent("done"), stop_reason=chance.choice(["stop", "error"])))
+        else:
+            messages.append(UserMessage(f"{step}", step))
+        assert acceptable(list(messages), MODEL, before) == acceptable(list(messages), MODEL)
+
+
+def png_of(width: int, height: int) -> ImageContent:
+    """The beginning of a PNG that says it has this size."""
+    start = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + width.to_bytes(4, "big") + height.to_bytes(4, "big") + b"\x08\x06\0\0\0"
+    return ImageContent(base64.b64encode(start).decode(), "image/png")
+
+
+@pytest.mark.parametrize(("width", "height"), [(20_000, 20_000), (9_000, 10), (2**31 - 1, 2**31 - 1)])
+def test_the_model_is_told_of_images_that_its_provider_would_refuse(width: int, height: int) -> None:
+    for message in (UserMessage([png_of(width, height)], 1), a_result("t", png_of(width, height))):
+        messages: list[Any] = [HI, call("t"), message]
+        (block,) = acceptable(messages, MODEL)[-1].content
+        assert block == TextContent(f"(an image of {width}x{height} pixels was here; it is too large to be sent)")
+
+
+def test_images_of_usual_sizes_are_sent() -> None:
+    message = UserMessage([png_of(6_000, 6_000)], 1)
+    assert acceptable([message], MODEL) == [message]

@@ -11,9 +11,9 @@ import zlib
 
 import pytest
 
+from fairlead.core.images import dimensions
 from fairlead.core.messages import ImageContent
 from fairlead.core.runtime import Cancel
-from fairlead.tools.images import dimensions
 
 
 def numbered(count: int) -> str:
@@ -237,6 +237,29 @@ def test_large_images_are_resized(box):
     assert dimensions(base64.b64decode(done.content[1].data)) == (2000, 40)
     box.workspace.resize_images = False
     assert box.call("read", path="wide.png").text == "Read image file [image/png] (5000x100)"
+
+
+def test_images_with_too_many_pixels_are_not_decoded(box):
+    box.put("bomb.png", png(20_000, 20_000))
+    done = box.call("read", path="bomb.png")
+    assert done.is_error
+    assert "is too large an image to send (20000x20000" in done.text
+
+
+def test_an_image_whose_header_hides_its_size_is_not_decoded_either(box, monkeypatch):
+    # The size is found by Pillow alone, in a JPEG that begins with more parts than we look at.
+    big = jpeg(9_000, 9_000)
+    padded = big[:2] + b"\xff\xfe\x00\x02" * 5_000 + big[2:]
+    assert dimensions(padded) is None
+    box.put("hidden.jpg", padded + b"x" * 4_000_000)  # too large to be sent as it is
+    done = box.call("read", path="hidden.jpg")
+    assert done.is_error
+    assert "too large an image" in done.text
+
+
+def jpeg(width, height):
+    """The beginning of a JPEG of that size."""
+    return b"\xff\xd8\xff\xc0\x00\x11\x08" + struct.pack(">HH", height, width) + b"\x03\x01\x11\0\x02\x11\0\x03\x11\0"
 
 
 def test_monstrous_images_are_not_even_loaded(box):

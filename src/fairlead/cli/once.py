@@ -218,6 +218,6 @@ def _file(name: str, check: Check | None) -> tuple[str, ImageContent | None]:
 
 
 def _image_type(data: bytes) -> str | None:
-    from fairlead.tools.images import image_type
+    from fairlead.core.images import image_type
 
     return image_type(data)

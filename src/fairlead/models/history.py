@@ -15,6 +15,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from fairlead.core.images import encoded_dimensions, is_too_large
 from fairlead.core.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -33,6 +34,10 @@ NO_RESULT = "No result provided"
 NO_IMAGE = "(an image was here; this model reads text only)"
 EMPTY_MESSAGE = "(empty message)"
 UNNAMED_TOOL = "unnamed_tool"
+
+#: Pixels of a side that an API takes.
+_SIDES: Mapping[str, int] = {"anthropic-messages": 8000}
+_SIDE = 30_000
 
 _ID_LIMITS: Mapping[str, int] = {"openai-completions": 40}
 _ID_LIMIT = 64
@@ -234,10 +239,22 @@ def _readable(content: list[UserBlock], reader: _Reader) -> list[UserBlock]:
     readable: list[UserBlock] = []
     for block in content:
         if isinstance(block, ImageContent):
-            readable.append(block if reads_images else TextContent(NO_IMAGE))
+            problem = _problem(block, reader[0]) if reads_images else NO_IMAGE
+            readable.append(block if problem is None else TextContent(problem))
         elif block.text.strip():
             readable.append(block)
     return readable
+
+
+def _problem(image: ImageContent, api: str) -> str | None:
+    """What the model is told instead of an image that its provider would refuse, and with it the whole conversation."""
+    found = encoded_dimensions(image.data)
+    if found is None:
+        return None
+    kind, sides = found
+    if is_too_large(kind, sides) or max(sides) > _SIDES.get(api, _SIDE):
+        return f"(an image of {sides[0]}x{sides[1]} pixels was here; it is too large to be sent)"
+    return None
 
 
 def _for_assistant(message: AssistantMessage, reader: _Reader) -> _Replaced:

@@ -55,7 +55,7 @@ class OpenAIResponses(Adapter):
     def _encode(self, request: Request) -> bytes:
         items = self._messages.parts(acceptable(request.messages, self._model, self._history), _items)
         head = encode_json(self._parameters(request))
-        return b"".join((head[:-1], b',"input":[', b",".join(item for item in items if item), b"]}"))
+        return b"".join((head[:-1], b',"input":[', b",".join(filter(None, items)), b"]}"))
 
     def _parameters(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {"model": self._model.id, "stream": True, "store": False}

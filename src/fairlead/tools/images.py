@@ -1,4 +1,4 @@
-"""Images as a model can take them: known by their content, measured without a library, made smaller with one."""
+"""Image files as a model can take them: measured without a library, made smaller with one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairlead.core.images import dimensions, is_too_large
 from fairlead.core.messages import ImageContent, TextContent
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
@@ -24,19 +25,6 @@ MAX_ENCODED = 4_718_592
 _MAX_FILE = 64 * 1024 * 1024
 
 
-def image_type(start: bytes) -> str | None:
-    """The MIME type of an image that models accept, by the first bytes of the file."""
-    if start.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if start.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if start.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
-        return "image/webp"
-    return None
-
-
 def read_image(file: int, path: Path, mime_type: str, stop: Stop, *, resize: bool) -> ToolResult:
     """The image in an open file, with a note on its size. Raises ToolError if no model would take it."""
     size = os.fstat(file).st_size
@@ -44,6 +32,8 @@ def read_image(file: int, path: Path, mime_type: str, stop: Stop, *, resize: boo
         raise ToolError(f"{path} is an image of {format_size(size)}; images over {format_size(_MAX_FILE)} are not read.")
     data = read_all(file, stop)
     sides = dimensions(data)
+    if sides is not None and is_too_large(mime_type, sides):
+        raise ToolError(_too_large(path, data, sides, "it has too many pixels to be decoded", "Shrink it first."))
     note = f"Read image file [{mime_type}]"
     if sides is not None:
         note += f" ({sides[0]}x{sides[1]})"
@@ -53,62 +43,20 @@ def read_image(file: int, path: Path, mime_type: str, stop: Stop, *, resize: boo
             data, mime_type, new_sides = smaller
             note += f", resized to {new_sides[0]}x{new_sides[1]} [{mime_type}]"
         elif _encoded_size(data) > MAX_ENCODED:
-            raise ToolError(_too_large(path, data, sides, resize=resize))
+            hint = "Install Pillow to have large images resized, or shrink it first." if resize else "Shrink it first."
+            raise ToolError(_too_large(path, data, sides, f"the limit is {format_size(MAX_ENCODED // 4 * 3)}", hint))
     from base64 import b64encode
 
     return ToolResult([TextContent(note), ImageContent(b64encode(data).decode(), mime_type)])
-
-
-def dimensions(data: bytes) -> tuple[int, int] | None:
-    """Width and height of a PNG, JPEG, GIF or WebP image; None if the header is damaged."""
-    mime_type = image_type(data)
-    if mime_type == "image/png" and data[12:16] == b"IHDR" and len(data) >= 24:
-        return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
-    if mime_type == "image/gif" and len(data) >= 10:
-        return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
-    if mime_type == "image/jpeg":
-        return _jpeg_dimensions(data)
-    if mime_type == "image/webp" and len(data) >= 30:
-        return _webp_dimensions(data)
-    return None
-
-
-def _jpeg_dimensions(data: bytes) -> tuple[int, int] | None:
-    at = 2
-    while at + 9 <= len(data) and data[at] == 0xFF:
-        marker = data[at + 1]
-        if marker == 0xFF:  # padding
-            at += 1
-            continue
-        # A frame header is C0 to CF, but for the tables C4 and CC and the reserved C8.
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            return int.from_bytes(data[at + 7 : at + 9], "big"), int.from_bytes(data[at + 5 : at + 7], "big")
-        standalone = marker == 0x01 or 0xD0 <= marker <= 0xD8
-        at += 2 if standalone else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-    return None
-
-
-def _webp_dimensions(data: bytes) -> tuple[int, int] | None:
-    kind = data[12:16]
-    if kind == b"VP8X":
-        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
-    if kind == b"VP8L":
-        bits = int.from_bytes(data[21:25], "little")
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    if kind == b"VP8 ":
-        return int.from_bytes(data[26:28], "little") & 0x3FFF, int.from_bytes(data[28:30], "little") & 0x3FFF
-    return None
 
 
 def _encoded_size(data: bytes) -> int:
     return (len(data) + 2) // 3 * 4
 
 
-def _too_large(path: Path, data: bytes, sides: tuple[int, int] | None, *, resize: bool) -> str:
+def _too_large(path: Path, data: bytes, sides: tuple[int, int] | None, why: str, hint: str) -> str:
     measure = f"{sides[0]}x{sides[1]}, " if sides is not None else ""
-    limit = format_size(MAX_ENCODED // 4 * 3)
-    hint = "Install Pillow to have large images resized, or shrink it first." if resize else "Shrink it first."
-    return f"{path} is too large an image to send ({measure}{format_size(len(data))}; the limit is {limit}). {hint}"
+    return f"{path} is too large an image to send ({measure}{format_size(len(data))}; {why}). {hint}"
 
 
 def _shrink(data: bytes, stop: Stop) -> tuple[bytes, str, tuple[int, int]] | None:
@@ -126,8 +74,11 @@ def _shrink(data: bytes, stop: Stop) -> tuple[bytes, str, tuple[int, int]] | Non
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow warns of images it finds large
-            image = operations.exif_transpose(image_module.open(io.BytesIO(data)))
+            image = image_module.open(io.BytesIO(data))
+            if is_too_large(image.get_format_mimetype() or "", image.size):  # where the header could not be read above
+                return None
             image.thumbnail((MAX_SIDE, MAX_SIDE))
+            image = operations.exif_transpose(image)  # of the small copy: it is copied once more
             for smaller, mime_type in stop.each(_encodings(image)):
                 if _encoded_size(smaller) <= MAX_ENCODED:
                     return smaller, mime_type, image.size

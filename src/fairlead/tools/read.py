@@ -43,7 +43,8 @@ def read_file(
     workspace: Workspace, target: Target, offset: int, limit: int | None, show: Callable[[Window], ToolResult], stop: Stop
 ) -> ToolResult:
     """An image, or what `show` makes of a window of a text file. Raises ToolError."""
-    from fairlead.tools.images import image_type, read_image
+    from fairlead.core.images import image_type
+    from fairlead.tools.images import read_image
 
     path = target.named
     with os.fdopen(open_regular(target, workspace.guard), "rb", buffering=0) as opened:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fairlead.core.images import image_type
 from fairlead.core.messages import ImageContent, TextContent, UserBlock
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.child import cut
-from fairlead.tools.images import MAX_ENCODED, image_type
+from fairlead.tools.images import MAX_ENCODED
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, count_lines, format_size
 from fairlead.tools.uris import Document
 from fairlead.tools.workspace import Workspace
