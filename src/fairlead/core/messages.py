@@ -49,6 +49,24 @@ UserBlock: TypeAlias = TextContent | ImageContent
 AssistantBlock: TypeAlias = TextContent | ThinkingContent | ToolCall
 
 
+#: The largest number that every reader of JSON takes as it is.
+LARGEST_COUNT = 2**53 - 1
+
+
+#: Tokens that no model call can use. A provider, or a file, that says so is not believed.
+_IMPOSSIBLE_COUNT = 10**15
+
+
+def reported_count(number: int) -> int:
+    """A number of tokens that somebody reports; 0, as if it were not reported, if it cannot be."""
+    return number if 0 <= number < _IMPOSSIBLE_COUNT else 0
+
+
+def sum_of_counts(*numbers: int) -> int:
+    """The sum of numbers of tokens, as far as JSON can hold it."""
+    return min(sum(map(reported_count, numbers)), LARGEST_COUNT)
+
+
 class Cost(Struct, rename="camel"):
     """US dollars."""
 

@@ -24,6 +24,7 @@ from fairlead.core.messages import (
     ThinkingContent,
     ToolCall,
     Usage,
+    reported_count,
 )
 from fairlead.core.runtime import Cancel
 
@@ -34,6 +35,9 @@ ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "x
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh")
 
 ABORTED = "Request was aborted"
+
+#: No model call costs that much; with a price of any size, the sum stays a number.
+_MOST_DOLLARS = 1e12
 
 
 class Price(Struct, rename="camel", frozen=True):
@@ -82,15 +86,14 @@ class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
         return next(candidate for candidate in nearest if candidate in levels)
 
     def priced(self, usage: Usage) -> Usage:
-        """Fill in `usage.cost` and `usage.total_tokens`."""
+        """Fill in `usage.cost` and `usage.total_tokens`. Numbers that cannot be count as not reported."""
         price = self.cost
-        parts = (
-            usage.input * (price.input / 1e6),
-            usage.output * (price.output / 1e6),
-            usage.cache_read * (price.cache_read / 1e6),
-            usage.cache_write * (price.cache_write / 1e6),
-        )
-        usage.total_tokens = usage.input + usage.output + usage.cache_read + usage.cache_write
+        usage.input, usage.output = reported_count(usage.input), reported_count(usage.output)
+        usage.cache_read, usage.cache_write = reported_count(usage.cache_read), reported_count(usage.cache_write)
+        counts = (usage.input, usage.output, usage.cache_read, usage.cache_write)
+        prices = (price.input, price.output, price.cache_read, price.cache_write)
+        parts = [min(count * (price / 1e6), _MOST_DOLLARS) for count, price in zip(counts, prices, strict=True)]
+        usage.total_tokens = sum(counts)
         usage.cost = Cost(*parts, total=sum(parts))
         return usage
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import h11
 
 _LONGEST_HEAD = 65536
+#: Interim answers (1xx) before the final one.
+_MOST_INTERIM = 100
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 #: A final answer of HTTP/1.1, whose lines end and look as they should.
 _PLAIN_HEAD = re.compile(
@@ -30,6 +33,8 @@ _HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 #: What says where a request ends. Another program's idea of it would break the connection.
 _NOT_TO_BE_CONFIGURED = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer"})
+#: Of a number of bytes.
+_MOST_DIGITS = 18
 _SAFE_IN_PATH = "/%:@!$&'()*+,;=~-._"
 
 
@@ -100,23 +105,32 @@ class Response:
         self.body = body
         self._exchange = exchange
 
-    async def read(self, limit: int = 1 << 20) -> bytes:
-        """The body, or its first `limit` bytes."""
+    async def read(self, limit: int = 1 << 20, patience: float | None = None) -> bytes:
+        """The body, or its first `limit` bytes, or what has come of it after `patience` seconds."""
         parts: list[bytes] = []
         size = 0
-        async for chunk in self.chunks():
-            parts.append(chunk)
-            size += len(chunk)
-            if size >= limit:
-                break
+        try:
+            async with asyncio.timeout(patience):
+                async for chunk in self.chunks():
+                    parts.append(chunk)
+                    size += len(chunk)
+                    if size >= limit:
+                        break
+        except TimeoutError:
+            pass
         return b"".join(parts)[:limit]
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body, in one piece per network read."""
+        loop = asyncio.get_running_loop()
+        last = loop.time()
         while not self.body.complete:
             payload = await self._exchange.read_body(self.body)
             if payload:
                 yield payload
+                last = loop.time()
+            elif loop.time() - last > self._exchange.idle_timeout:
+                raise self._exchange.idle("only the framing of chunks")
 
 
 class Exchange:
@@ -128,7 +142,7 @@ class Exchange:
         #: Whether the server is willing to serve another request on this connection.
         self.keep_alive = False
         self._cancel = cancel
-        self._idle_timeout = idle_timeout
+        self.idle_timeout = idle_timeout
         #: Part of the body that came together with the head.
         self._ahead = b""
 
@@ -148,9 +162,10 @@ class Exchange:
     async def _receive(self, method: str, target: str) -> tuple[Head | h11.Response, bytes]:
         """The head of the answer and what came after it. Raises NotHttp."""
         received = b""
+        read = self._read_in_time()
         while (end := _HEAD_END.search(received)) is None and len(received) <= _LONGEST_HEAD:
             try:
-                more = await self._read()
+                more = await read()
             except ConnectionLost:
                 more = b""
             if not more:
@@ -164,7 +179,7 @@ class Exchange:
         wire = h11.Connection(our_role=h11.CLIENT)
         wire.send(h11.Request(method=method, target=target, headers=[("host", self.route.authority)]))
         wire.send(h11.EndOfMessage())
-        return await receive_head(wire, self._read, received)
+        return await receive_head(wire, read, received)
 
     async def read_body(self, body: Body) -> bytes:
         """The next piece of a body; empty if only framing came."""
@@ -186,14 +201,40 @@ class Exchange:
 
     async def _read(self) -> bytes:
         try:
-            return await self.connection.read(self._idle_timeout)
+            return await self.connection.read(self.idle_timeout)
         except IdleTimeout:
-            text = f"No data for {self._idle_timeout:g} s from {self.route.authority} (idle timeout); the connection was closed."
-            raise ProviderError(text, transient=True) from None
+            raise self.idle("no data") from None
         except ConnectionLost:
             if self._cancel.fired:
                 raise RequestAborted from None
             raise
+
+    def _read_in_time(self) -> Callable[[], Awaitable[bytes]]:
+        """Reads a head, which has to be complete an idle timeout after it began. A server that sends it in drops, or
+        interim answers (1xx) without end, would else never be given up."""
+        loop = asyncio.get_running_loop()
+        began: float | None = None
+
+        async def read() -> bytes:
+            nonlocal began
+            left = None if began is None else began + self.idle_timeout - loop.time()
+            try:
+                async with asyncio.timeout(left):
+                    data = await self._read()
+            except TimeoutError:
+                raise self.idle("no complete head") from None
+            began = loop.time() if began is None else began
+            return data
+
+        return read
+
+    def idle(self, what: str) -> ProviderError:
+        """What to raise when the server has sent nothing of use for too long."""
+        what = what[:1].upper() + what[1:]
+        return ProviderError(
+            f"{what} for {self.idle_timeout:g} s from {self.route.authority} (idle timeout); the connection was closed.",
+            transient=True,
+        )
 
     def _target(self, request: HttpRequest) -> str:
         from urllib.parse import quote, urlsplit
@@ -240,11 +281,17 @@ class Exchange:
         elif "transfer-encoding" in headers:
             body = ChunkedBody()
         elif "content-length" in headers:
-            body = FixedBody(int(headers["content-length"]))
+            body = FixedBody(self._length(headers["content-length"]))
         else:
             body = BodyUntilClose()
         self.keep_alive = answer.http_version == b"1.1" and "close" not in headers.get("connection", "").lower()
         return Response(answer.status_code, headers, body, self)
+
+    def _length(self, announced: str) -> int:
+        if len(announced) > _MOST_DIGITS:
+            shown = f"{announced[:_MOST_DIGITS]}…"
+            raise ProviderError(f"{self.route.authority} announced an answer of {shown} bytes, which cannot be.", transient=True)
+        return int(announced)
 
 
 def plain_head(head: bytes) -> Head | None:
@@ -274,6 +321,7 @@ async def receive_head(
     """
     import h11
 
+    interim = 0
     while True:
         match = _HEAD_END.search(received)
         if match is None:
@@ -298,3 +346,6 @@ async def receive_head(
         # Anything else is an interim answer (1xx), which the final one follows.
         if isinstance(answer, h11.Response):
             return answer, received
+        interim += 1
+        if interim > _MOST_INTERIM:
+            raise NotHttp(b"HTTP/1", f"more than {_MOST_INTERIM} interim answers (1xx) came before it")

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 #: How much of an unexpected answer is shown.
 _SHOWN = 4096
 _LONGEST_ERROR_BODY = 65536
+#: Seconds for all of it: the status says enough, and a server may send it in drops.
+_ERROR_BODY_SECONDS = 10.0
+#: Seconds that a server can ask to wait. Nothing waits that long; the number stays one that can be calculated with.
+_LONGEST_WAIT = 1e9
 
 
 async def run(
@@ -159,7 +163,7 @@ def _not_there(url: str, text: str) -> str:
 
 async def _read_error_body(response: Response) -> bytes:
     try:
-        return await response.read(_LONGEST_ERROR_BODY)
+        return await response.read(_LONGEST_ERROR_BODY, _ERROR_BODY_SECONDS)
     except ProviderError:
         return b""  # the status says enough
 
@@ -185,15 +189,15 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             seconds = float(headers.get(name, "")) * unit
         except ValueError:
             continue
-        return seconds if 0 <= seconds < float("inf") else None
+        return min(seconds, _LONGEST_WAIT) if seconds >= 0 else None
     if date := headers.get("retry-after"):
         from datetime import UTC, datetime
         from email.utils import parsedate_to_datetime
 
         try:
             due = parsedate_to_datetime(date)
-        except ValueError:
+            due = due if due.tzinfo is not None else due.replace(tzinfo=UTC)
+            return min(max(0.0, (due - datetime.now(UTC)).total_seconds()), _LONGEST_WAIT)
+        except (ValueError, OverflowError, TypeError, IndexError):  # what it raises on texts that only look like dates
             return None
-        due = due if due.tzinfo is not None else due.replace(tzinfo=UTC)
-        return max(0.0, (due - datetime.now(UTC)).total_seconds())
     return None

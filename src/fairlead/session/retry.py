@@ -61,6 +61,10 @@ _PER_DAY = r"per.?(?:day|month)\b|\b(?:daily|monthly)\b"
 _ASKED_WAIT = r"(?:(?:try again|retry) in|retry_?delay\W{1,8})\s*(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)\s?(ms|s))?"
 
 
+#: Seconds; a number of hundreds of digits means no more than this.
+_LONGEST_WAIT = 1e9
+
+
 class WaitTooLong(FairleadError):
     """The provider asks for a longer wait than the settings allow."""
 
@@ -123,7 +127,7 @@ def wait_asked_for(end: StreamEnd) -> float | None:
         return None
     hours, minutes, amount, unit = found.groups()
     seconds = float(amount or 0) * (0.001 if unit == "ms" else 1)
-    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + seconds
+    return min(float(hours or 0) * 3600 + float(minutes or 0) * 60 + seconds, _LONGEST_WAIT)
 
 
 class _Patterns(Struct, frozen=True):

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from msgspec import UNSET, Struct, ValidationError, convert, field
 
-from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, Usage, UserMessage
+from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, Usage, UserMessage, sum_of_counts
 from fairlead.session.entries import BranchSummaryEntry, CompactionEntry, MessageEntry, UsageEntry
 from fairlead.session.log import Log
 
@@ -32,11 +32,11 @@ class Totals(Struct):
 
     def add(self, usage: Usage) -> None:
         tokens = self.tokens
-        tokens.input += usage.input
-        tokens.output += usage.output
-        tokens.cache_read += usage.cache_read
-        tokens.cache_write += usage.cache_write
-        tokens.total += usage.input + usage.output + usage.cache_read + usage.cache_write
+        tokens.input = sum_of_counts(tokens.input, usage.input)
+        tokens.output = sum_of_counts(tokens.output, usage.output)
+        tokens.cache_read = sum_of_counts(tokens.cache_read, usage.cache_read)
+        tokens.cache_write = sum_of_counts(tokens.cache_write, usage.cache_write)
+        tokens.total = sum_of_counts(tokens.input, tokens.output, tokens.cache_read, tokens.cache_write)
         self.cost += usage.cost.total
 
 

@@ -19,6 +19,8 @@ from fairlead.core.messages import (
     ThinkingContent,
     ToolCall,
     Usage,
+    reported_count,
+    sum_of_counts,
 )
 
 if TYPE_CHECKING:
@@ -108,11 +110,11 @@ def usable_reserve(reserve_tokens: int, context_window: int) -> int:
 def add_usage(one: Usage, other: Usage) -> Usage:
     """The sum of two usages, costs included."""
     return Usage(
-        one.input + other.input,
-        one.output + other.output,
-        one.cache_read + other.cache_read,
-        one.cache_write + other.cache_write,
-        one.total_tokens + other.total_tokens,
+        sum_of_counts(one.input, other.input),
+        sum_of_counts(one.output, other.output),
+        sum_of_counts(one.cache_read, other.cache_read),
+        sum_of_counts(one.cache_write, other.cache_write),
+        sum_of_counts(one.total_tokens, other.total_tokens),
         Cost(
             one.cost.input + other.cost.input,
             one.cost.output + other.cost.output,
@@ -129,7 +131,8 @@ def is_good_answer(message: Message) -> TypeGuard[AssistantMessage]:
 
 
 def _total(usage: Usage) -> int:
-    return usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
+    total = usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
+    return reported_count(total)  # a session file may say anything
 
 
 def characters(message: Message) -> int:

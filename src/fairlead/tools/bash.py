@@ -16,9 +16,12 @@ from fairlead.tools.workspace import Workspace
 #: Seconds between two updates.
 _PACE = 0.1
 
+#: Seconds; some thirty years.
+_LONGEST_TIMEOUT = 1e9
+
 
 async def run_bash(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    timeout: float | None = arguments.get("timeout") or None
+    timeout: float | None = min(arguments.get("timeout") or 0, _LONGEST_TIMEOUT) or None
     output = Output(workspace.log_dir, workspace.keep_log)
     updates = _Updates(output, context)
     try:

@@ -28,17 +28,19 @@ from fairlead.tools.walk import walk
 from fairlead.tools.workspace import Workspace
 
 _LIMIT = 100
+#: No output is as long: larger numbers mean the same.
+_MOST = 1_000_000
 _LINE_LENGTH = 500
 
 
 async def run_grep(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     root = workspace.locate(arguments.get("path") or ".", context.target)
-    limit = int(arguments.get("limit") or _LIMIT)
+    limit = int(min(arguments.get("limit") or _LIMIT, _MOST))
     wanted = Wanted(
         pattern=arguments["pattern"],
         ignore_case=bool(arguments.get("ignoreCase")),
         literal=bool(arguments.get("literal")),
-        context=int(arguments.get("context") or 0),
+        context=int(min(arguments.get("context") or 0, _MOST)),
         limit=limit + 1,  # one more, to know whether there are more
     )
     report = _Report(root.named, limit, wanted.context)

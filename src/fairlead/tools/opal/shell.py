@@ -20,7 +20,7 @@ _PACE = 0.1
 
 async def run_shell(processes: Processes, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     action = arguments.get("action", "run")
-    seconds = min(max(arguments.get("timeout", TIMEOUT), 0) / 1000, HARD_LIMIT)
+    seconds = min(max(arguments.get("timeout", TIMEOUT), 0), HARD_LIMIT * 1000) / 1000
     chunks = _Chunks(context)
     process = await _process(processes, action, arguments, chunks)
     try:
