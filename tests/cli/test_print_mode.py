@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import os
+import resource
 import signal
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,3 +184,31 @@ def test_a_run_that_needs_more_turns_than_it_may_take_fails(scripted: Scripted, 
     assert done.returncode == 1
     assert done.stderr.startswith("Error: The run was stopped after 1 turn (maxTurns)")
     assert fairlead("-p", "--max-turns", "2", "go").returncode == 0
+
+
+@pytest.mark.parametrize("mode", ["text", "json"])
+def test_input_without_end_is_refused_before_it_fills_the_memory(fairlead: Command, mode: str) -> None:
+    with Path("/dev/zero").open("rb") as zeros:
+        command = fairlead.start("--mode", mode, "hi", stdin=zeros, stderr=subprocess.PIPE, preexec_fn=with_little_memory)
+        out, error = command.communicate(timeout=30)
+    assert (command.returncode, out) == (1, "")
+    assert error == "Error: Standard input has more than 64 MiB, which no model can read. Give a part of it.\n"
+
+
+def test_a_file_without_end_is_refused(fairlead: Command) -> None:
+    command = fairlead.start("-p", "@/dev/zero", "hi", stderr=subprocess.PIPE, preexec_fn=with_little_memory)
+    out, error = command.communicate(timeout=30)
+    assert (command.returncode, out) == (1, "")
+    assert error == "Error: @/dev/zero: expected a file, found a device.\n"
+
+
+def with_little_memory() -> None:
+    """Lets the process have a gigabyte at most."""
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+
+def test_piped_input_that_is_not_text_is_asked_all_the_same(fairlead: Command) -> None:
+    command = fairlead.start("-p", "What?", stdin=subprocess.PIPE, encoding=None)
+    out, _ = command.communicate(b"a\xff\xfeb", timeout=30)
+    assert (command.returncode, out) == (0, b"Hello!\n")
+    assert said(fairlead.asked) == ["a\ufffd\ufffdb\n\nWhat?"]

@@ -36,14 +36,26 @@ NOTHING_TO_DO = (
     "There is nothing to do: give a prompt, or --mode rpc to serve a host. (The chat in the terminal is not available yet.)"
 )
 
+#: Bytes of standard input, and of a file that is named on the command line.
+MOST_INPUT = 64 * 1024 * 1024
+_TOO_MUCH = f"more than {MOST_INPUT >> 20} MiB, which no model can read. Give a part of it."
+
 
 def once(argv: Sequence[str], arguments: Arguments, profile: Profile) -> int:
     """Answer the prompts. The exit code is 1 if the last run failed."""
-    piped = "" if sys.stdin.isatty() else sys.stdin.buffer.read().decode("utf-8", "replace").strip()
+    piped = "" if sys.stdin.isatty() else _read_input()
     if not piped and not arguments.words and not arguments.unknown:
         raise UsageError(NOTHING_TO_DO)
     agent = build_agent(arguments, profile)
     return run(_answer(agent, argv, arguments, profile, piped, _Stdout()))
+
+
+def _read_input() -> str:
+    """All of standard input. Raises ConfigError if it is too long for any model."""
+    data = sys.stdin.buffer.read(MOST_INPUT + 1)
+    if len(data) > MOST_INPUT:
+        raise ConfigError(f"Standard input has {_TOO_MUCH}")
+    return data.decode("utf-8", "replace").strip()
 
 
 async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profile: Profile, piped: str, stdout: _Stdout) -> int:
@@ -206,9 +218,11 @@ def _file(name: str, check: Check | None) -> tuple[str, ImageContent | None]:
         with path.open("rb") as file:
             if check is not None:
                 check(file.fileno(), path)
-            data = file.read()
+            data = file.read(MOST_INPUT + 1)
     except OSError as error:
         raise ConfigError(f"@{name}: {error.strerror}") from error
+    if len(data) > MOST_INPUT:
+        raise ConfigError(f"@{name} has {_TOO_MUCH}")
     kind = _image_type(data)
     if kind is not None:
         import base64

@@ -30,6 +30,8 @@ USAGE = (
 _MATCH, _NO_MATCH, _UNUSABLE = 0, 1, 2
 _MOST_MATCHES = 20
 _LONGEST_MATCH = 80
+#: Bytes of a sample.
+_MOST_INPUT = 64 * 1024 * 1024
 
 
 class _Options(Struct):
@@ -126,7 +128,10 @@ def _sample(options: _Options) -> str:
     if options.text is not None:
         return scrub_text(options.text)
     if options.file is None:
-        return sys.stdin.buffer.read().decode("utf-8", "replace")
+        piped = sys.stdin.buffer.read(_MOST_INPUT + 1)
+        if len(piped) > _MOST_INPUT:
+            raise UsageError(f"Standard input has more than {_MOST_INPUT >> 20} MiB. Give a part of it.")
+        return piped.decode("utf-8", "replace")
     try:
         data = files.read_bytes(Path(options.file))
     except ConfigError as error:

@@ -27,6 +27,7 @@ from fairlead.core.messages import (
     reported_count,
 )
 from fairlead.core.runtime import Cancel
+from fairlead.core.secrets import redacted
 
 if TYPE_CHECKING:
     from fairlead.core.interceptor import Interceptor
@@ -279,8 +280,8 @@ class PartialMessage:
         self._end(stop_reason, None)
 
     def fail(self, error: str, *, status: int | None = None, retry_after: float | None = None, transient: bool = False) -> None:
-        """The message ends here because of an error; what had arrived stays."""
-        self._end("error", error, status=status, retry_after=retry_after, transient=transient)
+        """The message ends here because of an error; what had arrived stays. Secrets that the error quotes are left out."""
+        self._end("error", redacted(error), status=status, retry_after=retry_after, transient=transient)
 
     def abort(self) -> None:
         """The message ends here because the run was aborted; what had arrived stays."""

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct
 
 from fairlead.core import lenient
 from fairlead.core.runtime import Cancel
+from fairlead.core.secrets import learn, redacted
 from fairlead.errors import LoginFailed, ProviderError
 from fairlead.models.http import Http, HttpRequest
 from fairlead.models.models_json import OAuthEntry
@@ -86,6 +87,7 @@ async def wait_for_token(
     sleep: Sleep = asyncio.sleep,
 ) -> Token:
     """Wait until the user has entered the code. Raises LoginFailed if they decline, or let its time pass."""
+    learn(device_code)
     form = {"grant_type": DEVICE_GRANT, "device_code": device_code, "client_id": oauth.client_id}
     waited, interval = 0.0, max(interval, SHORTEST_INTERVAL)
     while waited <= expires_in:
@@ -116,6 +118,7 @@ async def wait_for_token(
 async def renew(http: Http, oauth: OAuthEntry, token: Token) -> Token:
     """A new token for one that has expired. Raises LoginFailed, or ProviderError if the provider cannot be reached."""
     assert token.refresh is not None
+    learn(token.refresh, token.access)
     form = {"grant_type": "refresh_token", "refresh_token": token.refresh, "client_id": oauth.client_id}
     answer = await _ask(http, oauth.token_url, form)
     if "error" in answer:
@@ -164,7 +167,8 @@ def _token(answer: dict[str, Any], url: str) -> Token:
 def _refusal(answer: dict[str, Any]) -> str:
     described = answer.get("error_description")
     known = {"access_denied": "The login was declined.", "expired_token": "The code has expired. Begin the login again."}
-    error = str(answer["error"])
+    described = redacted(described) if isinstance(described, str) else described
+    error = redacted(str(answer["error"]))
     if isinstance(described, str) and described.strip():
         return f"{described.strip()} ({error})"
     return known.get(error, f"The provider refused the login: {error}.")

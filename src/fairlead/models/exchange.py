@@ -11,6 +11,7 @@ from msgspec import Struct
 
 import fairlead
 from fairlead.core.runtime import Cancel
+from fairlead.core.secrets import learn, learn_headers, redacted
 from fairlead.errors import ProviderError
 from fairlead.models.connection import Connection, ConnectionLost, IdleTimeout
 from fairlead.models.framing import Body, BodyUntilClose, ChunkedBody, FixedBody, MalformedBody
@@ -35,6 +36,8 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _NOT_TO_BE_CONFIGURED = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer"})
 #: Of a number of bytes.
 _MOST_DIGITS = 18
+#: The name of a parameter in an address that has a secret.
+_IS_KEY = re.compile(r"key|token|secret|sig", re.IGNORECASE)
 _SAFE_IN_PATH = "/%:@!$&'()*+,;=~-._"
 
 
@@ -86,7 +89,7 @@ class NotHttp(Exception):
     def explained(self, sender: str) -> ProviderError:
         """In words a user can act on."""
         if not self.received.startswith(b"HTTP/1"):
-            shown = self.received[:80].decode("utf-8", "replace")
+            shown = redacted(self.received[:4096].decode("utf-8", "replace"))[:80]
             return ProviderError(f"{sender} did not answer in HTTP. Its answer begins: {shown!r}")
         if self.problem is not None:
             return ProviderError(f"{sender} gave an answer whose head breaks the rules of HTTP: {self.problem}.")
@@ -237,9 +240,10 @@ class Exchange:
         )
 
     def _target(self, request: HttpRequest) -> str:
-        from urllib.parse import quote, urlsplit
+        from urllib.parse import parse_qsl, quote, urlsplit
 
         url = urlsplit(request.url)
+        learn(url.password, *(value for name, value in parse_qsl(url.query) if _IS_KEY.search(name)))
         target = quote(url.path or "/", safe=_SAFE_IN_PATH)
         if url.query:
             target += "?" + quote(url.query, safe=_SAFE_IN_PATH + "?")
@@ -268,7 +272,9 @@ class Exchange:
         if proxy is not None and proxy.authorization is not None and self.route.scheme == "http":
             ours.append(("proxy-authorization", proxy.authorization))
         given = {name.lower() for name, _ in headers}
-        return [(name, value) for name, value in ours if name not in given] + headers
+        sent = [(name, value) for name, value in ours if name not in given] + headers
+        learn_headers(sent)
+        return sent
 
     def _response(self, request: HttpRequest, answer: Head | h11.Response) -> Response:
         headers: dict[str, str] = {}
@@ -340,7 +346,7 @@ async def receive_head(
             wire.receive_data(received[: match.end()])
             answer = wire.next_event()
         except h11.RemoteProtocolError as error:
-            problem = "101, a change of protocol that nobody asked for" if _SWITCH.match(received) else str(error)[:200]
+            problem = "101, a change of protocol that nobody asked for" if _SWITCH.match(received) else redacted(str(error))[:200]
             raise NotHttp(received, problem) from None
         received = received[match.end() :]
         # Anything else is an interim answer (1xx), which the final one follows.

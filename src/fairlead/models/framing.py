@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
+from fairlead.core.secrets import redacted
+
 #: A size, and extensions nobody uses. 15 digits keep sizes far below what could overflow anything.
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
 _UNFINISHED_SIZE_LINE = re.compile(rb"(?:[0-9A-Fa-f]{1,15}[ \t]*(?:;[^\r\n]*)?\r?)?\Z")
@@ -128,7 +130,7 @@ class ChunkedBody:
     def _keep_unfinished(self, data: bytes, position: int) -> None:
         tail = data[position:]
         if len(tail) > _LONGEST_LINE or _UNFINISHED_SIZE_LINE.match(tail) is None:
-            raise MalformedBody(f"expected the size of a chunk, found {tail[:40]!r}")
+            raise MalformedBody(f"expected the size of a chunk, found {redacted(tail.decode('latin1'))[:40]!r}")
         self._tail = tail
 
     def _read_trailers(self, data: bytes, position: int) -> None:

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from fairlead.core.runtime import Cancel
+from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError
 from fairlead.models.connection import Connection, ConnectionLost, IdleTimeout, explain, in_thread, open_connection
 from fairlead.models.exchange import Exchange, HttpRequest, NotHttp, RequestAborted, Response, Route, receive_head
@@ -236,6 +237,7 @@ class Http:
         headers = [("host", target)]
         if route.proxy.authorization is not None:
             headers.append(("proxy-authorization", route.proxy.authorization))
+        learn_headers(headers)
         wire = h11.Connection(our_role=h11.CLIENT)
         connection.send(wire.send(h11.Request(method="CONNECT", target=target, headers=headers)) or b"")
         connection.send(wire.send(h11.EndOfMessage()) or b"")
@@ -296,7 +298,7 @@ class Http:
 def _check(response: Response) -> None:
     status = response.status
     if 300 <= status < 400:
-        location = response.headers.get("location", "nowhere")
+        location = redacted(response.headers.get("location", "nowhere"))
         raise ProviderError(
             f"{status}: the server redirects to {location}. Redirects are not followed: set the base URL to the new place.",
             status=status,

@@ -98,7 +98,7 @@ def _split_port(entry: str) -> tuple[str, int | None]:
         name, port = entry.split(":")
     else:
         return entry, None
-    return (name, int(port)) if port.isdecimal() else (name, None)
+    return (name, int(port)) if port.isdecimal() and len(port) < 6 else (name, None)
 
 
 def _covers_address(name: str, host: str) -> bool:

@@ -13,6 +13,7 @@ import msgspec
 
 from fairlead.core.model import PartialMessage, StreamEvent
 from fairlead.core.runtime import Cancel
+from fairlead.core.secrets import redacted
 from fairlead.errors import ProviderError
 from fairlead.models.http import Http, HttpRequest, RequestAborted, Response
 from fairlead.models.loading import when_loaded
@@ -99,7 +100,7 @@ class _Reader:
         """
         if self._beginning:
             return False
-        self._beginning = chunk[:_SHOWN]
+        self._beginning = chunk[: 2 * _SHOWN]
         if "json" not in response.headers.get("content-type", "") or not chunk.lstrip().startswith((b"{", b"[")):
             return False
         rest = await _read_error_body(response)
@@ -169,7 +170,7 @@ async def _read_error_body(response: Response) -> bytes:
 
 
 def _shown(body: bytes) -> str:
-    text = body.decode("utf-8", "replace").strip()
+    text = redacted(body.decode("utf-8", "replace").strip())  # before it is cut: half a key is still half a key
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 

@@ -7,6 +7,7 @@ an overflow of the context, for messages that were queued while the end of the r
 from __future__ import annotations
 
 import asyncio
+import sys
 import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from fairlead.core.loop import Run, run_agent
 from fairlead.core.messages import Message
 from fairlead.core.model import PartialMessage, StreamEnd
 from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.core.secrets import redacted
 from fairlead.session.tokens import is_good_answer
 
 if TYPE_CHECKING:
@@ -213,9 +215,9 @@ class Running:
         text = f"Internal error: {type(error).__name__}: {error}"
         broken.fail(text)
         session.last_end = broken.finished
-        session.tell(ExtensionError("session", "run", text))  # no message tells of it
+        session.tell(ExtensionError("session", "run", redacted(text)))  # no message tells of it
 
 
 def report(error: BaseException) -> None:
     """Show a bug to whoever watches stderr."""
-    traceback.print_exception(error)
+    sys.stderr.write(redacted("".join(traceback.format_exception(error))))

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from fairlead import __version__
+from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ConfigError
 from fairlead.extend.mcp.child import Child, NotAMessage, transport
 from fairlead.extend.mcp.config import ServerConfig
@@ -90,6 +91,7 @@ async def _http(link: Link, config: ServerConfig) -> AsyncGenerator[tuple[Any, A
             link.status = response.status_code
         link.session_id = response.headers.get("mcp-session-id", link.session_id)
 
+    learn_headers(config.headers.items())
     try:
         http = httpx2.AsyncClient(
             headers=dict(config.headers),
@@ -154,7 +156,7 @@ def why(error: BaseException, link: Link) -> str:
     """What went wrong, as the end of a sentence."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseException", error.exceptions[0])
-    text = str(error).rstrip(".") or type(error).__name__
+    text = redacted(str(error)).rstrip(".") or type(error).__name__
     if link.lost.done():
         return link.lost.result()
     if isinstance(error, ConfigError):
@@ -170,4 +172,4 @@ def why(error: BaseException, link: Link) -> str:
 
 def in_short(error: Exception) -> str:
     """What the package says of something that cannot be understood, on one line."""
-    return " ".join(str(error).split())[:300]
+    return redacted(" ".join(str(error).split()))[:300]
