@@ -1441,7 +1441,10 @@ export interface SessionInfoChangedEvent {
   name?: string;
 }
 
-/** The texts of all queued messages, after a change. */
+/**
+ * The texts of all queued messages, after a change. While they are long, changes that follow each other closely
+ * share one.
+ */
 export interface QueueUpdateEvent {
   type: "queue_update";
   steering: string[];

@@ -324,7 +324,7 @@ class SessionInfoChanged(Frame, tag="session_info_changed"):
 
 
 class QueueUpdate(Frame, tag="queue_update"):
-    """The texts of all queued messages, after a change."""
+    """The texts of all queued messages, after a change. While they are long, changes that follow each other closely share one."""
 
     steering: list[str]
     follow_up: list[str]
