@@ -60,8 +60,8 @@ def fill_input(host: Host) -> int:
 
 
 def test_a_run_waits_for_a_host_that_does_not_read_and_goes_on_when_it_does(tmp_path: Path) -> None:
-    turns = [*[calls(("read", {"path": "long.txt"}))] * TURNS, says("done")]
-    files = {"long.txt": f"{'y' * 79}\n" * 512}
+    turns = [*(calls(("read", {"path": f"long-{turn}.txt"})) for turn in range(TURNS)), says("done")]
+    files = {f"long-{turn}.txt": f"{'y' * 79}\n" * 512 for turn in range(TURNS)}
     prompt: Frame = {"id": "p", "type": "prompt", "message": "go"}
     with (
         stage(tmp_path / "unread", "pi", turns, settings=SMALL_QUEUE, files=files, reading=False) as unread,
