@@ -28,7 +28,8 @@ The project's file comes with its repository, often from a stranger. The column 
 A setting that does not count leaves a warning that names it. Trust is looked up when the settings are loaded, without asking
 anybody: `--approve`, then `fairlead trust`, then `defaultProjectTrust`. If you are asked later and say yes, the project's
 settings count from the next start on; its `extensions` count at once. Paths in a project's `skills`, `prompts` and `extensions`
-that lead out of the project are ignored. So is a settings file that leads out of it, or is larger than 1 MiB.
+that lead out of the project are ignored. So is a settings file that leads out of it, or is larger than 1 MiB;
+but since it may have been meant to forbid something, [everything is asked for](approvals.md) then.
 
 | key | default | project | |
 |---|---|---|---|

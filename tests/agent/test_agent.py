@@ -449,3 +449,18 @@ def test_a_limit_ends_the_run_with_an_error(tmp_path: Path) -> None:
             an_agent(model, tmp_path, max_turns=-1)
 
     asyncio.run(main())
+
+
+def test_settings_that_cannot_be_read_say_why_an_agent_needs_the_sandbox_and_how_to_start_without(tmp_path: Path) -> None:
+    settings = tmp_path / "home" / "settings.json"
+    settings.mkdir(parents=True)
+    env = {"FAIRLEAD_HOME": str(settings.parent), "HOME": str(tmp_path), "PATH": str(tmp_path)}  # without bubblewrap
+    (tmp_path / "work").mkdir()
+    options = AgentOptions(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="x")]), cwd=tmp_path / "work", env=env)
+    with pytest.raises(ConfigError) as raised:
+        Agent(options)
+    assert "bubblewrap" in str(raised.value) and f"{settings}: cannot be read" in str(raised.value)
+    assert "pass --sandbox off" in str(raised.value) and "FAIRLEAD_HOME" in str(raised.value)
+    agent = Agent(options, sandbox="off")
+    assert agent.session.workspace.sandbox is None and agent.settings.approvals.mode == "ask"
+    asyncio.run(agent.close())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,8 @@ def test_a_rule_that_cannot_be_understood_asks_about_everything_it_may_mean(
         {"protectedPaths": [5]},
         '{"approvals": {"mode": "deny"}',
         '{"protectedPaths": [".env",]]}',
+        "{approvals: {mode: 'deny'}}",
+        '[{"protectedPaths": [".env"]}]',
     ],
 )
 def test_what_cannot_be_understood_makes_everything_asked_for(tmp_path: Path, user: Any) -> None:
@@ -109,3 +113,87 @@ def test_a_sandbox_that_cannot_be_understood_is_one(tmp_path: Path, user: Any) -
 def test_a_broken_file_that_sets_no_bounds_changes_none(tmp_path: Path) -> None:
     settings, warnings = loaded(tmp_path, '{"defaultModel": ')
     assert settings == Settings() and len(warnings) == 1
+
+
+def test_a_broken_file_in_another_encoding_still_names_the_bounds(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "settings.json"
+    path.parent.mkdir()
+    path.write_bytes('{"approvals": {"mode": "deny"}, "sandbox": "workspace"}'.encode("utf-16"))
+    settings, _ = load_settings(Home(tmp_path / "home"), tmp_path / "work")
+    assert (settings.approvals.mode, settings.sandbox) == ("ask", "workspace")
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path)
+
+
+def too_long(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate((16 << 20) + 1)
+
+
+def in_a_directory_that_cannot_be_searched(path: Path) -> None:
+    path.parent.rmdir()
+    loop(path.parent)
+
+
+def in_a_directory_that_is_gone(path: Path) -> None:
+    path.parent.rmdir()
+    path.parent.symlink_to(path.parent.with_name("gone"))
+
+
+UNREADABLE: list[Callable[[Path], None]] = [
+    Path.mkdir,
+    os.mkfifo,
+    loop,
+    too_long,
+    lambda path: path.symlink_to("/proc/self/environ"),
+    lambda path: path.symlink_to("/dev/zero"),
+    lambda path: path.symlink_to("gone.json"),
+    in_a_directory_that_cannot_be_searched,
+    in_a_directory_that_is_gone,
+]
+
+
+@pytest.mark.parametrize("folder", ["home", "work/.fairlead"])
+@pytest.mark.parametrize("make", UNREADABLE)
+def test_a_file_that_cannot_be_read_asks_about_every_call_and_that_of_the_user_wants_the_sandbox(
+    tmp_path: Path, make: Callable[[Path], None], folder: str
+) -> None:
+    path = tmp_path / folder / "settings.json"
+    path.parent.mkdir(parents=True)
+    make(path)
+    settings, (warning,) = load_settings(Home(tmp_path / "home"), tmp_path / "work")
+    assert settings.approvals.mode == "ask" and settings.approvals.rules == [ApprovalRule("ask", "*")]
+    assert settings.sandbox == ("workspace" if folder == "home" else "off")
+    assert warning.startswith(f"{path}: ") and "may set approvals, protectedPaths, sandbox" in warning
+    assert ("--sandbox off" in warning) == ("FAIRLEAD_HOME" in warning) == (folder == "home")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes another user, who cannot read the file")
+def test_a_file_that_another_user_owns_is_not_taken_for_one_that_does_not_exist(tmp_path: Path) -> None:
+    loaded(tmp_path, {"approvals": {"mode": "deny"}})
+    (tmp_path / "home").chmod(0o700)
+    os.seteuid(65534)
+    try:
+        settings, (warning,) = load_settings(Home(tmp_path / "home"), Path("/"))
+    finally:
+        os.seteuid(0)
+    assert settings.approvals.mode == "ask" and settings.sandbox == "workspace" and "Permission denied" in warning
+
+
+def test_a_file_that_does_not_exist_changes_nothing(tmp_path: Path) -> None:
+    assert loaded(tmp_path) == (Settings(), [])
+    (tmp_path / "real").mkdir()
+    (tmp_path / "home").symlink_to("real")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / ".fairlead").write_text("a file in the place of the directory")
+    assert loaded(tmp_path) == (Settings(), [])
+
+
+def test_a_project_file_that_cannot_be_read_leaves_a_stricter_mode_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "work" / ".fairlead" / "settings.json").mkdir(parents=True)
+    rule = {"tool": "bash", "action": "deny"}
+    settings, _ = loaded(tmp_path, {"approvals": {"mode": "deny", "rules": [rule], "timeoutSeconds": 5}})
+    assert settings.approvals.mode == "deny" and settings.approvals.timeout_seconds == 5
+    assert settings.approvals.rules == [ApprovalRule("deny", "bash"), ApprovalRule("ask", "*")]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from fairlead.config.home import Home
 from fairlead.config.settings import FOR_ANY_PROJECT, NOT_FOR_PROJECTS, Settings, load_settings
-from fairlead.config.trust import save_decision
+from fairlead.config.trust import ProjectTrust, save_decision
 
 #: A value for every setting that is not its default. What is not here is not tested: see the first test.
 EVERY: dict[str, Any] = {
@@ -139,6 +141,20 @@ def test_decisions_that_cannot_be_read_trust_nothing(home: Home, cwd: Path) -> N
     settings, warnings = load_settings(home, cwd)
     assert settings == Settings()
     assert "expected true or false" in warnings[0] and "not trusted: defaultModel" in warnings[1]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda path: path.mkdir(), lambda path: path.symlink_to("gone"), lambda path: path.write_text("[")]
+)
+def test_decisions_that_cannot_be_read_may_say_never(home: Home, cwd: Path, make: Callable[[Path], object]) -> None:
+    write(cwd / ".fairlead", {"defaultModel": "a"})
+    write(home.root, {"defaultProjectTrust": "always"})
+    assert load_settings(home, cwd)[0].default_model == "a"
+    make(home.root / "trust.json")
+    settings, warnings = load_settings(home, cwd)
+    assert settings.default_model is None and "No project is trusted by it." in warnings[0]
+    trust = ProjectTrust(home, default="always")
+    assert not trust.known(cwd) and not asyncio.run(trust.decide(cwd))
 
 
 def test_not_even_a_trusted_project_names_paths_outside_of_it(home: Home, cwd: Path, tmp_path: Path) -> None:

@@ -133,9 +133,8 @@ def test_what_is_no_regular_file_is_named_and_not_opened(
     home.root.mkdir()
     monkeypatch.chdir(home.root)  # the paths of sockets must be short
     make(Path("settings.json"))
-    settings, warnings = load_settings(home, cwd)
-    assert settings == Settings()
-    assert warnings == [f"{home.settings_path}: cannot be read: expected a regular file, found {found}."]
+    _, (warning,) = load_settings(home, cwd)
+    assert warning.startswith(f"{home.settings_path}: cannot be read: expected a regular file, found {found}. ")
     with pytest.raises(ConfigError, match=f"expected a regular file, found {found}"):
         persist_setting(home, "defaultModel", "b")
 
@@ -143,9 +142,8 @@ def test_what_is_no_regular_file_is_named_and_not_opened(
 def test_an_unreadable_file_is_named(home: Home, cwd: Path) -> None:
     home.root.mkdir()
     home.settings_path.symlink_to(home.settings_path)
-    settings, warnings = load_settings(home, cwd)
-    assert settings == Settings()
-    assert warnings == [f"{home.settings_path}: cannot be read: Too many levels of symbolic links."]
+    _, (warning,) = load_settings(home, cwd)
+    assert warning.startswith(f"{home.settings_path}: cannot be read: Too many levels of symbolic links. ")
 
 
 def test_a_file_of_16_mib_is_read_and_a_longer_one_is_named(home: Home, cwd: Path) -> None:
@@ -153,7 +151,8 @@ def test_a_file_of_16_mib_is_read_and_a_longer_one_is_named(home: Home, cwd: Pat
     assert load_settings(home, cwd)[0].default_model == "a"
     with path.open("a") as file:
         file.write(" ")
-    assert load_settings(home, cwd) == (Settings(), [f"{path}: cannot be read: it is longer than 16 MiB."])
+    _, (warning,) = load_settings(home, cwd)
+    assert warning.startswith(f"{path}: cannot be read: it is longer than 16 MiB. ")
 
 
 def test_an_empty_file_says_nothing(home: Home, cwd: Path) -> None:

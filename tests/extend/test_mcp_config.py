@@ -110,3 +110,21 @@ def test_a_missing_file_is_told_of_only_if_somebody_asked_for_it(tmp_path: Path)
     assert load_servers([Source(missing)], ENV, problems) == [] and not problems
     assert load_servers([Source(missing, "--mcp-config")], ENV, problems) == []
     assert "--mcp-config" in problems[0] and "none.json" in problems[0]
+
+
+@pytest.mark.parametrize("unread", ["a directory", "a link to nowhere", "not JSON"])
+def test_a_file_of_the_user_that_cannot_be_read_may_switch_off_the_servers_of_projects(tmp_path: Path, unread: str) -> None:
+    user, project = tmp_path / "user.json", tmp_path / "project.json"
+    match unread:
+        case "a directory":
+            user.mkdir()
+        case "a link to nowhere":
+            user.symlink_to("gone.json")
+        case _:
+            user.write_text('{"disabledServers": ["theirs"]')
+    project.write_text(json.dumps(servers(theirs={"command": "x"})))
+    sources = [Source(Origin(user, "auto", "user")), Source(Origin(project, "auto", "project"), within=tmp_path.resolve())]
+    problems: list[str] = []
+    assert load_servers(sources, ENV, problems) == []
+    [told] = problems
+    assert "user.json" in told and "So are those of projects" in told

@@ -64,6 +64,12 @@ class Agent:
         except ModelNotFound as error:
             # A file that could not be used may be why.
             raise ModelNotFound("\n".join([str(error), *self.registry.warnings])) from None
+        except ConfigError as error:
+            lacks_sandbox = options.sandbox is None and self.settings.sandbox == "workspace" and assembly.sandbox is None
+            if not lacks_sandbox or not unusable:
+                raise
+            # A settings file that could not be used may be why there has to be one.
+            raise ConfigError("\n".join([str(error), *unusable])) from error
         self._servers, self._sandbox = assembly.servers, assembly.sandbox
         self._warn_of(self.registry.warnings)
 

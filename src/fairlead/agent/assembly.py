@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from fairlead.agent.extensions import AgentExtensions
 from fairlead.agent.options import AgentOptions
+from fairlead.config.files import is_absent
 from fairlead.config.home import Home, user_folder
 from fairlead.config.scratch import Scratch
 from fairlead.config.settings import CompactionSettings, Settings
@@ -312,8 +313,12 @@ class Assembly:
         """The MCP servers, if there are any files of such. No more than that is looked at before they are needed."""
         options = self._options
         usual = self._home.mcp_files(workspace.cwd) if options.find_mcp else ()
-        # A folder of that name may be what a sandbox keeps in its place.
-        found = [each for each in usual if os.path.lexists(each[1]) and not each[1].is_dir()]
+        # A directory with the name of a project's file may be what a sandbox keeps in its place.
+        found = [
+            each
+            for each in usual
+            if not is_absent(each[1]) and (each[0] == "user" or not os.path.isdir(each[1]))  # noqa: PTH112
+        ]
         if not found and not options.mcp_config:
             return None
         from fairlead.extend.mcp.servers import McpOptions, McpServers, sources

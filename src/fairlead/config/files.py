@@ -109,6 +109,28 @@ def read_bytes(
     return data.removeprefix(_BOM)
 
 
+def is_absent(path: Path) -> bool:
+    """Whether there is certainly no such file.
+
+    False for a link to nowhere, and if the directory cannot be searched or is itself a link to nowhere.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return not path.parent.is_symlink() or path.parent.is_dir()
+    except OSError:
+        return False
+    return False
+
+
+def read_if_present(path: Path, *, within: Path | None = None, largest: int = LARGEST_FILE) -> bytes | None:
+    """`read_bytes`, for a file that forbids something: None only if there is certainly no such file."""
+    data = read_bytes(path, within=within, largest=largest)
+    if data is None and not is_absent(path):
+        raise ConfigError(f"{path}: cannot be read: it is a link to a file that does not exist.")
+    return data
+
+
 def list_folder(path: Path, problems: list[str], *, within: Path | None = None, budget: Budget | None = None) -> list[str]:
     """The sorted names in a directory; none if it does not exist.
 

@@ -42,14 +42,37 @@ def guarded(
     return changed
 
 
-def closed(data: bytes, before: dict[str, Any], path: Path, warnings: list[str]) -> dict[str, Any]:
-    """The same for a file that is no JSON: if it means to set bounds, nothing goes unasked, and commands are kept in."""
-    if not any(f'"{key}"'.encode() in data for key in GUARDING):
-        return {}
-    warnings.append(f"{path}: {_ASKED}")
+def closed(data: bytes | None, before: dict[str, Any], *, of_project: bool) -> tuple[dict[str, Any], str]:
+    """Return the guarding settings to use when a file exists but cannot be understood, and a sentence that says so.
+
+    The file may have held rules for any tool and protected any file. So a rule asks for every call, whatever `--approval` says.
+
+    Args:
+        data: The contents of a file that is not JSON. If no guarding setting is named in it, nothing changes. None: the file
+            could not be read, so it may hold any of them. Only the user's file demands the sandbox then: a link in a stranger's
+            repository should not keep an agent from starting where there is no sandbox, and every command is asked for anyway.
+        before: What other files have said so far.
+        of_project: Whether the file is the project's.
+    """
+    text = None if data is None else data.replace(b"\0", b"").lower()  # the file may be UTF-16
+    named = [key for key in GUARDING if text is None or key.lower().encode() in text]
+    if not named:
+        return {}, ""
     approvals = cast("dict[str, Any]", before.get("approvals", {}))
-    changed: dict[str, Any] = {"approvals": approvals | {"mode": stricter(approvals.get("mode", "auto"), "ask")}}
-    return changed | ({"sandbox": "workspace"} if b'"sandbox"' in data else {})
+    ask_always = {"tool": "*", "action": "ask"}
+    changed: dict[str, Any] = {
+        "approvals": approvals
+        | {"mode": stricter(approvals.get("mode", "auto"), "ask"), "rules": [*approvals.get("rules", ()), ask_always]}
+    }
+    means = (
+        f"It {'may set' if text is None else 'names'} {', '.join(named)}. Until the file is corrected or removed, every call of"
+    )
+    means += ' a tool is asked for (approvals.mode "ask", and a rule for all tools)'
+    if "sandbox" in named and not (text is None and of_project):
+        changed["sandbox"] = "workspace"
+        means += ", and commands run in the sandbox. To start without the sandbox, pass --sandbox off"
+    other = "" if of_project else " To use other settings, set FAIRLEAD_HOME to another directory."
+    return changed, f"{means}.{other}"
 
 
 def stricter(one: str, other: str) -> str:

@@ -76,7 +76,7 @@ def _is_trusted(home: Home, cwd: Path, approve: bool | None, default_trust: Any,
         saved = saved_decision(home, cwd)
     except ConfigError as error:
         warnings.append(f"{error} No project is trusted by it.")
-        saved = None
+        return False
     return default_trust == "always" if saved is None else saved
 
 

@@ -8,7 +8,6 @@ A project comes with its repository, often from a stranger. One that is not trus
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
@@ -254,10 +253,10 @@ def load_settings(home: Home, cwd: Path, *, approve: bool | None = None) -> tupl
     merged: dict[str, Any] = {}
     for level, path in home.settings_files(cwd):
         try:
-            if not os.path.lexists(path):
+            if files.is_absent(path):
                 continue
             within = home.boundary(cwd) if level == "project" else None
-            values = _read(path, within, merged, warnings)
+            values = _read(path, within, merged)
             if within is not None:
                 from fairlead.config.project_settings import for_project
 
@@ -273,19 +272,19 @@ def load_settings(home: Home, cwd: Path, *, approve: bool | None = None) -> tupl
     return (msgspec.convert(merged, Settings) if merged else Settings()), warnings
 
 
-def _read(path: Path, within: Path | None, merged: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
-    """What a settings file says. One that is not JSON may make `merged` stricter. Raises ConfigError."""
+def _read(path: Path, within: Path | None, merged: dict[str, Any]) -> dict[str, Any]:
+    """Return what a settings file says. Raises ConfigError, and makes `merged` stricter, if that cannot be found out."""
     largest = files.LARGEST_FILE if within is None else files.LARGEST_PROJECT_FILE
-    data = files.read_bytes(path, within=within, largest=largest)
-    if data is None:
-        return {}
+    data: bytes | None = None
     try:
-        return files.parse_object(path, data)
-    except ConfigError:
+        data = files.read_if_present(path, within=within, largest=largest)
+        return {} if data is None else files.parse_object(path, data)
+    except ConfigError as error:
         from fairlead.config.guarding import closed
 
-        merged |= closed(data, merged, path, warnings)
-        raise
+        changed, meaning = closed(data, merged, of_project=within is not None)
+        merged |= changed
+        raise ConfigError(f"{error} {meaning}".rstrip()) from error
 
 
 def usable(values: dict[str, Any], path: Path, warnings: list[str]) -> dict[str, Any]:

@@ -43,6 +43,8 @@ class ProjectTrust:
         self._decided: dict[Path, bool] = {}
         #: Decisions that are being made.
         self._pending: dict[Path, asyncio.Future[bool]] = {}
+        #: What holds if nobody has decided. A trust.json that cannot be read may say that a project is never trusted.
+        self._undecided = default == "always"
 
     def known(self, cwd: Path) -> bool:
         """Whether the project is trusted as far as is known without asking anybody."""
@@ -78,7 +80,7 @@ class ProjectTrust:
             trusted = None if opinion is None else await opinion(real)
             if trusted is not None:
                 return trusted
-        return self._default == "always"
+        return self._undecided
 
     async def _saved(self, real: Path) -> bool | None:
         return self._look_up(real)
@@ -87,12 +89,13 @@ class ProjectTrust:
         if self._approve is not None:
             return self._approve
         saved = self._look_up(real)
-        return self._default == "always" if saved is None else saved
+        return self._undecided if saved is None else saved
 
     def _look_up(self, real: Path) -> bool | None:
         try:
             return saved_decision(self._home, real)
         except ConfigError as error:
+            self._undecided = False
             self._warn([f"{error} No project is trusted by it."])
             return None
 
@@ -128,7 +131,7 @@ def saved_decision(home: Home, folder: Path) -> bool | None:
 def all_decisions(home: Home) -> dict[str, bool]:
     """Everything that trust.json says, by folder. Raises ConfigError if the file cannot be understood."""
     path = trust_path(home)
-    data = files.read_bytes(path)
+    data = files.read_if_present(path)
     decisions = files.parse_object(path, data) if data is not None else {}
     for folder, trusted in decisions.items():
         if trusted is not None and not isinstance(trusted, bool):

@@ -46,7 +46,9 @@ _NAMED = 10
 _PATIENCE = 10.0
 #: Seconds that a killed command may take to be gone.
 _DYING = 10.0
-_HOW_TO_GET_IT = "Install the package bubblewrap (apt install bubblewrap, dnf install bubblewrap), or start without a sandbox."
+_HOW_TO_GET_IT = (
+    "Install the package bubblewrap (apt install bubblewrap, dnf install bubblewrap), or start without a sandbox (--sandbox off)."
+)
 
 
 class Bubblewrap:

@@ -66,20 +66,26 @@ class _Entry(Struct):
 
 
 def load_servers(sources: Iterable[Source], env: Mapping[str, str], problems: list[str]) -> list[ServerConfig]:
-    """The servers of these files, in the order of their names. Variables in their values are those of `env`."""
+    """The servers of these files, in the order of their names. Variables in their values are those of `env`.
+
+    If a file of the user cannot be read, servers of projects are left out too: the file may switch them off.
+    """
     written: dict[str, tuple[Any, Source]] = {}
     disabled: set[str] = set()
+    unread = False
     for source in sources:
         try:
             entries, names = _read(source)
         except ConfigError as error:
-            problems.append(f"{error} Its MCP servers are left out.")
+            unread = unread or source.within is None
+            others = "" if source.within is not None else " So are those of projects, which the file may switch off."
+            problems.append(f"{error} Its MCP servers are left out.{others}")
         else:
             written |= {name: (entry, source) for name, entry in entries.items()}
             disabled |= names
     servers: list[ServerConfig] = []
     for name, (entry, source) in sorted(written.items()):
-        if name in disabled:
+        if name in disabled or (unread and source.within is not None):
             continue
         try:
             server = _server(name, entry, source.origin, env)
@@ -93,7 +99,7 @@ def load_servers(sources: Iterable[Source], env: Mapping[str, str], problems: li
 def _read(source: Source) -> tuple[dict[str, Any], set[str]]:
     """The servers in a file, not yet looked at, and the names of those that are switched off."""
     path = source.origin.path
-    data = files.read_bytes(path, within=source.within, largest=files.LARGEST_PROJECT_FILE)
+    data = files.read_if_present(path, within=source.within, largest=files.LARGEST_PROJECT_FILE)
     if data is None:
         if source.named is not None:
             raise ConfigError(f"{source.named}: {path}: there is no such file.")
