@@ -140,6 +140,11 @@ def test_a_command_that_prints_nothing_is_an_error(home: Home) -> None:
         keys(home, PATH).key("mine", "!true")
 
 
+def test_a_command_that_begins_like_an_option_is_still_a_command(home: Home) -> None:
+    with pytest.raises(NoCredentials, match="exit code 127"):  # with `-s`, a shell would read commands from its input
+        keys(home, PATH).key("mine", "!-s")
+
+
 def test_a_command_does_not_read_what_the_host_sends(home: Home) -> None:
     script = (
         "import os, sys; from pathlib import Path; from fairlead.config.home import Home\n"

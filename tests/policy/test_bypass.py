@@ -209,6 +209,12 @@ DELETES = [
     "BASH_ENV=/dev/stdin bash -c : <<< 'rm x'",
     "env BASH_ENV=/dev/stdin bash -c : <<< 'rm x'",
     "-s",
+    "+x",
+    "-x 'rm x'",
+    "bash -c -x 'rm x'",
+    "bash -c '+x' 'rm x'",
+    "bash -x -c -e 'rm x'",
+    "sh -c -- 'rm x'",
     # What bash and sh read differently.
     "git status &>y rm x",
     "git status &>y $(git log) rm x",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -52,6 +53,22 @@ def texts(updates: list[ToolResult]) -> list[str]:
 def test_both_streams_come_in_the_order_written(box):
     done = box.call("bash", command="echo one; echo two >&2; echo three")
     assert (done.text, done.details, done.is_error) == ("one\ntwo\nthree\n", None, False)
+
+
+@pytest.mark.parametrize("interpreter", ["bash", "dash", "sh", "zsh", "fish"])
+@pytest.mark.parametrize("name", ["-c", "-s", "--version", "+x", "-x"])
+def test_a_command_that_begins_like_an_option_is_still_a_command(box, tmp_path: Path, interpreter: str, name: str):
+    found = shutil.which(interpreter)
+    if found is None:
+        pytest.skip(f"there is no {interpreter}")
+    (tmp_path / name).write_text("#!/bin/sh\necho ran with $1\n")
+    (tmp_path / name).chmod(0o755)
+    box.workspace.shell = found
+    box.workspace.env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    for command in (f"{name} this", f"{name} this\ntrue"):
+        assert (shell(box, command).output, shell(box, command).exit_code) == ("ran with this\n", 0)
+    box.workspace.command_prefix = f"{name} prefix"
+    assert shell(box, "true").output == "ran with prefix\n"
 
 
 def test_nothing_written_is_said(box):

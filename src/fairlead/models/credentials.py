@@ -182,7 +182,7 @@ def _run(command: str, what: str, env: Mapping[str, str]) -> str:
 
     # The command gets no standard input: fairlead's own is the host's.
     process = subprocess.Popen(
-        command,
+        f" {command}",  # sh takes what begins with `-` or `+` for options
         shell=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

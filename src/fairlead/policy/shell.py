@@ -38,7 +38,7 @@ def possible_commands(text: str, *, depth: int = 0) -> list[str]:
     if depth > _DEEPEST or len(text) > _LONGEST or ANY in text or not text.strip():
         return [ANY]
     if depth == 0 and text.startswith(("-", "+")):
-        return [ANY]  # the shell takes the line for options of its own
+        return [ANY]  # a shell may take the line for its own options, and the next word for the command
     reader = _Reader(text, depth)
     try:
         reader.list_until("")

@@ -166,6 +166,9 @@ def _start(
         command = f"{workspace.command_prefix}\n{command}"
     if "\0" in command:
         raise ToolError("The command contains a NUL character, which cannot be passed to a shell.")
+    if command.startswith(("-", "+")):
+        # Most shells would take it for options. fish takes `--` for the command, but a space means nothing to any of them.
+        command = f" {command}"
     words = [shell, "-c", command]
     read_end = write_end = info = info_write = -1
     try:
