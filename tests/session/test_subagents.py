@@ -87,6 +87,19 @@ def test_an_agent_has_the_tools_of_its_definition_as_far_as_its_parent_has_them(
     assert [tool.name for tool in cast.requests("narrow")[0].tools] == ["grep"]
 
 
+def test_an_agent_has_what_replaces_a_built_in_tool_of_its_parent_and_not_the_tool_itself(tmp_path: Path) -> None:
+    cast = Cast(start=[task_call("look"), DONE], look=[bash("touch made"), DONE])
+
+    async def main() -> None:
+        session = a_parent(cast, tmp_path, tools=[a_tool("bash")])
+        await talk(session, "start")
+        await session.close()
+
+    asyncio.run(main())
+    assert [tool.description for tool in cast.requests("look")[0].tools if tool.name == "bash"] == ["A test."]
+    assert not (tmp_path / "made").exists()
+
+
 def test_an_agent_without_a_list_of_tools_has_all_of_its_parents_but_those_bound_to_its_session(tmp_path: Path) -> None:
     own = Tool("mine", "A tool of this session.", {"type": "object"}, a_tool("x").run, bound=True)
     cast = Cast(start=[task_call("look"), DONE], look=[DONE])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from msgspec.structs import replace
 
@@ -84,10 +85,22 @@ class SessionSpawner:
 
 
 def _tools(parent: Session, workspace: Workspace, subagents: Subagents) -> dict[str, Tool]:
-    """What an agent below `parent` may use: nothing that its parent may not."""
+    """The tools of a sub-agent of `parent`: at most those of its parent.
+
+    Built-in tools are made again for the workspace. A tool that replaces a built-in one is passed on as it is.
+    """
     made = subagents.family.make_tools(workspace)
     active = parent.toolbox.active_tools()
-    tools = {name: made.get(name, tool) for name, tool in active.items() if name in made or not tool.bound}
+    again = {name: made[name] for name, tool in active.items() if name in made and _code(tool) is _code(made[name])}
+    tools = {name: again.get(name, tool) for name, tool in active.items() if name in again or not tool.bound}
     if subagents.may_spawn and "task" in active:
         tools["task"] = task_tool(subagents)
     return tools
+
+
+def _code(tool: Tool) -> object:
+    """What a tool runs, whatever workspace it was made for."""
+    function: Any = tool.run
+    if isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    return getattr(function, "__code__", function)
