@@ -426,20 +426,25 @@ You review changes.
 """
 
 
-def test_agents_of_the_project_and_the_user_can_be_given_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("trusted", "model"), [(True, "fake/fake-2"), (False, "fake/fake-1")])
+def test_agents_of_the_project_can_be_given_work_and_choose_their_model_if_it_is_trusted(
+    tmp_path: Path, trusted: bool, model: str
+) -> None:
     with stage(tmp_path, "omp", [answers("check", "fine"), gives("check", agent="reviewer"), says("done")]) as host:
         assert host.leave() == 0
         define(host.around.cwd / ".fairlead" / "agents" / "reviewer.md", REVIEWER)
         define(host.around.home / "agents" / "broken.md", "---\nname: broken\n")
+        (host.around.home / "trust.json").write_text(json.dumps({str(host.around.cwd.resolve()): trusted}))
         with another(host, "omp") as later:
             later.prompt("go")
             (each,) = subagents(later).values()
             assert (each["agent"], each["agentSource"]) == ("reviewer", "project")
-            assert each["progress"]["resolvedModel"] == "fake/fake-2"
+            assert each["progress"]["resolvedModel"] == model
             (request,) = [request.body for request in later.provider.requests if "You review changes." in str(request.body)]
             assert [tool["name"] for tool in request["tools"]] == ["read"]
             assert later.leave() == 0
             assert "broken.md: line 1: the front matter that begins here has no end." in later.stderr()
+            assert ("not trusted: model of the agent reviewer. To trust it, run" in later.stderr()) != trusted
 
 
 def define(path: Path, text: str) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
+from fairlead import Agent
 from fairlead.config.home import Home, Level
 from fairlead.errors import ConfigError
 from fairlead.session.agents import AgentDefinition, load_agents, read_agent
+from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 REVIEWER = """\
 ---
@@ -81,7 +85,7 @@ def test_a_definition_that_cannot_be_used_says_why(text: str, problem: str, tmp_
     assert str(error.value).endswith("This agent is left out.")
 
 
-def test_the_project_goes_before_the_user_and_the_user_before_what_is_built_in(tmp_path: Path) -> None:
+def test_a_trusted_project_goes_before_the_user_and_the_user_before_what_is_built_in(tmp_path: Path) -> None:
     def define(folder: str, *names: str) -> Path:
         for name in names:
             written(tmp_path / folder / f"{name}.md", f"---\ndescription: {folder}\n---\nx")
@@ -98,6 +102,51 @@ def test_the_project_goes_before_the_user_and_the_user_before_what_is_built_in(t
     }
     agents, _ = load_agents(folders, ["explore", "both"])
     assert set(agents) == {"task", "own"}
+
+
+def test_a_project_that_is_not_trusted_replaces_no_agent_and_chooses_no_model(tmp_path: Path) -> None:
+    cheap = "---\ndescription: {0}\nname: {1}\nmodel: other/{0}\nthinking: xhigh\n---\nx"
+    mine, ours = tmp_path / "home" / "agents", tmp_path / "work" / ".fairlead" / "agents"
+    written(mine / "both.md", cheap.format("mine", "both"))
+    written(ours / "other-name.md", cheap.format("ours", "both"))
+    written(ours / "task.md", "---\ndescription: ours\n---\nx")
+    written(ours / "Explore.md", "---\ndescription: ours\n---\nx")
+    written(ours / "own.md", cheap.format("ours", "own"))
+    written(ours / "plain.md", "---\ndescription: ours\ntools: read\n---\nx")
+    folders: dict[Level, Path] = {"user": mine, "project": ours}
+    within = (tmp_path / "work").resolve()
+
+    agents, (problem,) = load_agents(folders, within=within, trusted=False)
+    assert {name: (agent.source, agent.model, agent.thinking) for name, agent in agents.items()} == {
+        "task": ("bundled", None, None),
+        "explore": ("bundled", None, None),
+        "both": ("user", "other/mine", "xhigh"),
+        "own": ("project", None, None),
+        "plain": ("project", None, None),
+    }
+    assert agents["plain"].tools == ("read",)
+    assert problem.startswith(f"{ours}: ignored, because the project is not trusted: the agent ")
+    for part in ("the agent both,", "the agent task,", "the agent Explore,", "model and thinking of the agent own"):
+        assert part in problem
+    assert f"fairlead trust {within}`" in problem and "plain" not in problem
+
+    agents, problems = load_agents(folders, within=within, trusted=True)
+    assert agents["both"].model == "other/ours" and agents["task"].source == "project" and problems == []
+    # The directory of the user, which is no project.
+    assert load_agents(folders, trusted=False)[0]["both"].model == "other/ours"
+
+
+@pytest.mark.parametrize("approve", [None, False, True])
+def test_whether_agents_of_a_project_choose_a_model_goes_by_the_trust_of_the_run(tmp_path: Path, approve: bool | None) -> None:
+    written(tmp_path / "work" / ".fairlead" / "agents" / "task.md", "---\ndescription: ours\nmodel: other/x\n---\nx")
+    env = {"FAIRLEAD_HOME": str(tmp_path / "home"), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    stream = Scripted([Turn(text="x")])
+    made = Agent(model=SCRIPTED_MODEL, stream=stream, cwd=tmp_path / "work", env=env, approve=approve, tools=["task"])
+    description = made.session.tools["task"].description
+    asyncio.run(made.close())
+    assert ("ours" in description) == (approve is True)
+    assert [warning for warning in made.warnings if "the agent task" in warning] == made.warnings
+    assert bool(made.warnings) == (approve is not True)
 
 
 def test_a_bad_definition_leaves_the_others_alone(tmp_path: Path) -> None:

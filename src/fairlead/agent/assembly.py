@@ -351,7 +351,9 @@ class Assembly:
 
         task = self._settings.task
         folders = self._home.agents_folders(self._cwd)
-        agents, problems = load_agents(folders, task.disabled_agents, self._home.boundary(self._cwd))
+        of_project = folders.get("project")
+        trusted = of_project is None or is_absent(of_project) or self.extensions.trust.known(self._cwd)
+        agents, problems = load_agents(folders, task.disabled_agents, self._home.boundary(self._cwd), trusted=trusted)
         self._warn(problems)
         subagents = Subagents(Family(agents, task, spawner))
         if subagents.may_spawn:

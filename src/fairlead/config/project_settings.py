@@ -45,10 +45,9 @@ def for_project(
         return {key: _inside(key, value, home, cwd, path, warnings) for key, value in counts.items()}
     ignored = [name for key in given if key not in (*FOR_ANY_PROJECT, *refused) for name in _setting_names(key, given[key])]
     if ignored:
-        warnings.append(
-            f"{path}: ignored, because the project is not trusted: {', '.join(ignored)}. To trust it, run "
-            f"`fairlead trust {os.path.realpath(cwd)}`, or pass --approve for one run."
-        )
+        from fairlead.config.trust import how_to_trust
+
+        warnings.append(f"{path}: ignored, because the project is not trusted: {', '.join(ignored)}. {how_to_trust(cwd)}")
     return {key: value for key, value in given.items() if key in FOR_ANY_PROJECT}
 
 

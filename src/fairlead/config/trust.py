@@ -101,10 +101,12 @@ class ProjectTrust:
 
 
 def not_trusted(folder: Path) -> str:
-    return (
-        f"The project {folder} is not trusted: its extensions and servers are not run. To trust it, run "
-        f"`fairlead trust {folder}`, or pass --approve for one run."
-    )
+    return f"The project {folder} is not trusted: its extensions and servers are not run. {how_to_trust(folder)}"
+
+
+def how_to_trust(folder: Path) -> str:
+    """Tell the user how to trust the project in a directory."""
+    return f"To trust it, run `fairlead trust {real_folder(folder)}`, or pass --approve for one run."
 
 
 def is_own_folder(home: Home, cwd: Path) -> bool:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.config.home import Level
 from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
@@ -78,11 +79,19 @@ BUILT_IN = (
 
 
 def load_agents(
-    folders: Mapping[Level, Path], disabled: Sequence[str] = (), within: Path | None = None
+    folders: Mapping[Level, Path], disabled: Sequence[str] = (), within: Path | None = None, *, trusted: bool = True
 ) -> tuple[dict[str, AgentDefinition], list[str]]:
-    """All agents by name, and a sentence for every definition that cannot be used. Of two with one name the later one counts.
+    """Load all agents. Of two with the same name, the later one is used.
 
-    Those of the project must be in the directory `within`.
+    Args:
+        folders: Where definitions are. A directory that does not exist has none.
+        disabled: The names of agents to leave out.
+        within: The directory that the project's definitions must be in; None if they are the user's own.
+        trusted: Whether the project is trusted. If it is not, its agents do not replace others, and do not choose a model or a
+            thinking level.
+
+    Returns:
+        The agents by name, and a sentence for everything in the definitions that is not used.
     """
     from fairlead.config.files import Budget, list_folder
 
@@ -91,6 +100,7 @@ def load_agents(
     for source, folder in folders.items():
         bound = within if source == "project" else None
         budget = Budget(files=MOST_AGENTS, size=LARGEST_AGENTS)
+        agents: dict[str, AgentDefinition] = {}
         for name in list_folder(folder, problems, within=bound, budget=budget):
             if not name.endswith(".md"):
                 continue
@@ -99,8 +109,32 @@ def load_agents(
             except ConfigError as error:
                 problems.append(str(error))
             else:
-                found[agent.name] = agent
+                agents[agent.name] = agent
+        if bound is not None and not trusted:
+            agents = _harmless(agents, found, folder, problems)
+        found |= agents
     return {name: agent for name, agent in found.items() if name not in disabled}, problems
+
+
+def _harmless(
+    agents: Mapping[str, AgentDefinition], others: Mapping[str, AgentDefinition], folder: Path, problems: list[str]
+) -> dict[str, AgentDefinition]:
+    """What may be used of the agents of a project that is not trusted. One sentence says what is ignored."""
+    taken = {name.lower() for name in others}  # a model hardly tells Explore from explore
+    ignored = [f"the agent {name}, since there is another one of this name" for name in agents if name.lower() in taken]
+    used: dict[str, AgentDefinition] = {}
+    for name, agent in agents.items():
+        if name.lower() in taken:
+            continue
+        chosen = [field for field in ("model", "thinking") if getattr(agent, field) is not None]
+        ignored += [f"{' and '.join(chosen)} of the agent {name}"] if chosen else []
+        used[name] = replace(agent, model=None, thinking=None)
+    if ignored:
+        from fairlead.config.trust import how_to_trust
+
+        project = how_to_trust(folder.parent.parent)  # the directory is .fairlead/agents in the project
+        problems.append(f"{folder}: ignored, because the project is not trusted: {'; '.join(ignored)}. {project}")
+    return used
 
 
 def read_agent(path: Path, source: AgentSource, budget: Budget | None = None, within: Path | None = None) -> AgentDefinition:
