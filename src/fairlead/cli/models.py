@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from fairlead.agent import Agent
+from fairlead.cli.speak import complain, say
 from fairlead.core.model import Model
 
 
@@ -16,12 +15,12 @@ def list_models(agent: Agent, search: str) -> int:
     ]
     if not models:
         hint = f" matches {search!r}" if search else " can be used: no provider has a key. Set one, such as ANTHROPIC_API_KEY"
-        sys.stderr.write(f"No model{hint}.\n")
+        complain(f"No model{hint}.")
         return 1
     rows = [("provider", "model", "context", "max out", "thinking", "images", "$/M in", "$/M out"), *map(_row, models)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        sys.stdout.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return 0
 
 

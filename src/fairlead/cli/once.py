@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from fairlead.cli.build import build_agent
 from fairlead.cli.ending import run
 from fairlead.cli.flags import Arguments, UsageError
+from fairlead.cli.speak import complain
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import ABORTED
@@ -145,7 +146,7 @@ class _Once:
         return self._failed(end.message.error_message or "The model failed without saying why.")
 
     def _failed(self, error: str) -> int:
-        sys.stderr.write(f"Error: {error}\n")
+        complain(f"Error: {error}")
         return 1
 
     def _catch_signals(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairlead.cli.flags import UsageError
+from fairlead.cli.speak import say
 from fairlead.errors import ConfigError
 
 USAGE = "usage: fairlead shim pi|omp|xcsh|opal DIR"
@@ -47,14 +48,14 @@ def shim(arguments: Sequence[str]) -> int:
         launcher = folder / ("opal-server" if dialect == "opal" else dialect)
         _write(launcher, f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         if dialect == "opal":
-            sys.stdout.write(f"{launcher}\n")
+            say(str(launcher))
             return 0
         _write(folder / "cli.js", _NODE.format(command=json.dumps(command)))
         # A package.json further up could declare every .js file a module; this one is not.
         _write(folder / "package.json", '{"type": "commonjs"}\n', mode=0o644)
     except OSError as error:
         raise ConfigError(f"Cannot write launchers to {folder}: {error.strerror}") from error
-    sys.stdout.write(f"{launcher}\n{folder / 'cli.js'}\n")
+    say(f"{launcher}\n{folder / 'cli.js'}")
     return 0
 
 

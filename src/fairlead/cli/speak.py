@@ -1,16 +1,21 @@
-"""What the command says to people."""
+"""What the command says to people.
+
+File names, settings and errors of providers can hold escape sequences, which must not reach a terminal.
+"""
 
 from __future__ import annotations
 
 import sys
 
+from fairlead.core.lenient import visible
+
 
 def say(text: str) -> None:
-    """The answer to what was asked for."""
-    sys.stdout.write(text + "\n")
+    """Print the answer to what was asked for. A program that reads it gets names as they are."""
+    sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + "\n")
 
 
 def complain(text: str) -> None:
-    """Something for whoever watches stderr; it is no part of any protocol."""
-    sys.stderr.write(text + "\n")
+    """Print something for people to stderr; it is not part of any protocol."""
+    sys.stderr.write(visible(text) + "\n")
     sys.stderr.flush()

@@ -70,6 +70,21 @@ def scrub_text(text: str) -> str:
     return text
 
 
+def visible(text: str) -> str:
+    """`text` for a terminal: characters that would control it, or change the order of others, are written as escapes.
+
+    These are C0 except for line feed and tab, DEL, C1, the bidirectional controls, and lone surrogates, which may stand for the
+    same as single bytes.
+    """
+    import re
+
+    return re.sub(
+        r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]",
+        lambda found: found[0].encode("unicode_escape").decode("ascii"),
+        text,
+    )
+
+
 def _quoted(text: str) -> str:
     return repr(scrub_text(text))
 

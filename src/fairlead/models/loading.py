@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from fairlead.core.lenient import visible
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
 from fairlead.models.http import Http, HttpRequest, RequestAborted, Response
@@ -91,5 +92,5 @@ def _host(request: HttpRequest) -> str:
 def _say(line: str) -> None:
     if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
         with suppress(OSError, ValueError):
-            sys.stderr.write(f"{line}\n")
+            sys.stderr.write(f"{visible(line)}\n")
             sys.stderr.flush()
