@@ -455,6 +455,29 @@ def test_the_usage_of_a_sub_agent_is_that_of_its_own_model(tmp_path: Path) -> No
         assert events[-1]["usage"]["context_window"] == 200_000
 
 
+OVERFLOW = "input length and `max_tokens` exceed context limit: {0} + 16384 > {1}, decrease input length or `max_tokens`"
+
+
+def test_usage_tells_the_context_window_that_the_server_really_has(tmp_path: Path) -> None:
+    with opal(tmp_path, [{"status": 400, "error": OVERFLOW.format(90_000, 100_000)}, says("ok"), says("again")]) as client:
+        session = client.start()
+        events = client.prompt(session, "go")
+        assert [event["usage"]["context_window"] for event in events if "usage" in event] == [100_000, 100_000]
+        assert client.call("agent/state", session_id=session)["token_usage"]["context_window"] == 100_000
+        # Another session with the same model knows it, too.
+        assert client.prompt(client.start(), "go")[-1]["usage"]["context_window"] == 100_000
+
+
+def test_the_usage_of_a_sub_agent_tells_the_window_that_its_server_really_has(tmp_path: Path) -> None:
+    overflow = {"status": 400, "error": OVERFLOW.format(9_000, 10_000)}
+    turns = [calls(("sub_agent", {"prompt": "go", "model": "fake-small"})), overflow, says("Done."), says("ok")]
+    with opal(tmp_path, turns) as client:
+        events = client.prompt(client.start(), "go")
+        inner = [event["inner"] for event in events if event["type"] == "sub_agent_event"]
+        assert [event["usage"]["context_window"] for event in inner if "usage" in event] == [10_000, 10_000]
+        assert events[-1]["usage"]["context_window"] == 200_000
+
+
 def test_the_failure_of_a_sub_agent_is_that_of_its_call(tmp_path: Path) -> None:
     turns = [calls(("sub_agent", {"prompt": "fail"})), {"status": 401, "error": "no"}, says("It failed.")]
     with opal(tmp_path, turns) as client:

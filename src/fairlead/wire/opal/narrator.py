@@ -13,7 +13,7 @@ import msgspec
 
 from fairlead.core import events as core
 from fairlead.core.messages import AssistantMessage, TextContent, ThinkingContent, ToolCall, Usage, UserMessage, user_text
-from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, Model
+from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.protocol.opal import events
 from fairlead.protocol.opal.shapes import TokenUsage, ToolOutcome
 from fairlead.session.opal.statuses import Status, StatusFilter, without_statuses
@@ -29,15 +29,15 @@ UNFINISHED = "The run ended before the tool did."
 
 
 class Narrator:
-    """Tells of one session. `model` gives the model that wrote an answer; without one, the model in use. `own_tools` are those
-    whose updates tell what is new, not all there is so far."""
+    """Tells of one session. `window` gives the context window, as far as it is known, of the model that wrote an answer; without
+    one, of the model in use. `own_tools` are those whose updates tell what is new, not all there is so far."""
 
     def __init__(
         self,
         session_id: str,
         outlet: Outlet,
         put: Callable[[events.Event], None],
-        model: Callable[[AssistantMessage | None], Model | None],
+        window: Callable[[AssistantMessage | None], int],
         own_tools: Collection[str],
         context_files: Callable[[], list[str]] = list,
     ) -> None:
@@ -45,7 +45,7 @@ class Narrator:
         self._id = session_id
         self._outlet = outlet
         self._channel = Channel(outlet, put)
-        self._model = model
+        self._window = window
         self._own_tools = own_tools
         self.context_files = context_files
         self._total = Usage()
@@ -141,10 +141,9 @@ class Narrator:
 
     def usage(self) -> TokenUsage:
         """The tokens so far."""
-        model, total = self._model(None), self._total
+        total = self._total
         asked = _prompt_tokens(total)
-        window = model.context_window if model is not None else 0
-        return TokenUsage(asked, total.output, asked + total.output, window, self._context_tokens)
+        return TokenUsage(asked, total.output, asked + total.output, self._window(None), self._context_tokens)
 
     # Runs
 
@@ -348,12 +347,12 @@ class Narrator:
             if not isinstance(event, events.Error):  # it becomes the failure of the tool
                 self._send(events.SubAgentEvent(self._id, call_id, sub_session, events.inner(event)))
 
-        def model(answer: AssistantMessage | None) -> Model | None:
-            """Its own may be another one, which only its answers name."""
-            return self._model(answer or self._children[sub_session]._last)
+        def window(answer: AssistantMessage | None) -> int:
+            """That of its model, which may differ from the parent's: only its answers name it."""
+            return self._window(answer or self._children[sub_session]._last)
 
         put(events.SubAgentStart(child["model"], child["label"], child["tools"]))
-        self._children[sub_session] = Narrator(sub_session, self._outlet, put, model, self._own_tools)
+        self._children[sub_session] = Narrator(sub_session, self._outlet, put, window, self._own_tools)
 
     def _child_told(self, event: core.SubagentEvent) -> None:
         child = self._children.get(event.id)

@@ -14,7 +14,6 @@ from fairlead.agent.options import AgentOptions
 from fairlead.config.settings import Settings
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import AssistantMessage
-from fairlead.core.model import Model
 from fairlead.errors import BadParams, FairleadError
 from fairlead.protocol.opal.methods import SessionStart
 from fairlead.protocol.opal.shapes import FeatureChanges, Features
@@ -162,15 +161,16 @@ class SessionTable:
         offered = [tool for tool in (*tools, *base.extra_tools) if tool.name not in base.exclude_tools]
         session.toolbox.begin_with(offered)
 
-        def model(answer: AssistantMessage | None) -> Model | None:
+        def window(answer: AssistantMessage | None) -> int:
             found = None if answer is None else self.around.shared.registry.find(answer.provider, answer.model)
-            return found or session.model
+            model = found or session.model
+            return 0 if model is None else session.room.window(model)
 
         narrator = Narrator(
             session_id,
             self._output,
             lambda event: self._output.send(event_line(event)),
-            model,
+            window,
             frozenset(own),
             lambda: _context_files(session),
         )
