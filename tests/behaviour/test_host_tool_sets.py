@@ -97,10 +97,11 @@ def test_a_tool_that_was_taken_back_while_the_model_answered_is_not_asked_for(tm
         offer(host, ECHO)
         host.send(PROMPT)
         host.update("text_delta")
-        offer(host)
+        offer(host, tool("echoes"))
         host.provider.release()
         host.until("agent_settled")
-        assert ends_in_short(host) == [("Tool echo not found", True)]
+        [(text, is_error)] = ends(host)
+        assert is_error and text.startswith("Tool echo not found\nDid you mean echoes? The tools are: ")
         assert of_type(host, "host_tool_call") == []
 
 

@@ -98,7 +98,7 @@ def _checked(turn: Turn, answer: StreamEnd, call: ToolCall) -> tuple[Tool, dict[
         )
     tool = turn.tools.get(call.name)
     if tool is None:
-        raise ToolError(_not_found(call.name, list(turn.tools)))
+        raise ToolError(not_found(call.name, list(turn.tools)))
     if call.id in answer.bad_arguments:
         problem = json_problem(answer.bad_arguments[call.id])
         raise ToolError(
@@ -120,7 +120,8 @@ def _was_cut_off(answer: StreamEnd, call: ToolCall) -> bool:
     return call.id in answer.bad_arguments or (not call.arguments and message.content[-1] is call)
 
 
-def _not_found(name: str, tools: list[str]) -> str:
+def not_found(name: str, tools: list[str]) -> str:
+    """What a model is told that called a tool which does not exist. `tools` are the names of those that do."""
     from difflib import get_close_matches
 
     first = f"Tool {_shown(name)} not found"

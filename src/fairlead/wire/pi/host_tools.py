@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from fairlead.core.calls import not_found
 from fairlead.core.messages import TextContent
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import BadCommand, ToolError
@@ -52,7 +53,7 @@ class HostTools:
     async def _run(self, name: str, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         if name not in self._names:
             # The host took it back after the model was told of it.
-            raise ToolError(f"Tool {name} not found")
+            raise ToolError(not_found(name, self._toolbox.active))
         question = Question(
             ask=lambda id: HostToolCall(id, context.call_id, name, arguments),
             withdraw=HostToolCancel,
