@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -172,14 +173,30 @@ def test_a_file_that_cannot_be_read_asks_about_every_call_and_that_of_the_user_w
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes another user, who cannot read the file")
 def test_a_file_that_another_user_owns_is_not_taken_for_one_that_does_not_exist(tmp_path: Path) -> None:
-    loaded(tmp_path, {"approvals": {"mode": "deny"}})
-    (tmp_path / "home").chmod(0o700)
+    with TemporaryDirectory() as open_to_all:  # tmp_path is not
+        (folder := Path(open_to_all)).chmod(0o755)
+        loaded(folder, {"approvals": {"mode": "deny"}})
+        (folder / "home").chmod(0o700)
+        settings, (warning,) = as_nobody(folder / "home")
+    assert settings.approvals.mode == "ask" and settings.sandbox == "workspace" and "Permission denied" in warning
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes another user, who cannot read the file")
+def test_a_home_directory_that_belongs_to_another_user_has_no_settings_of_this_one(tmp_path: Path) -> None:
+    with TemporaryDirectory() as open_to_all:
+        (folder := Path(open_to_all)).chmod(0o755)
+        loaded(folder / "user", {"approvals": {"mode": "deny"}})
+        (folder / "user").chmod(0o700)
+        assert as_nobody(folder / "user" / "home") == (Settings(), [])
+
+
+def as_nobody(home: Path) -> tuple[Settings, list[str]]:
+    """The settings that a user without any rights gets."""
     os.seteuid(65534)
     try:
-        settings, (warning,) = load_settings(Home(tmp_path / "home"), Path("/"))
+        return load_settings(Home(home), Path("/"))
     finally:
         os.seteuid(0)
-    assert settings.approvals.mode == "ask" and settings.sandbox == "workspace" and "Permission denied" in warning
 
 
 def test_a_file_that_does_not_exist_changes_nothing(tmp_path: Path) -> None:

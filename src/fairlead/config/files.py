@@ -110,16 +110,30 @@ def read_bytes(
 
 
 def is_absent(path: Path) -> bool:
-    """Whether there is certainly no such file.
+    """Whether there is certainly no such file of this user.
 
-    False for a link to nowhere, and if the directory cannot be searched or is itself a link to nowhere.
+    False for a link to nowhere, and if the directory cannot be searched or is itself a link to nowhere. True if the directory
+    lies in one that belongs to another user and cannot be searched, as `~/.fairlead` does where HOME is somebody else's.
     """
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return not path.parent.is_symlink() or path.parent.is_dir()
+    except PermissionError:
+        return _belongs_to_another(path.parent.parent)
     except OSError:
         return False
+    return False
+
+
+def _belongs_to_another(folder: Path) -> bool:
+    """Whether a directory cannot be searched because it, or one that it is in, is closed to this user by another one."""
+    for each in (folder, *folder.parents):
+        try:
+            owner = each.stat().st_uid
+        except OSError:
+            continue
+        return owner != os.geteuid() and not os.access(each, os.X_OK, effective_ids=os.access in os.supports_effective_ids)
     return False
 
 
