@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.host_tools import ends
@@ -146,9 +147,9 @@ def git(cwd: Path, root: Path, *words: str) -> str:
 
 
 @contextmanager
-def project(root: Path) -> Iterator[Stage]:
+def project(root: Path, **more: Any) -> Iterator[Stage]:
     """A repository with a submodule, another repository in a folder of its own, and a bare one."""
-    with sandboxed(root) as host:
+    with sandboxed(root, **more) as host:
         cwd, other = host.around.cwd, root / "other"
         other.mkdir()
         for path in (cwd, other):
@@ -199,9 +200,76 @@ def test_repositories_can_be_read_and_stay_as_they_are(root: Path) -> None:
             done = host.request("bash", command=f"git -C {where} log --oneline && {change}")["data"]
             assert done["exitCode"] == 0 and "first" in done["output"] and "[Sandbox" not in done["output"], done
         assert "modified:   file" in host.request("bash", command="git status")["data"]["output"]
-        host.request("bash", command="mkdir deeper && mv clone deeper/clone")
-    assert "modified:   file" in git(cwd / "deeper" / "clone", root, "status")  # what was moved is the same repository
     assert "modified:   file" in git(cwd, root, "status")
+
+
+def test_a_folder_that_leads_to_a_repository_stays_in_its_place(root: Path) -> None:
+    """Otherwise another command that starts meanwhile would protect what takes its place."""
+    with project(root) as host:
+        cwd = host.around.cwd
+        (cwd / "in").mkdir()
+        (cwd / "clone").rename(cwd / "in" / "clone")
+        for command in ("mv in away", "mv in/clone in/away", "mv module away"):
+            done = host.request("bash", command=command)["data"]
+            assert done["exitCode"] == 1 and "busy" in done["output"], done
+        assert host.request("bash", command="mv in/clone/file file2 && ls file2")["data"]["output"] == "file2\n"
+
+
+def test_a_repository_beside_a_protected_file_stays_read_only(root: Path) -> None:
+    commands = [
+        f'git -C {where} config core.fsmonitor "touch $WITNESS;:"' for where in (".", "clone", "module", "in/inner", "bare.git")
+    ]
+    settings = {"protectedPaths": [".env", "*.pem"]}
+    # A project can protect more, which must not take other protection away.
+    own = {".fairlead/settings.json": '{"protectedPaths": [".git/description", ".fairlead/x/y", "bare.git/description"]}'}
+    with project(root, settings=settings, files={**own, ".fairlead/x/y": "", "in/.env": "secret"}) as host:
+        cwd = host.around.cwd
+        git(cwd, root, "init", "-q", "in/inner")
+        git(cwd, root, "branch", "folder/a.pem")
+        for name in ("clone/.env", "module/.env", ".git/.env", "in/inner/.env"):
+            (cwd / name).write_text("secret")
+        commands += ["echo {} > .fairlead/settings.json", "echo x > .fairlead/x/z", "cat clone/.env in/.env in/inner/.env"]
+        said = host.request("bash", command=script(root, "\n".join(commands)))["data"]["output"]
+        assert not use_git(root, cwd), said
+        assert (cwd / ".fairlead" / "settings.json").read_text() == own[".fairlead/settings.json"]
+        assert not (cwd / ".fairlead" / "x" / "z").exists() and "secret" not in said
+
+
+@pytest.mark.parametrize(
+    ("command", "where"),
+    [
+        (f'mkdir /tmp/r; lay /tmp/r/.git "{REAL_TMP}/r"; ln -s "{REAL_TMP}/r" docs', "docs"),
+        (f'lay /tmp/r "{REAL_TMP}/r"; ln -s "{REAL_TMP}/r" docs', "docs"),
+        (f'lay /tmp "{REAL_TMP}"; ln -s "{REAL_TMP}" docs', "docs"),
+    ],
+    ids=["dot-git", "folder-itself", "all-of-it"],
+)
+def test_a_link_to_a_repository_among_the_temporary_files_runs_nothing_outside(root: Path, command: str, where: str) -> None:
+    with sandboxed(root) as host:
+        said = host.request("bash", command=script(root, command))["data"]["output"]
+        assert not use_git(root, host.around.cwd / where)
+        assert "cannot make git repositories in /tmp" in said and "/tmp/" in said.partition("Renamed: ")[2]
+        assert host.leave() == 0
+
+
+def test_a_repository_is_not_hidden_from_the_check_by_another_command(root: Path) -> None:
+    """The other one starts when the repository is there, and has it where no check comes when the first one ends."""
+    deeper = "n=$(printf 'd%.0s' $(seq 240)); for _ in $(seq 20); do mkdir $n && cd $n; done"
+    first = script(root, "mkdir -p s/x && lay s/x/.git $PWD/s/x; echo > laid; read _ < end")
+    other = script(root, f"top=$PWD; {deeper}; mv $top/s/x x; echo > $top/hidden; read _ < $top/bring; mv x $top/s/x")
+    with sandboxed(root, calls(bash(first))) as host:
+        cwd = host.around.cwd
+        for name in ("laid", "end", "hidden", "bring"):
+            os.mkfifo(cwd / name)
+        host.send({"id": "1", "type": "prompt", "message": "go"})
+        (cwd / "laid").read_text()
+        host.send({"id": "other", "type": "bash", "command": other})
+        (cwd / "hidden").read_text()
+        (cwd / "end").write_text("\n")
+        host.until("tool_execution_end")
+        (cwd / "bring").write_text("\n")
+        assert "s/x/.git is now s/x/.git-from-sandbox" in host.response("other")["data"]["output"]
+        assert not use_git(root, cwd / "s" / "x")
 
 
 def test_a_commit_in_the_sandbox_fails_and_says_why(root: Path) -> None:

@@ -176,9 +176,9 @@ class Agent:
         """The part of `close` that cannot wait: for a process that is about to exit, whatever still runs."""
         if self._servers is not None:
             self._servers.kill()
-        self._scratch.remove()
         if self._sandbox is not None:
             self._sandbox.remove()
+        self._scratch.remove()
 
     async def __aenter__(self) -> Self:
         return self

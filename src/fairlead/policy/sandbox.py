@@ -73,6 +73,8 @@ class Bubblewrap:
         self._kept_empty = [self._cwd / name for name in READ_ONLY_IN_SANDBOX if _is_free(self._cwd / name)]
         #: Commands whose traces have not been looked for yet.
         self._entered: set[_Entered] = set()
+        #: Held while a command gets ready, so that none can begin to run meanwhile.
+        self._entering = threading.Lock()
         for folder in (Path(os.path.realpath(each)) for each in own):
             if folder.is_relative_to(self._cwd):
                 text = (
@@ -93,8 +95,9 @@ class Bubblewrap:
     def prove(self) -> None:
         """Run a command that does nothing. Raises ConfigError if that fails: nothing is ever run outside instead."""
         try:
+            mounts = self._writable([], self._masks(), [])
             tried = subprocess.run(
-                self._words(["/bin/sh", "-c", ":"], self._cwd, self._writable([]), ["--assert-userns-disabled"]),
+                self._words(["/bin/sh", "-c", ":"], self._cwd, mounts, ["--assert-userns-disabled"]),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -114,9 +117,23 @@ class Bubblewrap:
         )
 
     def wrapped(self, command: Sequence[str], cwd: Path) -> list[str]:
-        return self._words(command, cwd, ["--ro-bind", str(self._cwd), str(self._cwd), *self._hidden()])
+        return self._words(command, cwd, ["--ro-bind", str(self._cwd), str(self._cwd), *self._hidden(self._masks())])
 
     def enter(self, cwd: Path) -> _Entered:
+        with self._entering:
+            running = list(self._entered)
+            found = self._repositories()
+            masks = self._masks()
+            kept = [self._cwd / name for name in READ_ONLY_IN_SANDBOX if not _is_free(self._cwd / name)]
+            try:
+                entered = _Entered(self, cwd, found, kept, running, masks)
+            except OSError as error:
+                raise ToolError(f"The command was not run: the sandbox could not be made: {error.strerror}.") from error
+            self._entered.add(entered)
+            return entered
+
+    def _repositories(self) -> list[Repository]:
+        """The repositories in the working directory. Raises ToolError if they cannot be found or are too many."""
         try:
             found = find_repositories(self._cwd, _MOST_FILES)
         except TooMany:
@@ -133,13 +150,7 @@ class Bubblewrap:
                 f"The command was not run: the working directory holds {len(found)} git repositories, and a sandbox can protect"
                 f" {_MOST_REPOSITORIES}. Start in a smaller folder, or without a sandbox."
             )
-        kept = [self._cwd / name for name in READ_ONLY_IN_SANDBOX if not _is_free(self._cwd / name)]
-        try:
-            entered = _Entered(self, cwd, found, kept)
-        except OSError as error:
-            raise ToolError(f"The command was not run: the sandbox could not be made: {error.strerror}.") from error
-        self._entered.add(entered)
-        return entered
+        return found
 
     def remove(self) -> None:
         """Look for traces of commands that were cut off, and take back the empty folders that kept commands from making something
@@ -151,31 +162,34 @@ class Bubblewrap:
             with contextlib.suppress(OSError):
                 path.rmdir()
 
-    def words(self, command: Sequence[str], cwd: Path, repositories: Sequence[Repository], info: int) -> list[str]:
+    def words(self, command: Sequence[str], cwd: Path, entered: _Entered, info: int) -> list[str]:
         """A command for `enter`."""
-        return self._words(command, cwd, self._writable(repositories), ["--info-fd", str(info)])
+        mounts = self._writable(entered.repositories, entered.masks, entered.in_place)
+        return self._words(command, cwd, mounts, ["--info-fd", str(info)])
 
     def take_away(self, entered: _Entered) -> list[str]:
         """Take away what a command made that takes effect outside. Returns remarks on that."""
         try:
             check = take_away(self._cwd, entered.known)
+            # A link in the working directory may lead there: outside, it is a folder like any other.
+            temporary = take_away(self._temporary_files(), set())
             # Somebody outside may have deleted or replaced what was mounted there, and with it the mount.
             changed = [name for name in READ_ONLY_IN_SANDBOX if self._is_another(name, entered)]
             aside = {name: move_aside(self._cwd, name) for name in changed}
         except OSError as error:
             return [f"{self._cwd} could not be looked through for git repositories: {error.strerror}. Do not use git there."]
         remarks: list[str] = []
-        if check.renamed:
-            renamed = [f"{self._name(old)} is now {self._name(new)}" for old, new in check.renamed]
+        if renamed := [f"{self._name(old)} is now {self._name(new)}" for old, new in check.renamed + temporary.renamed]:
+            where = "the working directory" if check.renamed else "/tmp"
             remarks.append(
-                "Commands in the sandbox cannot make git repositories in the working directory, because git outside would run"
+                f"Commands in the sandbox cannot make git repositories in {where}, because git outside would run"
                 f" what they say. Renamed: {_listed(renamed)}."
             )
         moved = [f"{name} is now {self._name(new)}" for name, new in aside.items() if new is not None]
         if moved:
             remarks.append(f"This was made or replaced while the command ran, and takes effect outside: {_listed(moved)}.")
-        failed = [self._name(path) for path in check.failed] + [name for name, new in aside.items() if new is None]
-        if failed:
+        failed = [self._name(path) for path in check.failed + temporary.failed]
+        if failed := failed + [name for name, new in aside.items() if new is None]:
             remarks.append(f"These could not be checked or renamed; do not use git or fairlead there: {_listed(failed)}.")
         return remarks
 
@@ -190,7 +204,10 @@ class Bubblewrap:
         self._entered.discard(entered)
 
     def _name(self, path: Path) -> str:
-        return str(path.relative_to(self._cwd))
+        """What commands call a path in the working directory, or among the temporary files."""
+        if path.is_relative_to(self._cwd):
+            return str(path.relative_to(self._cwd))
+        return f"/tmp/{path.relative_to(self._temporary_files())}"
 
     def _words(self, command: Sequence[str], cwd: Path, mounts: Sequence[str], more: Sequence[str] = ()) -> list[str]:
         words = [self._program, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
@@ -209,14 +226,21 @@ class Bubblewrap:
 
     def _temporary(self) -> list[str]:
         """A /tmp of the agent's own, in which logs of earlier commands can be read."""
-        scratch = self._scratch()
-        folder = scratch / "tmp"
-        folder.mkdir(exist_ok=True)
-        return ["--bind", str(folder), "/tmp", "--ro-bind", str(scratch), str(scratch)]
+        scratch = str(self._scratch())
+        return ["--bind", str(self._temporary_files()), "/tmp", "--ro-bind", scratch, scratch]
 
-    def _writable(self, repositories: Sequence[Repository]) -> list[str]:
+    def _temporary_files(self) -> Path:
+        """Where that is outside."""
+        folder = self._scratch() / "tmp"
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def _writable(self, repositories: Sequence[Path], masks: Masks, in_place: Sequence[Path]) -> list[str]:
         """The working directory. What takes effect outside is read-only; a folder that is mounted cannot be renamed either."""
         words = ["--bind", str(self._cwd), str(self._cwd)]
+        # Before what is read-only: a mount shows the folder as it is outside, without the mounts that are below it by then.
+        for path in in_place:
+            words += ["--bind", str(path), str(path)]
         for path in (self._cwd / name for name in READ_ONLY_IN_SANDBOX):
             if path.exists() and not path.is_symlink():
                 words += ["--ro-bind", str(path), str(path)]
@@ -224,16 +248,13 @@ class Bubblewrap:
                 empty = self._scratch() / "empty"
                 empty.mkdir(exist_ok=True)
                 words += ["--ro-bind", str(empty), str(path)]
-        for repository in repositories:
-            if repository.path != self._cwd / GIT:
-                words += ["--ro-bind", str(repository.path), str(repository.path)]
-        return words + self._hidden()
+        for path in repositories:
+            if path != self._cwd / GIT:
+                words += ["--ro-bind", str(path), str(path)]
+        return words + self._hidden(masks)
 
-    def _hidden(self) -> list[str]:
-        masks = self._masks()
+    def _hidden(self, masks: Masks) -> list[str]:
         words: list[str] = []
-        for path in (*masks.folders, *masks.files):
-            words += self._held_in_place(path)
         for folder in masks.folders:
             words += ["--tmpfs", str(folder)]
         for file in masks.files:
@@ -243,29 +264,47 @@ class Bubblewrap:
             words += ["--ro-bind", str(skills), str(skills)] if skills.is_dir() else []
         return words
 
-    def _held_in_place(self, path: Path) -> list[str]:
-        """Mounts the folders between the working directory and `path`, so that none can be renamed to get around a mask."""
-        if not path.is_relative_to(self._cwd):
-            return []
-        inner = [folder for folder in path.parents if folder != self._cwd and folder.is_relative_to(self._cwd)]
-        return [word for folder in reversed(inner) for word in ("--bind", str(folder), str(folder))]
+    def folders_to(self, paths: Sequence[Path]) -> list[Path]:
+        """The folders between the working directory and `paths`, the outer ones first."""
+        inside = [path for path in paths if path.is_relative_to(self._cwd)]
+        folders = {folder for path in inside for folder in path.parents if folder.is_relative_to(self._cwd)} - {self._cwd}
+        return sorted(folders, key=lambda folder: len(folder.parts))
 
 
 class _Entered:
-    """Implements `fairlead.tools.guard.Confined`."""
+    """Implements `fairlead.tools.guard.Confined`.
 
-    def __init__(self, sandbox: Bubblewrap, cwd: Path, repositories: Sequence[Repository], kept: Sequence[Path]) -> None:
+    `running` are other commands that run already. What they have made meanwhile is not what was there before: they could hide it
+    when they are checked, and this command could bring it back. They could also rename folders while this sandbox is made, so it
+    mounts by path only what stays in place in theirs.
+    """
+
+    def __init__(
+        self,
+        sandbox: Bubblewrap,
+        cwd: Path,
+        found: Sequence[Repository],
+        kept: Sequence[Path],
+        running: Sequence[_Entered],
+        masks: Masks,
+    ) -> None:
+        before = [each for each in found if all(each.identity in other.known for other in running)]
         #: What there was, before the command, of what takes effect outside.
-        self.known: set[Identity] = {each.identity for each in repositories if isinstance(each.identity, str)}
+        self.known: set[Identity] = {each.identity for each in before if isinstance(each.identity, str)}
+        self.masks = masks
+        #: What is mounted read-only.
+        self.repositories = [each.path for each in before if isinstance(each.identity, tuple)]
+        #: The folders that cannot be renamed, so that no other one can take the place of what is protected in them.
+        wanted = sandbox.folders_to([*self.repositories, *masks.folders, *masks.files])
+        self.in_place = [folder for folder in wanted if all(folder in other.in_place for other in running)]
         self._sandbox = sandbox
         self._cwd = cwd
-        self._repositories = [each for each in repositories if isinstance(each.identity, tuple)]
         #: Descriptors of all that: as long as they are open, nothing else can get the number of one that is deleted.
         self._held: list[int] = []
         try:
-            for path in (*kept, *(each.mark for each in self._repositories)):
+            for path in (*kept, *(each.mark for each in before if isinstance(each.identity, tuple))):
                 with contextlib.suppress(FileNotFoundError):
-                    self._hold(path)
+                    self._hold(path, running)
         except OSError:
             self._release()
             raise
@@ -273,7 +312,7 @@ class _Entered:
         self._checking = threading.Lock()
 
     def wrapped(self, command: Sequence[str], info: int) -> list[str]:
-        return self._sandbox.words(command, self._cwd, self._repositories, info)
+        return self._sandbox.words(command, self._cwd, self, info)
 
     def ending(self, process: int) -> None:
         with contextlib.suppress(OSError):  # it is gone
@@ -293,10 +332,12 @@ class _Entered:
             )
         return [f"[Sandbox: {remark}]" for remark in remarks]
 
-    def _hold(self, path: Path) -> None:
+    def _hold(self, path: Path, running: Sequence[_Entered]) -> None:
         self._held.append(os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
         found = os.fstat(self._held[-1])
-        self.known.add((found.st_dev, found.st_ino))
+        identity = found.st_dev, found.st_ino
+        if all(identity in other.known for other in running):
+            self.known.add(identity)
 
     def _release(self) -> None:
         while self._held:
