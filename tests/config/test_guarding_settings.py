@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from fairlead.config.home import Home
-from fairlead.config.settings import ApprovalRule, Settings, load_settings
+from fairlead.config.settings import ApprovalMode, ApprovalRule, Settings, load_settings
+from fairlead.policy.approvals import Policy, Subject, Surroundings
 
 
 def loaded(root: Path, user: Any = None, project: Any = None) -> tuple[Settings, list[str]]:
@@ -46,7 +47,7 @@ def test_a_project_makes_them_stricter(tmp_path: Path) -> None:
     }
     settings, warnings = loaded(tmp_path, {"protectedPaths": [".env"]}, project)
     assert warnings == []
-    assert settings.approvals.mode == "deny" and settings.approvals.rules == [ApprovalRule("ask", "bash")]
+    assert settings.approvals.mode == "deny" and settings.approvals.rules == [ApprovalRule("ask", "bash", only_stricter=True)]
     assert settings.protected_paths == [".env", "secrets"] and settings.sandbox == "workspace"
 
 
@@ -79,9 +80,39 @@ def test_a_rule_that_cannot_be_understood_asks_about_everything_it_may_mean(
     tmp_path: Path, rule: Any, tool: str, says: str
 ) -> None:
     settings, warnings = loaded(tmp_path, {"approvals": {"rules": [rule]}})
-    assert settings.approvals.rules == [ApprovalRule("ask", tool)]
+    assert settings.approvals.rules == [ApprovalRule("ask", tool, only_stricter=True)]
     (warning,) = warnings
     assert says in warning and "Until that is corrected" in warning
+
+
+ASKING: list[Any] = [{"action": "ask"}, {"tool": "*", "pattern": "*", "action": "ask"}, {"action": "?"}, "ask"]
+
+
+@pytest.mark.parametrize("rule", ASKING)
+@pytest.mark.parametrize("subject", [Subject("command", "touch x"), Subject("path", "/work/x"), Subject("arguments", "{}")])
+def test_a_project_does_not_turn_a_refusal_into_a_question(tmp_path: Path, rule: Any, subject: Subject) -> None:
+    settings, _ = loaded(tmp_path, {"approvals": {"mode": "deny"}}, {"approvals": {"rules": [rule]}})
+    assert verdict(settings, subject) == "deny"
+    assert verdict(settings, subject, harmless=True) == "ask"
+    assert verdict(settings, subject, mode="auto") == "ask"
+
+
+def test_a_question_that_the_user_wants_in_place_of_a_refusal_stays_one(tmp_path: Path) -> None:
+    rules = {"rules": [{"tool": "bash", "pattern": "git *", "action": "ask"}]}
+    settings, _ = loaded(tmp_path, {"approvals": {"mode": "deny", **rules}}, {"approvals": rules})
+    assert verdict(settings, Subject("command", "git push")) == "ask"
+    assert verdict(settings, Subject("command", "git push; touch x")) == "deny"
+
+
+@pytest.mark.parametrize("rule", [{"tool": "bash", "action": "Deny"}, {"tool": "bash", "acton": "deny"}, "deny bash"])
+def test_a_rule_that_cannot_be_understood_does_not_turn_a_refusal_into_a_question(tmp_path: Path, rule: Any) -> None:
+    settings, _ = loaded(tmp_path, {"approvals": {"mode": "deny", "rules": [rule]}})
+    assert verdict(settings, Subject("command", "touch x")) == "deny"
+
+
+def verdict(settings: Settings, subject: Subject, mode: ApprovalMode | None = None, *, harmless: bool = False) -> str:
+    policy = Policy(mode or settings.approvals.mode, settings.approvals.rules)
+    return policy.verdict("bash", harmless=harmless, subject=subject, around=Surroundings("/work", "/home/user")).action
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ class _Reading:
             elif self._of_project and each["action"] == "allow":
                 self._only_stricter(name)
             else:
-                rules.append(each)
+                rules.append(each | {"onlyStricter": self._of_project})
         return rules
 
     def _doubtful_rule(self, name: str, problem: str, rule: Any) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class _Reading:
         about = tool if isinstance(tool, str) and tool else "*"
         which = f"every call of {about}" if about != "*" else "every call of a tool"
         self._warnings.append(f"{self._path}: {name}{problem} Until that is corrected, {which} is asked for.")
-        return {"tool": about, "action": "ask"}
+        return {"tool": about, "action": "ask", "onlyStricter": True}
 
     def _timeout(self, seconds: Any, result: dict[str, Any]) -> None:
         if self._of_project:

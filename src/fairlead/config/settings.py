@@ -168,6 +168,8 @@ class ApprovalRule(_Group, frozen=True):
     tool: str = "*"
     #: What the call is about: a command, the path of a file, the arguments as JSON. With `*`; None: whatever it is about.
     pattern: str | None = None
+    #: Set for rules of a project, and for those that cannot be understood: they do not turn a refusal into a question.
+    only_stricter: bool = False
 
 
 class ApprovalSettings(_Group, frozen=True):

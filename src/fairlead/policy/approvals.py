@@ -67,20 +67,26 @@ class Policy:
             return fallback
         if subject.kind != "command":
             fitting = [rule for rule in rules if rule.pattern is None or _fits(rule, rule.pattern, subject, around)]
-            return _strictest(fitting, fallback)
+            forbidding = [rule for rule in fitting if rule.only_stricter]
+            return _stricter(forbidding, [_strictest([rule for rule in fitting if not rule.only_stricter], fallback)])
         possible = possible_commands(subject.text) if around.knows_shell else [ANY]
         forbidding = [rule for rule in rules if rule.action != "allow" and _may_fit(rule, possible)]
         # A line that is not plain is a command that no pattern covers.
         commands = (plain_commands(subject.text) if around.knows_shell else None) or [None]
-        verdicts = [_strictest([rule for rule in rules if _covers(rule, command)], fallback) for command in commands]
-        if forbidding:
-            verdicts.insert(0, _strictest(forbidding, fallback))
-        return max(verdicts, key=lambda verdict: _STRICTNESS.index(verdict.action))
+        deciding = [rule for rule in rules if not rule.only_stricter]
+        verdicts = [_strictest([rule for rule in deciding if _covers(rule, command)], fallback) for command in commands]
+        return _stricter(forbidding, verdicts)
 
 
 def _is_about(rule: ApprovalRule, tool: str) -> bool:
     """A rule that forbids is also about a tool whose name differs in case alone."""
     return _pattern(rule.tool, rule.action != "allow").fits(tool)
+
+
+def _stricter(forbidding: Sequence[ApprovalRule], verdicts: Sequence[Verdict]) -> Verdict:
+    """The strictest of some verdicts, and of that of the rules that forbid."""
+    every = [*([_strictest(forbidding, verdicts[0])] if forbidding else []), *verdicts]
+    return max(every, key=lambda verdict: _STRICTNESS.index(verdict.action))
 
 
 def _strictest(fitting: Sequence[ApprovalRule], fallback: Verdict) -> Verdict:
