@@ -106,7 +106,7 @@ def load_rules(
         bound = within if level == "project" else None
         budget = files.Budget(files=MOST_RULES, size=LARGEST_RULES)
         for path in _rule_files(folder, bound, budget, problems):
-            if path.stem in rules and not trusted:
+            if path.stem in rules and level == "project" and not trusted:
                 problems.append(f"{path}: not used: you have a rule of this name, and the project is not trusted.")
                 continue
             try:
