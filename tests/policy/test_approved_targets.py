@@ -45,7 +45,7 @@ class Place:
 
     def run(self, *turns: list[Call], ask: Callable[[], None] | None = None, opal: bool = False, **options: Any) -> list[str]:
         """What the calls of some turns say. `ask` happens while somebody thinks about an approval, which is then given."""
-        person = Thinking(ask)
+        person = Thinking(ask, options.pop("answer", "allow"))
         (self.home / "settings.json").write_text(json.dumps(options.pop("settings", {})))
         env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "FAIRLEAD_HOME": str(self.home)}
 
@@ -71,15 +71,16 @@ class Place:
 class Thinking(NoUi):
     available = True
 
-    def __init__(self, meanwhile: Callable[[], None] | None) -> None:
+    def __init__(self, meanwhile: Callable[[], None] | None, answer: Approval) -> None:
         self._meanwhile = meanwhile
+        self._answer: Approval = answer
 
     async def approve(
         self, title: str, message: str, *, timeout: float | None = None, cancel: Cancel | None = None
     ) -> Approval | None:
         if self._meanwhile is not None:
             self._meanwhile()
-        return "allow"
+        return self._answer
 
 
 @pytest.fixture
@@ -127,6 +128,56 @@ def test_a_file_that_becomes_a_link_while_the_user_thinks_is_left_alone(place: P
     )
     assert "became a link after the call was checked" in said
     assert place.outside_now() == {"file": "old"}
+
+
+@kinds
+@write_or_edit
+def test_a_hard_link_that_takes_the_place_of_a_file_while_the_user_thinks_is_left_alone(
+    place: Place, opal: bool, which: int
+) -> None:
+    (place.outside / "file").write_text("old")
+    path = place.put("file", "old")
+
+    def swap() -> None:
+        path.unlink()
+        path.hardlink_to(place.outside / "file")
+
+    (said,) = place.run([calls_of(opal, "file")[which]], ask=swap, approval="ask", opal=opal)
+    assert "a file that has further names (hard links) took its place" in said
+    assert place.outside_now() == {"file": "old"}
+
+
+@kinds
+def test_a_hard_link_where_no_file_was_is_left_alone(place: Place, opal: bool) -> None:
+    def appear() -> None:
+        (place.cwd / "new").hardlink_to(place.outside / "file")
+
+    (said,) = place.run([calls_of(opal, "new")[0]], ask=appear, approval="ask", opal=opal)
+    assert "a file that has further names (hard links) took its place" in said
+    assert place.outside_now() == place.before
+
+
+@kinds
+@write_or_edit
+def test_a_file_with_further_names_can_be_approved(place: Place, opal: bool, which: int) -> None:
+    path = place.put("file", "old")
+    (place.cwd / "other").hardlink_to(path)
+    place.run([calls_of(opal, "file")[which]], approval="ask", opal=opal)
+    assert path.read_text() == (place.cwd / "other").read_text() == "new"
+
+
+def test_what_was_approved_for_the_session_is_asked_about_again_when_it_is_a_hard_link(place: Place) -> None:
+    path = place.put("file", "old")
+    asked: list[str] = []
+
+    def ask() -> None:
+        asked.append(path.read_text())
+
+    call = ("write", {"path": "file", "content": "new"})
+    relink = ("bash", {"command": f"rm file; ln {place.outside}/file file"})
+    settings = {"approvals": {"rules": [{"tool": "bash", "action": "allow"}]}}
+    place.run([call], [call], [relink], [call], ask=ask, answer="allow_session", approval="ask", settings=settings)
+    assert asked == ["old", SECRET]
 
 
 @kinds

@@ -13,7 +13,7 @@ from fairlead.core.lenient import json_problem, scrub, scrub_text
 from fairlead.core.messages import Message, TextContent, ToolCall, ToolResultMessage, UserBlock
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import Interrupted, TimedOut
-from fairlead.core.tool import Tool, ToolContext, ToolResult, groups
+from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolResult, groups
 from fairlead.errors import ToolError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _shown(name: str) -> str:
 async def _execute(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> tuple[ToolResult, bool]:
     """Run one tool. Whatever it does, there is a result; the flag says whether it is an error."""
     over = False
-    target: str | None = None
+    target: ApprovedFile | None = None
 
     def update(partial: ToolResult) -> None:
         if not over:
@@ -173,13 +173,15 @@ class _NotPermitted(Exception):
         self.error = error
 
 
-async def _permitted(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+async def _permitted(
+    run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]
+) -> tuple[dict[str, Any], ApprovedFile | None]:
     """Ask everybody who has a say in the call.
 
     Returns the arguments to run the tool with, and what the approver approved (`ToolContext.target`). However long the answers
     take, that is not counted as the tool's time, and an abort ends it at once. Raises _NotPermitted.
     """
-    target: str | None = None
+    target: ApprovedFile | None = None
     try:
         asked = run.before_call(tool, call, arguments) if run.before_call is not None else None
         if asked is not None:

@@ -35,6 +35,16 @@ class ToolResult(Struct, omit_defaults=True):
         return cls([TextContent(text)], details)
 
 
+class ApprovedFile(Struct, frozen=True):
+    """The file that an `Approver` approved: its path with all links resolved, and the device and number of what was there.
+
+    None: there was nothing.
+    """
+
+    path: str
+    identity: tuple[int, int] | None
+
+
 class ToolContext(Struct, frozen=True):
     """What a running tool knows of its call.
 
@@ -47,7 +57,7 @@ class ToolContext(Struct, frozen=True):
     call_id: str
     cancel: Cancel
     update: Callable[[ToolResult], None]
-    target: str | None = None
+    target: ApprovedFile | None = None
 
 
 class RunTool(Protocol):
@@ -57,7 +67,7 @@ class RunTool(Protocol):
 class Approver(Protocol):
     """Decides whether a call may happen. It is asked last before the tool runs, with the arguments that it will run with."""
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> str | None:
+    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> ApprovedFile | None:
         """Return if the call may happen; raise ToolError, worded for the model, if not.
 
         Returns the `target` of the call (see `ToolContext`), or None if the arguments say it all. May take as long as a person

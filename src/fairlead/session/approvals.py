@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +16,7 @@ from fairlead.core.calls import ABORTED
 from fairlead.core.events import Event, SessionReplaced, ToolApprovalRequested, ToolApprovalResolved
 from fairlead.core.lenient import scrub
 from fairlead.core.runtime import Cancel
-from fairlead.core.tool import Tool
+from fairlead.core.tool import ApprovedFile, Tool
 from fairlead.errors import ToolError
 from fairlead.policy.approvals import Policy, Subject, Surroundings
 from fairlead.session.running import report
@@ -44,25 +45,29 @@ class Approvals:
         self._policy = policy
         self._timeout = timeout
         self._session: Session | None = None
-        self._allowed: set[tuple[str, str]] = set()
+        self._allowed: set[tuple[str, str, tuple[int, int] | None]] = set()
 
     def attach(self, session: Session) -> None:
         """Ask whoever is behind this session."""
         self._session = session
         session.subscribe(self._hear)
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> str | None:
+    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> ApprovedFile | None:
         subject = self._subject(tool, arguments)
         # What is judged here is what the tool acts on: a link may lead elsewhere by the time that somebody has answered.
-        target = subject.text if subject.kind == "path" else None
+        found = _found(subject.text) if subject.kind == "path" else None
+        identity = None if found is None else (found.st_dev, found.st_ino)
+        target = ApprovedFile(subject.text, identity) if subject.kind == "path" else None
         verdict = self._policy.verdict(tool.name, harmless=tool.harmless, subject=subject, around=self._around())
         if verdict.action == "allow":
             return target
         if verdict.action == "deny":
             raise self._refused(tool, call_id, "settings", f"the settings forbid it ({verdict.because})")
-        # For the same command, file or URI, or for this tool if its calls are about none of these.
+        # For the same command, file or URI, or for this tool if its calls are about none of these. A file with further names
+        # (hard links) is not the same as one that was there under this path alone.
         about_tool = subject.kind == "arguments" and tool.name not in PATH_TOOLS
-        kind_of_call = (tool.name, "" if about_tool else subject.text or _as_json(arguments))
+        linked = identity if found is not None and stat.S_ISREG(found.st_mode) and found.st_nlink > 1 else None
+        kind_of_call = (tool.name, "" if about_tool else subject.text or _as_json(arguments), linked)
         if kind_of_call in self._allowed:
             self._told.tell(ToolApprovalResolved(call_id, tool.name, True, "session"))
         elif await self._ask(tool, call_id, arguments, subject, cancel) == "allow_session":
@@ -154,6 +159,13 @@ def _visible(character: str) -> str:
     if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"):
         return character
     return f"\\u{{{ord(character):x}}}"
+
+
+def _found(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except (OSError, ValueError):
+        return None
 
 
 def _as_json(arguments: dict[str, Any]) -> str:

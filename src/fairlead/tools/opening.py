@@ -12,11 +12,15 @@ import stat
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ToolError
+
+if TYPE_CHECKING:
+    from fairlead.core.tool import ApprovedFile
 
 _CLOEXEC = getattr(os, "O_CLOEXEC", 0)
 #: For folders that are only passed through; where there is no O_PATH, they have to be readable.
@@ -30,10 +34,14 @@ _LINK = (errno.ELOOP, errno.ENOTDIR)
 
 
 class Target(Struct, frozen=True):
-    """The file that a call is about: `real` is where it is, with all links resolved, and `named` how messages call it."""
+    """The file that a call is about: `real` is where it is, with all links resolved, and `named` how messages call it.
+
+    `approved` is what somebody, or a rule, approved; None: nobody was asked.
+    """
 
     named: Path
     real: Path
+    approved: ApprovedFile | None = None
 
 
 def open_below(folder: int, names: Sequence[str], flags: int) -> int:
@@ -117,6 +125,19 @@ def found_at(target: Target) -> os.stat_result | None:
         if error.errno == errno.ELOOP:
             return None
         raise failure(error, "access", target) from error
+
+
+def require_approved(target: Target, found: os.stat_result) -> None:
+    """Raise ToolError if what is `found` at the target has further names (hard links) and is not the file that was approved.
+
+    A file with one name only can be another one: whoever saved it meanwhile may have replaced it.
+    """
+    approved = target.approved
+    if approved is not None and found.st_nlink > 1 and (found.st_dev, found.st_ino) != approved.identity:
+        raise ToolError(
+            f"{target.named} was left alone: a file that has further names (hard links) took its place after the call was"
+            " checked. Call the tool again."
+        )
 
 
 def failure(error: OSError, action: str, target: Target) -> ToolError:

@@ -15,7 +15,7 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
 from fairlead.tools.guard import Guard
-from fairlead.tools.opening import READ, Target, failure, opened_folder, stat_at
+from fairlead.tools.opening import READ, Target, failure, opened_folder, require_approved, stat_at
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
 from fairlead.tools.uris import Document, as_content
 from fairlead.tools.workspace import Workspace
@@ -79,6 +79,7 @@ def open_regular(target: Target, guard: Guard | None) -> int:
     try:
         found = os.fstat(file)
         _require_regular(target.named, found.st_mode)
+        require_approved(target, found)
         if guard is not None:
             guard.check_reading(target.real, found)
     except ToolError:

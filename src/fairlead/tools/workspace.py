@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from fairlead.core.tool import ApprovedFile
 from fairlead.errors import ToolError
 from fairlead.tools.guard import Guard, Sandbox
 from fairlead.tools.opening import Target
@@ -56,10 +57,10 @@ class Workspace(Struct):
             path = self.env.get("HOME", os.path.expanduser("~")) + path[1:]  # noqa: PTH111
         return Path(os.path.normpath(self.cwd / path))
 
-    def locate(self, path: str, approved: str | None = None) -> Target:
-        """The file that a call is about: the real path that was `approved` for it, if one was, wherever `path` leads by now."""
+    def locate(self, path: str, approved: ApprovedFile | None = None) -> Target:
+        """The file that a call is about: the one that was `approved` for it, if one was, wherever `path` leads by now."""
         named = self.resolve(path)
-        return Target(named, Path(approved or os.path.realpath(named)))
+        return Target(named, Path(os.path.realpath(named) if approved is None else approved.path), approved)
 
     def which(self, name: str) -> str | None:
         """The first executable called `name` on the workspace's PATH."""

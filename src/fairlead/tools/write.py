@@ -15,7 +15,7 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order
 from fairlead.tools.guard import Guard
-from fairlead.tools.opening import Target, failure, make_folders, opened_folder, stat_at
+from fairlead.tools.opening import Target, failure, make_folders, opened_folder, require_approved, stat_at
 from fairlead.tools.read import kind_of
 from fairlead.tools.uris import as_content
 from fairlead.tools.workspace import Workspace
@@ -76,25 +76,26 @@ def replace_file(
     """
     try:
         with opened_folder(target.real.parent) as folder:
-            _Change(folder, target.real, data, guard, stop, before_replacing).make()
+            _Change(folder, target, data, guard, stop, before_replacing).make()
     except OSError as error:
         raise failure(error, "write", target) from error
 
 
 class _Change:
-    """New content for a file in an open folder. `target` is where the file really is."""
+    """New content for a file in an open folder."""
 
     def __init__(
         self,
         folder: int,
-        target: Path,
+        target: Target,
         data: bytes,
         guard: Guard | None,
         stop: Stop,
         before_replacing: Callable[[], None] | None,
     ) -> None:
         self._folder = folder
-        self._target = target
+        self._approved = target
+        self._target = target.real
         self._data = data
         self._guard = guard
         self._stop = stop
@@ -112,6 +113,8 @@ class _Change:
         self._overwrite()
 
     def _check(self, found: os.stat_result | None) -> None:
+        if found is not None:
+            require_approved(self._approved, found)
         if self._guard is not None:
             self._guard.check_writing(self._target, found)
 

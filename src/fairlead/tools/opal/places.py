@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead.core.tool import ApprovedFile
 from fairlead.errors import ToolError
 from fairlead.tools.opening import Target
 from fairlead.tools.workspace import Workspace
@@ -18,7 +19,7 @@ class Places:
     workspace: Workspace
     data_dir: Path | None = None
 
-    def find(self, path: str, approved: str | None = None, *, data: bool = True) -> Target:
+    def find(self, path: str, approved: ApprovedFile | None = None, *, data: bool = True) -> Target:
         """The file that a call is about (see `Workspace.locate`): in the working directory or, with `data`, in `data_dir`.
 
         Messages name it with links resolved. Raises ToolError if it is outside.
@@ -26,7 +27,7 @@ class Places:
         real = self.workspace.locate(path, approved).real
         bases = [self.workspace.cwd, self.data_dir] if data else [self.workspace.cwd]
         if any(base is not None and real.is_relative_to(os.path.realpath(base)) for base in bases):
-            return Target(real, real)
+            return Target(real, real, approved)
         raise ToolError(f"Path escapes working directory: {path}")
 
     def name_of(self, path: Path) -> str:
