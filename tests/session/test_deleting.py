@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.support.races import repeating
 
 from fairlead.core.messages import UserMessage
 from fairlead.errors import SessionError
@@ -14,6 +15,7 @@ from fairlead.session.deleting import delete_session
 from fairlead.session.entries import new_header
 from fairlead.session.log import Log
 from fairlead.session.places import session_path
+from fairlead.session.placing import lock, temporary
 from fairlead.session.store import SessionFile
 
 
@@ -140,4 +142,26 @@ def test_a_blank_file_with_the_name_of_a_session_is_deleted(tmp_path: Path) -> N
     named_by_an_id = tmp_path / "one.jsonl"
     named_by_an_id.touch()
     delete_session(named_by_an_id, also_blank=True)
+    assert left(tmp_path) == []
+
+
+def test_a_session_that_is_replaced_meanwhile_by_the_process_that_uses_it_stays(tmp_path: Path) -> None:
+    path = written(tmp_path / "one.jsonl")
+    text = path.read_bytes()
+    held = [os.open(path, os.O_RDWR)]
+    lock(held[0], path)
+
+    def replace() -> None:
+        handle, fresh = temporary(tmp_path)  # it is locked
+        os.write(handle, text)
+        fresh.replace(path)
+        os.close(held.pop())
+        held.append(handle)
+
+    with repeating(replace):
+        for _ in range(5000):
+            with pytest.raises(SessionError, match="in use"):
+                delete_session(path)
+    os.close(held.pop())
+    delete_session(path)
     assert left(tmp_path) == []

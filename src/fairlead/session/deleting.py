@@ -32,6 +32,9 @@ def delete_session(path: Path, *, also_blank: bool = False) -> None:
             if header_in(os.read(handle, HEADER_LIMIT)) is None and not (may_be_blank and is_blank(handle)):
                 raise SessionError(f"{path} is not a session file: it does not begin with a session header. It was not deleted.")
             lock(handle, path)
+            # A session that is rewritten gets another file of the same name, which is locked before it is there.
+            if not os.path.samestat(os.fstat(handle), path.stat()):
+                raise SessionError(f"Session file {path} is in use: it was replaced just now. It was not deleted.")
             transcripts = _transcripts(path, held)
             if not os.access(path.parent, os.W_OK | os.X_OK):
                 raise PermissionError(None, "Permission denied")
