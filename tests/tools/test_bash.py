@@ -13,6 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tests.support.host import PATIENCE
+from tests.support.slow_sandbox import SlowSandbox
 
 from fairlead.core.messages import TextContent
 from fairlead.core.runtime import Cancel
@@ -523,3 +525,35 @@ def test_no_descriptor_leaks(box):
 
     before, after = asyncio.run(main())
     assert before == after
+
+
+def test_a_sandbox_that_becomes_ready_for_a_caller_that_has_gone_is_left(box):
+    sandbox = box.workspace.sandbox = SlowSandbox()
+
+    async def main() -> None:
+        call = asyncio.create_task(run_shell(box.workspace, "touch made", cancel=Cancel(), timeout=None))
+        assert await asyncio.to_thread(sandbox.entering.wait, PATIENCE)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        sandbox.ready.set()
+        assert await asyncio.to_thread(sandbox.left.wait, PATIENCE)
+
+    asyncio.run(main())
+    assert sandbox.wrapped_commands == 0
+
+
+def test_a_command_that_is_aborted_while_its_sandbox_gets_ready_does_not_start(box):
+    sandbox, cancel = SlowSandbox(), Cancel()
+    box.workspace.sandbox = sandbox
+
+    async def main() -> ShellResult:
+        call = asyncio.create_task(run_shell(box.workspace, "touch made", cancel=cancel, timeout=None))
+        assert await asyncio.to_thread(sandbox.entering.wait, PATIENCE)
+        cancel.fire()
+        sandbox.ready.set()
+        return await call
+
+    assert asyncio.run(main()).cancelled
+    assert sandbox.left.is_set()
+    assert not (box.cwd / "made").exists()

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from tests.support.gates import wait_for_exit
+from tests.support.host import PATIENCE
+from tests.support.slow_sandbox import SlowSandbox
 from tests.tools.opal_desk import Desk
 
 from fairlead.core.runtime import Cancel
@@ -36,6 +38,10 @@ class Heard:
         while text not in "".join(self.chunks):
             self._changed.clear()
             await self._changed.wait()
+
+
+def open_files() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))  # noqa: PTH208 (names are enough)
 
 
 async def when(heard: Heard, text: str, act: Callable[[], object]) -> None:
@@ -280,3 +286,23 @@ def test_only_new_output_is_in_the_result_of_a_later_call(desk: Desk) -> None:
             assert "1\n2\n" not in rest["output"]
 
     asyncio.run(main())
+
+
+def test_a_call_that_is_cut_off_while_its_sandbox_gets_ready_starts_nothing(desk: Desk) -> None:
+    sandbox = desk.workspace.sandbox = SlowSandbox()
+
+    async def main() -> None:
+        before = open_files()
+        call = asyncio.create_task(desk.acall("shell", command="cat; touch made"))
+        assert await asyncio.to_thread(sandbox.entering.wait, PATIENCE)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        sandbox.ready.set()
+        assert await asyncio.to_thread(sandbox.left.wait, PATIENCE)
+        await desk.close()
+        assert open_files() == before
+
+    asyncio.run(main())
+    assert sandbox.wrapped_commands == 0
+    assert not (desk.cwd / "made").exists()

@@ -9,11 +9,12 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
-from fairlead.tools.guard import Confined
+from fairlead.tools.guard import Confined, Sandbox
 from fairlead.tools.output import Output
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
@@ -100,12 +101,14 @@ async def run_into(
     """
     if cancel.fired:
         return _result(output, None, cancelled=True, timed_out=False)
-    confined = None if workspace.sandbox is None else await asyncio.to_thread(workspace.sandbox.enter, workspace.cwd)
+    confined = None if workspace.sandbox is None else await _enter(workspace.sandbox, workspace.cwd)
+    if cancel.fired:  # while the sandbox was made ready
+        _leave(confined)
+        return _result(output, None, cancelled=True, timed_out=False)
     try:
         process, pipe, info = _start(workspace, command, stdin, confined)
-    except ToolError:
-        if confined is not None:
-            await check(confined, "", ended=True)
+    except BaseException:
+        _leave(confined)
         raise
     if on_start is not None:
         on_start(process.pid, confined)
@@ -131,6 +134,22 @@ async def run_into(
         await asyncio.wait([checking], timeout=_LAST_CHECK if run.cancelled else None)
         remarks = checking.result() if checking.done() else (_STILL_CHECKING,)
     return _result(output, exit_code, cancelled=run.cancelled, timed_out=run.timed_out, remarks=remarks)
+
+
+async def _enter(sandbox: Sandbox, cwd: Path) -> Confined:
+    """`sandbox.enter`, in a thread. If the caller is cut off meanwhile, the sandbox is left as soon as it is ready."""
+    entering = asyncio.get_running_loop().run_in_executor(None, sandbox.enter, cwd)
+    try:
+        return await asyncio.shield(entering)
+    except asyncio.CancelledError:
+        entering.add_done_callback(lambda ended: ended.cancelled() or ended.exception() or _leave(ended.result()))
+        raise
+
+
+def _leave(confined: Confined | None) -> None:
+    """Leave a sandbox in which no command has run. Nothing waits for it."""
+    if confined is not None:
+        check(confined, "", ended=True)
 
 
 def check(confined: Confined, said: str, *, ended: bool) -> asyncio.Future[list[str]]:
@@ -186,11 +205,10 @@ def _start(
             start_new_session=True,
             pass_fds=() if info_write < 0 else (info_write,),
         )
-    except OSError as error:
+    except BaseException as error:
         _close(read_end, info)
-        raise ToolError(_why_not_started(workspace, shell, command, error)) from error
-    except ToolError:
-        _close(read_end, info)
+        if isinstance(error, OSError):
+            raise ToolError(_why_not_started(workspace, shell, command, error)) from error
         raise
     finally:
         _close(write_end, info_write)

@@ -66,10 +66,12 @@ class Process:
         self._work = asyncio.create_task(self._run(workspace, command, read_end, begun), name=f"fairlead-shell-{self.id}")
         try:
             await asyncio.wait([self._work, started], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            os.close(read_end)
+        except asyncio.CancelledError:
+            self.stop()  # a sandbox may still be made ready for it
+            self._work.add_done_callback(lambda _: ended(self))
+            raise
         if not started.done():
-            self._work.result()  # raises
+            self._work.result()  # raises, unless it was stopped before it could start
         self._work.add_done_callback(lambda _: ended(self))
 
     @property
@@ -127,6 +129,13 @@ class Process:
     async def _run(
         self, workspace: Workspace, command: str, stdin: int, begun: Callable[[int, Confined | None], None]
     ) -> ShellResult:
+        ours = contextlib.ExitStack()
+        ours.callback(os.close, stdin)
+
+        def started(group: int, confined: Confined | None) -> None:
+            ours.close()  # only the command may hold this end, so that it is closed when the command ends
+            begun(group, confined)
+
         try:
             return await run_into(
                 self._output,
@@ -136,9 +145,10 @@ class Process:
                 timeout=HARD_LIMIT,
                 on_output=self._hear,
                 stdin=stdin,
-                on_start=begun,
+                on_start=started,
             )
         finally:
+            ours.close()
             if self._stdin is not None:
                 os.close(self._stdin)
                 self._stdin = None
@@ -201,7 +211,7 @@ class Processes:
 
     def _ended(self, process: Process) -> None:
         self._look_after_groups()
-        if _is_there(process.group):
+        if process.group and _is_there(process.group):  # 0: it has not started
             self._left_running.add(process.group)
         over = [each for each in self._processes.values() if each.is_over]
         for each in over[:-_REMEMBERED]:
