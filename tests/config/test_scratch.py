@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +27,32 @@ def test_the_scratch_folder_is_private_and_made_once() -> None:
     finally:
         scratch.remove()
     assert not folder.exists()
+
+
+def test_threads_that_ask_at_the_same_time_get_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for _ in range(20):
+        scratch, start = Scratch(), threading.Barrier(4)
+
+        def ask(scratch: Scratch = scratch, start: threading.Barrier = start) -> None:
+            start.wait()
+            scratch.path()
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [scratch.path()] == list(tmp_path.iterdir())
+        scratch.remove()
+
+
+def test_a_folder_that_another_program_deleted_is_no_problem_at_the_end() -> None:
+    scratch = Scratch()
+    log = scratch.path() / "log"
+    scratch.keep(log)
+    shutil.rmtree(scratch.path())
+    scratch.remove()
 
 
 def test_a_named_file_outlives_the_scratch_folder_and_the_others_do_not() -> None:

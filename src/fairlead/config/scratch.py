@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import stat
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,16 +31,20 @@ class Scratch:
         self._folder: Path | None = None
         self._named: set[Path] = set()
         self._lock: int | None = None
+        #: Threads ask for the folder too, and there must be only one.
+        self._making = threading.Lock()
 
     def path(self) -> Path:
         """The folder."""
-        if self._folder is None:
-            import tempfile
+        with self._making:
+            if self._folder is None:
+                import tempfile
 
-            self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
-            self._lock = _claim(self._folder)
-            atexit.register(self.remove)
-        return self._folder
+                folder = Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve()
+                self._lock = _claim(folder)
+                atexit.register(self.remove)
+                self._folder = folder
+            return self._folder
 
     def keep(self, file: Path) -> None:
         """The host was told of `file`: it must outlive this process."""
@@ -55,9 +60,10 @@ class Scratch:
         if not any(file.is_relative_to(folder) for file in self._named):
             _delete(folder)
         else:
-            for file in folder.iterdir():
-                if not any(named.is_relative_to(file) for named in self._named):
-                    _delete(file)
+            with suppress(OSError):  # another program may have deleted the folder
+                for file in list(folder.iterdir()):
+                    if not any(named.is_relative_to(file) for named in self._named):
+                        _delete(file)
         if lock is not None:
             os.close(lock)
 
@@ -84,7 +90,7 @@ def _claim(folder: Path) -> int | None:
         return None
     import fcntl
 
-    # It gets its name only when it is locked: nobody may find it before.
+    # The file gets its name only when it is locked, so that no other process finds it before.
     unnamed = folder / f"{_LOCK}-new"
     try:
         handle = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
