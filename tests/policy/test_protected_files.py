@@ -16,7 +16,8 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool, ToolContext
 from fairlead.errors import ToolError
 from fairlead.policy.hard_links import HardLinks
-from fairlead.policy.protected import Protected, key_files
+from fairlead.policy.protected import Masks, Protected, key_files
+from fairlead.policy.sandbox import Bubblewrap
 from fairlead.tools import Workspace, builtin_tools
 from fairlead.tools.opal import machine_tools
 
@@ -408,3 +409,64 @@ def test_a_sandbox_hides_the_other_names_of_protected_files(tmp_path: Path) -> N
     assert isinstance(place.workspace.guard, Protected)
     masks = place.workspace.guard.masks()
     assert {place.cwd / "key", *(place.cwd / f"link{number}" for number in range(len(PROTECTED)))} <= set(masks.files)
+
+
+def test_calls_at_the_same_time_look_for_other_names_one_after_the_other(tmp_path: Path) -> None:
+    place = Place(tmp_path, "secret.txt")
+    (place.home / "secret.txt").write_text(SECRET)
+    guard = place.workspace.guard
+    assert guard is not None
+    files = [place.cwd / f"file{number}" for number in range(4)]
+    for file in files:
+        file.write_text("text")
+        (place.home / file.name).hardlink_to(file)
+    problems: list[Exception] = []
+
+    def check(file: Path) -> None:
+        try:
+            for _ in range(100):
+                guard.check_reading(file, file.stat())
+        except Exception as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=check, args=(file,)) for file in files]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+
+
+def test_no_search_for_other_names_holds_up_the_event_loop(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    (place.cwd / "file").write_text("needle")
+    asked_in: list[threading.Thread] = []
+
+    class Recording:
+        def check_reading(self, path: Path, found: os.stat_result) -> None:
+            asked_in.append(threading.current_thread())
+
+        def check_writing(self, path: Path, found: os.stat_result | None) -> None:
+            asked_in.append(threading.current_thread())
+
+    place.workspace.guard = Recording()
+    assert "needle" in place.call("grep", pattern="needle", path=".")
+    assert "needle" in place.call("read", path="file")
+    place.call("write", path="new/file", content="text")
+    assert asked_in and threading.main_thread() not in asked_in
+
+
+def test_a_sandbox_looks_for_what_to_hide_when_it_is_entered_and_not_when_the_command_starts(tmp_path: Path) -> None:
+    place, searches = Place(tmp_path), 0
+
+    def masks() -> Masks:
+        nonlocal searches
+        searches += 1
+        return Masks([], [])
+
+    sandbox = Bubblewrap("/bin/true", place.cwd, scratch=lambda: tmp_path, masks=masks, own=[])
+    confined = sandbox.enter(place.cwd)
+    assert searches == 1
+    confined.wrapped(["true"], 3)
+    confined.check("", ended=True)
+    assert searches == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -54,6 +55,8 @@ class Protected:
         self._home = home
         self._confined = confined
         self._patterns: dict[tuple[str, str], list[PathPattern]] = {}
+        #: Calls ask from several threads, and only one of them should look through the folders.
+        self._looking = threading.Lock()
         #: Of the folders that the list is about, and of those with the user's home.
         self._near: HardLinks | None = None
         self._far: HardLinks | None = None
@@ -114,8 +117,11 @@ class Protected:
         plain = [self._absolute(text) for text in self._listed if "/" in text and not _WILD & set(text)]
         if any(_is_same(each, found) and self._is_listed(each) for each in (*self._keys, *plain)):
             raise self._refusal(path, done)
-        if self._listed and has_several(found) and (verdict := self._by_other_names(path, found)) is not False:
-            raise self._refusal(path, done) if verdict else self._doubt(path, done)
+        if self._listed and has_several(found):
+            with self._looking:
+                verdict = self._by_other_names(path, found)
+            if verdict is not False:
+                raise self._refusal(path, done) if verdict else self._doubt(path, done)
 
     def _is_listed(self, path: Path) -> bool:
         """Whether a file is protected by its path: it is a key, or on the user's list, and not lifted."""

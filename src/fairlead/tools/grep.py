@@ -20,6 +20,7 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.globs import Glob
+from fairlead.tools.guard import Guard
 from fairlead.tools.listing import listing
 from fairlead.tools.opening import Target, found_at
 from fairlead.tools.read import open_regular
@@ -62,7 +63,7 @@ async def search(
     workspace: Workspace, root: Target, wanted: Wanted, glob: str, report: Report, cancel: Cancel, *, respect_ignored: bool = True
 ) -> None:
     """Look for `wanted` in the file or folder `root` until the `report` is full. Raises ToolError."""
-    searcher = _searcher(workspace)
+    searcher, guard = _searcher(workspace), workspace.guard
     stop = Stop()
     take_back = cancel.on_fire(stop.ask)
     files = _files(workspace, root, glob, stop, respect_ignored)
@@ -76,7 +77,9 @@ async def search(
             folder, names = (root.real.parent, [(root.real.name,)]) if is_file else (root.real, batch)
             async with aclosing(searcher.search(wanted, folder, names, cancel)) as found:
                 async for match in found:
-                    if not _may_be_read(workspace, folder.joinpath(*match.names), match.file):
+                    path = folder.joinpath(*match.names)
+                    # In a thread: for a file with hard links, the guard may look through many folders.
+                    if guard is not None and not await asyncio.to_thread(_may_be_read, guard, path, match.file):
                         continue
                     report.add(str(root.named if is_file else root.named.joinpath(*match.names)), match.lines)
                     if report.full:
@@ -96,11 +99,9 @@ def _searcher(workspace: Workspace) -> Searcher:
     return Ripgrep(program, workspace.env, keep_in)
 
 
-def _may_be_read(workspace: Workspace, path: Path, found: os.stat_result) -> bool:
-    if workspace.guard is None:
-        return True
+def _may_be_read(guard: Guard, path: Path, found: os.stat_result) -> bool:
     try:
-        workspace.guard.check_reading(path, found)
+        guard.check_reading(path, found)
     except ToolError:
         return False
     return True

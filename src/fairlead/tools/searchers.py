@@ -26,7 +26,7 @@ from fairlead.tools.opening import READ, opened_folder
 
 #: Open files by the names that another program is told: the names that lead to each, and what it is.
 Opened: TypeAlias = dict[str, tuple[tuple[str, ...], os.stat_result]]
-#: Makes of a command one that cannot read what is protected.
+#: Makes of a command one that cannot read what is protected. It may look through many files, so it is called in a thread.
 KeepIn: TypeAlias = Callable[[Sequence[str]], list[str]]
 
 #: Seconds that Python's `re` may take; some patterns would keep it busy for ever.
@@ -145,7 +145,8 @@ class Ripgrep:
             options.append("--fixed-strings")
         command = [self._program, *options, f"--regexp={wanted.pattern}", "--", *opened]
         lines: list[Line] = []
-        async with _child(self._keep_in(command), cancel, env=self._env, pass_fds=numbers) as child:
+        command = await asyncio.to_thread(self._keep_in, command)
+        async with _child(command, cancel, env=self._env, pass_fds=numbers) as child:
             async for raw in child.lines():
                 event = msgspec.json.decode(raw, type=_Event)
                 data = event.data
@@ -182,7 +183,8 @@ class PythonSearcher:
             Request(wanted, os.fsencode(folder), [[os.fsencode(name) for name in names] for names in files])
         )
         decode = msgspec.json.Decoder(Found).decode
-        async with _child(self._keep_in(command), cancel, stdin=request, deadline=PYTHON_DEADLINE) as child:
+        command = await asyncio.to_thread(self._keep_in, command)
+        async with _child(command, cancel, stdin=request, deadline=PYTHON_DEADLINE) as child:
             async for raw in child.lines():
                 found = decode(raw)
                 if found.error is not None:
