@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.support.windows import APIS, an_agent
 from fairlead.core import events as e
 from fairlead.core.messages import ImageContent
 from fairlead.errors import ProviderError
-from fairlead.session.images import UNREADABLE
+from fairlead.session.images import ENTRY, UNREADABLE
 from fairlead.testing import ProviderServer
 
 IMAGE = ImageContent("aW1hZ2U=", "image/png")
@@ -105,6 +106,31 @@ def test_another_model_gets_the_image(tmp_path: Path) -> None:
                 agent.session.selection.set_model("eye", "eye")
                 assert await agent.ask("and you?") == "a cat"
                 assert IMAGE.data in json.dumps(seeing.requests[-1].body)
+
+    asyncio.run(main())
+
+
+def test_each_of_two_models_gets_the_images_that_it_can_read(tmp_path: Path) -> None:
+    async def main() -> None:
+        refusal = (400, "Could not process image")
+        first = refusing(*refusal, lambda body: IMAGE.data in json.dumps(body))
+        second = refusing(*refusal, lambda body: OTHER.data in json.dumps(body))
+        async with first, second:
+            model = {"id": "eye", "input": ["text", "image"]}
+            eye = {"eye": {"baseUrl": f"{second.url}/v1", "api": "openai-completions", "models": [model]}}
+            async with an_agent(tmp_path, first.url, providers=eye) as agent, asyncio.timeout(20):
+                session = agent.session
+                usual = session.model
+                assert usual is not None
+                log = session.conversation.lasting_log
+                for provider, id, image in ((usual.provider, usual.id, IMAGE), ("eye", "eye", OTHER)):
+                    digest = blake2b(image.data.encode(), digest_size=16).hexdigest()
+                    log.custom(ENTRY, {"provider": provider, "model": id, "images": [digest]})
+                assert await agent.ask("look", images=[IMAGE, OTHER]) == "fine"
+                session.selection.set_model("eye", "eye")
+                assert await agent.ask("and you?") == "fine"
+                sent = json.dumps(second.requests[-1].body)
+                assert IMAGE.data in sent and OTHER.data not in sent
 
     asyncio.run(main())
 

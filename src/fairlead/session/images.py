@@ -71,17 +71,24 @@ class Images:
         self.conversation = conversation
         #: Digests, by provider and id of the model.
         self._unreadable: dict[tuple[str, str], set[str]] = {}
-        #: What became of messages, and the digests of images, each with its original: while that lives, its id is unique.
+        #: The messages of the last request whose images were replaced, by identity, and the model that it was for. The original
+        #: is held beside the replacement, so that no other message can get the same id.
         self._replaced: dict[int, tuple[ModelMessage, ModelMessage]] = {}
+        self._replaced_for: tuple[str, str] | None = None
+        #: Digests of the images of the last request, and of the one before, in the same way.
         self._digests: dict[int, tuple[ImageContent, str]] = {}
+        self._earlier_digests: dict[int, tuple[ImageContent, str]] = {}
         self._read_entries()
 
     def prepare(self, request: Request, model: Model, stream: ModelStream) -> ModelStream:
         """Replace the images that the model's server could not read before. If others are left, the stream that is
         returned notices that it cannot read those either."""
-        unreadable = self._unreadable.get((model.provider, model.id))
+        key = (model.provider, model.id)
+        unreadable = self._unreadable.get(key)
         if unreadable:
-            before, self._replaced = self._replaced, {}
+            before = self._replaced if self._replaced_for == key else {}
+            self._replaced, self._replaced_for = {}, key
+            self._earlier_digests, self._digests = self._digests, {}
             request.messages = [self._without(message, unreadable, before) for message in request.messages]
         return self._noticing(stream, model) if any(map(_images, request.messages)) else stream
 
@@ -135,12 +142,12 @@ class Images:
         return known[1]
 
     def _digest(self, image: ImageContent) -> str:
-        known = self._digests.get(id(image))
+        known = self._digests.get(id(image)) or self._earlier_digests.get(id(image))
         if known is None or known[0] is not image:
             from hashlib import blake2b
 
-            digest = blake2b(image.data.encode("utf-8", "replace"), digest_size=16).hexdigest()
-            known = self._digests[id(image)] = (image, digest)
+            known = (image, blake2b(image.data.encode("utf-8", "replace"), digest_size=16).hexdigest())
+        self._digests[id(image)] = known
         return known[1]
 
 
