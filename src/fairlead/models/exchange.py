@@ -112,15 +112,17 @@ class Response:
         """The body, or its first `limit` bytes, or what has come of it after `patience` seconds."""
         parts: list[bytes] = []
         size = 0
+        timer = asyncio.timeout(patience)
         try:
-            async with asyncio.timeout(patience):
+            async with timer:
                 async for chunk in self.chunks():
                     parts.append(chunk)
                     size += len(chunk)
                     if size >= limit:
                         break
         except TimeoutError:
-            pass
+            if not timer.expired():  # the network's own, which is a failure
+                raise
         return b"".join(parts)[:limit]
 
     async def chunks(self) -> AsyncIterator[bytes]:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 #: Seconds between two attempts, at first and at most, and how long to wait in total.
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 5.0
 _PATIENCE = 600.0
+#: How much of an error's body is read, and for how many seconds: the status says enough, and a server may send it in drops.
 _LONGEST_BODY = 65536
+_BODY_SECONDS = 10.0
 
 #: llama.cpp says "Loading model"; Hugging Face's servers "Model ... is currently loading"; others that it is not ready yet.
 _LOADING = re.compile(
@@ -42,7 +44,7 @@ async def when_loaded(
     start, delay = loop.time(), _FIRST_DELAY
     while True:
         async with http.stream(request, cancel) as response:
-            body = await _body_of_refusal(response)
+            body = await read_error_body(response) if response.status == 503 else None
             if body is None or not _LOADING.search(body.decode("utf-8", "replace")):
                 yield response, body
                 return
@@ -58,12 +60,10 @@ async def when_loaded(
         delay = min(delay * 2, _LONGEST_DELAY)
 
 
-async def _body_of_refusal(response: Response) -> bytes | None:
-    """The body of an answer with status 503; None for every other answer, whose body is not touched."""
-    if response.status != 503:
-        return None
+async def read_error_body(response: Response) -> bytes:
+    """What a server says about an error, as far as it comes in time; empty if the connection breaks."""
     try:
-        return await response.read(_LONGEST_BODY)
+        return await response.read(_LONGEST_BODY, _BODY_SECONDS)
     except ProviderError:
         return b""
 

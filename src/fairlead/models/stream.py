@@ -16,7 +16,7 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import redacted
 from fairlead.errors import ProviderError
 from fairlead.models.http import Http, HttpRequest, RequestAborted, Response
-from fairlead.models.loading import when_loaded
+from fairlead.models.loading import read_error_body, when_loaded
 from fairlead.models.sse import SSEDecoder
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 #: How much of an unexpected answer is shown.
 _SHOWN = 4096
-_LONGEST_ERROR_BODY = 65536
-#: Seconds for all of it: the status says enough, and a server may send it in drops.
-_ERROR_BODY_SECONDS = 10.0
 #: Seconds that a server can ask to wait. Nothing waits that long; the number stays one that can be calculated with.
 _LONGEST_WAIT = 1e9
 
@@ -103,7 +100,7 @@ class _Reader:
         self._beginning = chunk[: 2 * _SHOWN]
         if "json" not in response.headers.get("content-type", "") or not chunk.lstrip().startswith((b"{", b"[")):
             return False
-        rest = await _read_error_body(response)
+        rest = await read_error_body(response)
         self._partial.fail(f"The provider answered with plain JSON instead of a stream of events: {_shown(chunk + rest)}")
         return True
 
@@ -142,7 +139,7 @@ class _Reader:
 async def _fail_with_status(partial: PartialMessage, response: Response, asked: HttpRequest, body: bytes | None) -> None:
     """End the message with the server's error; `body` is its text, if that has been read already."""
     status = response.status
-    text = _shown(await _read_error_body(response) if body is None else body) or _phrase(status)
+    text = _shown(await read_error_body(response) if body is None else body) or _phrase(status)
     if status in (404, 405):
         text += _not_there(asked.url, text)
     transient = status in (408, 409, 429) or status >= 500
@@ -160,13 +157,6 @@ def _not_there(url: str, text: str) -> str:
         return shown  # the address is right, and the model is unknown
     hint = "Check the provider's base URL"
     return f"{shown} {hint}." if "/v1" in address.path else f"{shown} {hint}: it often has to end in /v1."
-
-
-async def _read_error_body(response: Response) -> bytes:
-    try:
-        return await response.read(_LONGEST_ERROR_BODY, _ERROR_BODY_SECONDS)
-    except ProviderError:
-        return b""  # the status says enough
 
 
 def _shown(body: bytes) -> str:
