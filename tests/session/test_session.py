@@ -14,9 +14,11 @@ from fairlead.core import events as e
 from fairlead.core.messages import BashExecutionMessage, ToolCall, UserMessage, user_text
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.runtime import Cancel
+from fairlead.core.secrets import learn
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import BadCommand, BusyError, ConfigError, ModelNotFound
 from fairlead.session.ids import new_session_id
+from fairlead.session.running import report
 from fairlead.session.telling import bash_text, for_model
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
@@ -408,3 +410,14 @@ def test_the_context_in_use_is_that_of_the_last_good_answer(tmp_path: Path) -> N
         assert session.conversation.context_tokens() == 151
 
     asyncio.run(main())
+
+
+def test_a_bug_is_reported_without_secrets_and_also_where_there_is_no_stderr(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn("sk-a-long-secret")
+    report(ValueError("the key is sk-a-long-secret"))
+    shown = capsys.readouterr().err
+    assert "ValueError: the key is [redacted]" in shown
+    monkeypatch.setattr("sys.stderr", None)
+    report(ValueError("nobody hears it"))

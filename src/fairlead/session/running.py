@@ -219,5 +219,6 @@ class Running:
 
 
 def report(error: BaseException) -> None:
-    """Show a bug to whoever watches stderr."""
-    sys.stderr.write(redacted("".join(traceback.format_exception(error))))
+    """Print a bug of ours, with its traceback, on stderr."""
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stderr.write(redacted("".join(traceback.format_exception(error))))
