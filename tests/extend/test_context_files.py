@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from tests.extend.around import Around
@@ -91,3 +94,25 @@ def test_files_are_read_once_and_again_after_a_reload(around: Around) -> None:
     assert "before" in additions.prompt_parts(around.cwd).context
     additions.reload()
     assert "after" in additions.prompt_parts(around.cwd).context
+
+
+def test_a_read_that_failed_is_tried_again_the_next_time(around: Around) -> None:
+    around.write({"repo/app/AGENTS.md": "here"})
+    bugs = [ZeroDivisionError()]
+
+    def check(file: int, path: Path) -> None:
+        if bugs:
+            raise bugs.pop()
+
+    additions = around.additions(check=check)
+
+    async def main() -> None:
+        for _ in range(2):
+            reading = additions.prepare(around.cwd)
+            if reading is not None:
+                with suppress(ZeroDivisionError):
+                    await reading
+
+    asyncio.run(main())
+    assert additions.prepare(around.cwd) is None
+    assert "here" in additions.prompt_parts(around.cwd).context

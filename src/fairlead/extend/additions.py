@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from fairlead.models.connection import in_thread
 
 if TYPE_CHECKING:
     from fairlead.extend.places import Places
@@ -38,7 +39,7 @@ class UserAdditions:
         self._skill_commands = skill_commands
         self._warn = warn
         self._found: dict[Path, _Found] = {}
-        #: What is being read. An entry that `reload` has removed is read for no one.
+        #: What is being read. The result of an entry that `reload` has removed is not used.
         self._reading: dict[Path, asyncio.Future[_Found]] = {}
 
     def prepare(self, cwd: Path) -> Awaitable[None] | None:
@@ -47,11 +48,16 @@ class UserAdditions:
     async def _prepare(self, cwd: Path) -> None:
         while cwd not in self._found:
             if cwd not in self._reading:
-                self._reading[cwd] = _in_thread(_read, self._places, cwd)
+                # A daemon thread: a process that exits does not wait for it, even if a read is stuck in the kernel.
+                self._reading[cwd] = asyncio.ensure_future(in_thread(partial(_read, self._places, cwd)))
             reading = self._reading[cwd]
-            found = await asyncio.shield(reading)
-            if self._reading.get(cwd) is reading:
-                del self._reading[cwd]
+            try:
+                found = await asyncio.shield(reading)
+            finally:
+                is_current = reading.done() and self._reading.get(cwd) is reading
+                if is_current:  # also if it failed: then it is tried again the next time
+                    del self._reading[cwd]
+            if is_current:
                 self._keep(cwd, found)
 
     def prompt_parts(self, cwd: Path) -> PromptParts:
@@ -99,7 +105,7 @@ class UserAdditions:
         return self._find_places()
 
     def _all(self, cwd: Path) -> _Found:
-        """What was read. What nobody has prepared is read now, and the event loop waits for it."""
+        """What was read. If `prepare` was not called, it is read now, and blocks the event loop."""
         if cwd not in self._found:
             self._keep(cwd, _read(self._places, cwd))
         return self._found[cwd]
@@ -143,30 +149,3 @@ def _read(places: Places, cwd: Path) -> _Found:
         skills=skills_told,
     )
     return _Found(parts, skills, templates, problems)
-
-
-def _in_thread(read: Callable[[Places, Path], _Found], places: Places, cwd: Path) -> asyncio.Future[_Found]:
-    """Read beside everything else that goes on. The thread is a daemon: a process that exits does not wait for it, even if a
-    read is stuck in the kernel."""
-    import threading
-
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[_Found] = loop.create_future()
-
-    def finish(found: _Found | Exception) -> None:
-        if not result.done():
-            if isinstance(found, Exception):
-                result.set_exception(found)
-            else:
-                result.set_result(found)
-
-    def work() -> None:
-        try:
-            found: _Found | Exception = read(places, cwd)
-        except Exception as error:  # a bug of ours: whoever waits has to know
-            found = error
-        with suppress(RuntimeError):  # the loop is closed: nothing waits any more
-            loop.call_soon_threadsafe(finish, found)
-
-    threading.Thread(target=work, name="fairlead-additions", daemon=True).start()
-    return result
