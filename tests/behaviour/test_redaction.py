@@ -125,3 +125,30 @@ def test_the_beginning_of_a_secret_at_the_end_of_a_text_is_one_too() -> None:
     secrets.learn("sk-0123456789abcdef")
     assert secrets.redacted("your key sk-0123456…") == f"your key {REDACTED}…"
     assert secrets.redacted("your key sk-01") == "your key sk-01"
+
+
+def test_a_secret_that_is_part_of_another_one_leaves_nothing_of_it() -> None:
+    secrets = Secrets()
+    secrets.learn("0123456789", "sk-0123456789-abc")
+    assert secrets.redacted("sk-0123456789-abc and 0123456789") == f"{REDACTED} and {REDACTED}"
+    assert secrets.redacted("it begins with sk-0123456…") == f"it begins with {REDACTED}…"
+
+
+def test_agents_in_several_threads_learn_and_redact_at_the_same_time() -> None:
+    secrets, problems = Secrets(), list[Exception]()
+
+    def work(thread: int) -> None:
+        try:
+            for number in range(150):
+                secret = f"secret-{thread}-{number:06}"
+                secrets.learn(secret)
+                assert secret not in secrets.redacted(f"you sent {secret} to us")
+        except Exception as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []

@@ -1,7 +1,10 @@
 """The secrets that this process has used, so that no error shows one.
 
-Servers quote what they were sent: a key in "invalid key sk-...", a header in a page about a fault. Whoever sends a secret
-makes it known here; errors that are made of a server's answer pass through `redacted` before anybody sees them.
+Servers quote what they were sent: a key in "invalid key sk-...", a header in an error page. Code that sends a secret calls
+`learn` first. Every error that is made of a server's answer goes through `redacted`.
+
+All agents of a process share one set, because an error of one can end up in a log that another one writes too. They may run in
+different threads: no method here needs a lock.
 """
 
 from __future__ import annotations
@@ -13,8 +16,8 @@ REDACTED = "[redacted]"
 
 #: A shorter text is as likely to be a word.
 _SHORTEST = 8
-#: Secrets that are remembered. Tokens are renewed: the oldest are forgotten.
-_MOST = 500
+#: How many secrets are remembered. Tokens are renewed, so the oldest are forgotten; each request learns its own again.
+_MOST = 2_000
 
 #: Headers whose values are not secret. What users add under other names may be.
 _HARMLESS = frozenset(
@@ -29,9 +32,8 @@ class Secrets:
     """Texts that no error may show."""
 
     def __init__(self) -> None:
-        #: Each secret with the forms in which it may appear. A dict, for the order in which they became known.
+        #: The forms in which each secret may appear. A dict, for the order in which they became known.
         self._forms: dict[str, tuple[str, ...]] = {}
-        self._pattern: re.Pattern[str] | None = None
 
     def learn(self, *secrets: str | None) -> None:
         """Remember secrets. Those that are too short to be told from words are left alone."""
@@ -41,8 +43,7 @@ class Secrets:
                 continue
             self._forms[text] = tuple(dict.fromkeys(form for form in _forms(text) if len(form) >= _SHORTEST))
             if len(self._forms) > _MOST:
-                del self._forms[next(iter(self._forms))]
-            self._pattern = None
+                self._forms.pop(next(iter(list(self._forms))), None)
 
     def learn_headers(self, headers: Iterable[tuple[str, str]]) -> None:
         """Remember the values of headers that may be secret, and what they are made of."""
@@ -52,22 +53,30 @@ class Secrets:
             self.learn(value, *_parts(value))
 
     def redacted(self, text: str) -> str:
-        """The text without the secrets, also without the beginning of one at its end, where it was cut off."""
+        """The text without the secrets, and without the beginning of one at its end, where the text was cut off."""
         if not self._forms or len(text) < _SHORTEST:
             return text
-        if self._pattern is None:
-            forms = sorted({form for forms in self._forms.values() for form in forms}, key=len, reverse=True)
-            self._pattern = re.compile("|".join(map(re.escape, forms)))
-        return self._without_tail(self._pattern.sub(REDACTED, text))
-
-    def _without_tail(self, text: str) -> str:
+        # The longest first: one secret may be part of another.
+        forms = sorted((form for known in list(self._forms.values()) for form in known), key=len, reverse=True)
+        for form in forms:
+            if form in text:
+                text = text.replace(form, REDACTED)
         end = text.rstrip("…")
-        for forms in self._forms.values():
-            for form in forms:
-                for length in range(min(len(form) - 1, len(end)), _SHORTEST - 1, -1):
-                    if end.endswith(form[:length]):
-                        return f"{end[:-length]}{REDACTED}{text[len(end) :]}"
+        for form in forms:
+            if length := _cut_off(form, end):
+                return f"{end[:-length]}{REDACTED}{text[len(end) :]}"
         return text
+
+
+def _cut_off(secret: str, text: str) -> int:
+    """How many characters at the end of a text are the beginning of a secret; 0 if that is not enough to tell."""
+    start = secret[:_SHORTEST]
+    at = text.find(start, max(0, len(text) - len(secret) + 1))
+    while at >= 0:
+        if secret.startswith(text[at:]):
+            return len(text) - at
+        at = text.find(start, at + 1)
+    return 0
 
 
 def _parts(value: str) -> Iterator[str]:
@@ -107,7 +116,7 @@ def _forms(secret: str) -> Iterator[str]:
         yield encoded.decode().rstrip("=")
 
 
-#: Those of this process: providers' errors end up in the same frames and files, whichever session they belong to.
+#: Those of this process.
 _known = Secrets()
 
 learn = _known.learn
