@@ -43,8 +43,6 @@ class Agent:
         options.check()
         if options.stream is not None and not isinstance(options.model, Model):
             raise ConfigError("A stream of your own needs a Model that describes it: Agent(model=Model(...), stream=...).")
-        if options.max_turns is not None and options.max_turns < 0:
-            raise ConfigError(f"max_turns: expected a number of turns, or 0 for no limit, got {options.max_turns}.")
         env = os.environ if options.env is None else options.env
         self.home = Home.find(env, isolated=options.isolated)
         self.warnings: list[str] = []

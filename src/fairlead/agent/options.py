@@ -73,7 +73,7 @@ class AgentOptions(Struct, kw_only=True):
     #: `workspace` keeps commands in a sandbox; None: what the settings say.
     sandbox: SandboxMode | None = None
     #: How many model calls one prompt may take before the run ends with an error; 0: any number; None: what the settings say.
-    max_turns: int | None = None
+    max_turns: Annotated[int, Meta(ge=0)] | None = None
     #: Read no user configuration; keys come from the environment or `api_key` alone.
     isolated: bool = False
     #: Keep conversations in files: below the home, or in `session_dir`. None: only one that the options below name;

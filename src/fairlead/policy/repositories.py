@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -58,8 +59,7 @@ class Check(Struct):
 def find_repositories(root: Path, most: int) -> list[Repository]:
     """All repositories below the real path `root`, without those in repositories. Raises OSError, and TooMany past `most`."""
     found: list[Repository] = []
-    for folder in _walk(root, most, lambda folder: _note(folder, found)):
-        del folder
+    deque(_walk(root, most, lambda folder: _note(folder, found)), maxlen=0)
     return found
 
 
@@ -73,7 +73,7 @@ def take_away(root: Path, known: set[Identity]) -> Check:
 
 def move_aside(folder: Path, name: str) -> Path | None:
     """Rename something in a folder as `take_away` does. Returns the new path; None if that fails."""
-    opened = _Folder(os.open(folder, _LIST), str(folder), None)
+    opened = _listed(os.open(folder, _LIST), str(folder))
     try:
         new = opened.rename(name)
     finally:
@@ -181,7 +181,7 @@ def _walk(root: Path, most: int | None, enter: Callable[[_Folder], None]) -> Ite
     pending: list[_Folder] = []
     count = 0
     try:
-        _push(pending, _Folder(os.open(root, _LIST), str(root), None), enter)
+        _push(pending, _listed(os.open(root, _LIST), str(root)), enter)
         while pending:
             count, pending[-1].size = count + pending[-1].size, 0
             if most is not None and count > most:
@@ -232,14 +232,19 @@ def _open(pending: Sequence[_Folder], name: str, path: str) -> _Folder:
         except PermissionError:
             mode = _make_readable(outer, name)
             file = os.open(name, _LIST, dir_fd=outer)
-        try:
-            return _Folder(file, path, mode)
-        except OSError:
-            os.close(file)
-            raise
+        return _listed(file, path, mode)
     finally:
         if outer != nearest.file:
             os.close(outer)
+
+
+def _listed(file: int, path: str, mode: int | None = None) -> _Folder:
+    """The folder with the descriptor `file`, which is closed if the folder cannot be listed. Raises OSError."""
+    try:
+        return _Folder(file, path, mode)
+    except BaseException:
+        os.close(file)
+        raise
 
 
 def _make_readable(outer: int, name: str) -> int:
