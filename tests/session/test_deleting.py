@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,25 @@ def test_the_conversations_of_its_sub_agents_and_of_theirs_go_too(tmp_path: Path
     written(tmp_path / "one" / "1-Child.jsonl", path)
     (tmp_path / "one" / "2-blank.jsonl").touch()
     (tmp_path / "one" / ".fairlead-0123456789abcdef.tmp").touch()
+    delete_session(path)
+    assert left(tmp_path) == []
+
+
+def test_more_sub_agents_than_files_may_be_open_are_not_left_behind(tmp_path: Path) -> None:
+    path = written(tmp_path / "one.jsonl")
+    for number in range(60):
+        written(tmp_path / "one" / f"{number}-Child.jsonl", path)
+    before = left(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = os.dup(0)
+    os.close(highest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 30, limits[1]))
+    try:
+        with pytest.raises(SessionError, match="Too many open files"):
+            delete_session(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert left(tmp_path) == before
     delete_session(path)
     assert left(tmp_path) == []
 

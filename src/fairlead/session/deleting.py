@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -51,7 +52,8 @@ def delete_session(path: Path, *, also_blank: bool = False) -> None:
 def _transcripts(session: Path, held: ExitStack) -> list[tuple[Path, list[Path]]]:
     """The folders with the conversations of a session's sub-agents and of theirs, the deepest first, and the files in each.
 
-    The files are locked until `held` lets go. Raises SessionError if one is in use.
+    The files are locked until `held` lets go. Raises SessionError if one is in use, and OSError if there are more than this
+    process may have open.
     """
     folder = transcripts_folder(session)
     found: list[tuple[Path, list[Path]]] = []
@@ -60,7 +62,8 @@ def _transcripts(session: Path, held: ExitStack) -> list[tuple[Path, list[Path]]
         if not stat.S_ISDIR(folder.lstat().st_mode):
             return []
         candidates = sorted(path for path in folder.iterdir() if _TRANSCRIPT.fullmatch(path.name) and id_in_name(path) is None)
-    except OSError:
+    except OSError as error:
+        _raise_if_full(error)
         return []
     for path in candidates:
         if _hold(path, session, held):
@@ -73,7 +76,8 @@ def _hold(path: Path, session: Path, held: ExitStack) -> bool:
     """Lock a file if it is the conversation of a sub-agent of `session`, or is blank; False if it is something else."""
     try:
         handle = os.open(path, os.O_RDWR | NO_LINKS | BINARY)
-    except OSError:
+    except OSError as error:
+        _raise_if_full(error)
         return False
     held.callback(os.close, handle)
     try:
@@ -87,6 +91,12 @@ def _hold(path: Path, session: Path, held: ExitStack) -> bool:
     if belongs:
         lock(handle, path)
     return belongs
+
+
+def _raise_if_full(error: OSError) -> None:
+    """Raise an error that says nothing about the file: it must not be left behind as if it were not ours."""
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        raise error
 
 
 def _is_same(named: Path, session: Path) -> bool:
