@@ -168,6 +168,8 @@ class Agent:
         await self.session.close()
         if self._owns_connections:
             await self._http.close()
+        if self._sandbox is not None:  # it looks through the working directory once more
+            await asyncio.to_thread(self._sandbox.remove)
         self.leave_nothing_behind()
 
     def leave_nothing_behind(self) -> None:
