@@ -110,6 +110,22 @@ def test_a_rule_that_cannot_be_understood_does_not_turn_a_refusal_into_a_questio
     assert verdict(settings, Subject("command", "touch x")) == "deny"
 
 
+@pytest.mark.parametrize("content", [None, '{"approvals": {', "a link to nowhere"])
+def test_a_project_file_that_cannot_be_used_does_not_turn_a_refusal_into_a_question(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "work" / ".fairlead" / "settings.json"
+    path.parent.mkdir(parents=True)
+    if content is None:
+        path.mkdir()
+    elif content.startswith("{"):
+        path.write_text(content)
+    else:
+        path.symlink_to("/nowhere")
+    settings, warnings = loaded(tmp_path, {"approvals": {"mode": "deny"}})
+    assert warnings
+    assert verdict(settings, Subject("command", "touch x")) == "deny"
+    assert verdict(settings, Subject("command", "touch x"), harmless=True) == "ask"
+
+
 def verdict(settings: Settings, subject: Subject, mode: ApprovalMode | None = None, *, harmless: bool = False) -> str:
     policy = Policy(mode or settings.approvals.mode, settings.approvals.rules)
     return policy.verdict("bash", harmless=harmless, subject=subject, around=Surroundings("/work", "/home/user")).action
@@ -196,7 +212,7 @@ def test_a_file_that_cannot_be_read_asks_about_every_call_and_that_of_the_user_w
     path.parent.mkdir(parents=True)
     make(path)
     settings, (warning,) = load_settings(Home(tmp_path / "home"), tmp_path / "work")
-    assert settings.approvals.mode == "ask" and settings.approvals.rules == [ApprovalRule("ask", "*")]
+    assert settings.approvals.mode == "ask" and settings.approvals.rules == [ApprovalRule("ask", "*", only_stricter=True)]
     assert settings.sandbox == ("workspace" if folder == "home" else "off")
     assert warning.startswith(f"{path}: ") and "may set approvals, protectedPaths, sandbox" in warning
     assert ("--sandbox off" in warning) == ("FAIRLEAD_HOME" in warning) == (folder == "home")
@@ -244,4 +260,4 @@ def test_a_project_file_that_cannot_be_read_leaves_a_stricter_mode_of_the_user(t
     rule = {"tool": "bash", "action": "deny"}
     settings, _ = loaded(tmp_path, {"approvals": {"mode": "deny", "rules": [rule], "timeoutSeconds": 5}})
     assert settings.approvals.mode == "deny" and settings.approvals.timeout_seconds == 5
-    assert settings.approvals.rules == [ApprovalRule("deny", "bash"), ApprovalRule("ask", "*")]
+    assert settings.approvals.rules == [ApprovalRule("deny", "bash"), ApprovalRule("ask", "*", only_stricter=True)]

@@ -502,3 +502,13 @@ def test_arguments_of_other_tools_are_matched_as_json() -> None:
     assert (
         verdict('{"repo":"other"}', ("allow", "mcp_*", '{"repo":"mine"}'), tool="mcp_git", kind="arguments", mode="ask") == "ask"
     )
+
+
+def test_a_refusal_says_when_the_line_could_not_be_read() -> None:
+    policy = Policy("auto", [ApprovalRule("deny", "bash", "rm *")])
+
+    def because(line: str) -> str:
+        return policy.verdict("bash", harmless=False, subject=Subject("command", line), around=AROUND).because
+
+    assert because("rm x") == 'approvals.rules: deny bash "rm *"'
+    assert because("cat <<END\nx\nEND").endswith("which the command may be, because it cannot be read for certain")

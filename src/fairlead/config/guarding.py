@@ -59,7 +59,7 @@ def closed(data: bytes | None, before: dict[str, Any], *, of_project: bool) -> t
     if not named:
         return {}, ""
     approvals = cast("dict[str, Any]", before.get("approvals", {}))
-    ask_always = {"tool": "*", "action": "ask"}
+    ask_always = {"tool": "*", "action": "ask", "onlyStricter": True}
     changed: dict[str, Any] = {
         "approvals": approvals
         | {"mode": stricter(approvals.get("mode", "auto"), "ask"), "rules": [*approvals.get("rules", ()), ask_always]}

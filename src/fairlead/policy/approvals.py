@@ -75,7 +75,10 @@ class Policy:
         commands = (plain_commands(subject.text) if around.knows_shell else None) or [None]
         deciding = [rule for rule in rules if not rule.only_stricter]
         verdicts = [_strictest([rule for rule in deciding if _covers(rule, command)], fallback) for command in commands]
-        return _stricter(forbidding, verdicts)
+        verdict = _stricter(forbidding, verdicts)
+        if ANY in possible and verdict.action != "allow" and verdict.because.startswith("approvals.rules"):
+            return Verdict(verdict.action, f"{verdict.because}, which the command may be, because it cannot be read for certain")
+        return verdict
 
 
 def _is_about(rule: ApprovalRule, tool: str) -> bool:
