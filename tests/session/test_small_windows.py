@@ -56,6 +56,18 @@ def test_a_prompt_that_alone_is_too_large_is_shortened(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("declared", [{}, {"contextWindow": 200_000, "maxTokens": 8_192}], ids=["undeclared", "declared"])
+def test_a_window_that_nobody_tells_is_found_in_few_requests(tmp_path: Path, declared: Any) -> None:
+    enormous = "begin " + "word " * 200_000
+
+    async def main() -> None:
+        async with SmallServer(WINDOW, "mute") as server, an_agent(tmp_path, server.url, model=declared) as agent:
+            assert await said(agent, "hello", enormous, "and now?", "still there?") == ["understood"] * 4
+            assert server.refused <= 12, "each attempt was a good deal smaller than the one before"
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("text", ["思" * 9_000, "🙂" * 9_000, "0123456789abcdef" * 2_000])
 def test_text_that_is_denser_than_estimated_is_shortened_further(tmp_path: Path, text: str) -> None:
     async def main() -> None:

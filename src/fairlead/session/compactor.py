@@ -143,18 +143,18 @@ class Compactor:
         room, model = self._session.room, self._model()
         if await room.learn(end, model, cancel) and overflows == 1:
             return True  # there is room for the request, but not for as long an answer
-        shrinks = overflows > 1 and room.squeeze(model)
+        shrinks = overflows > 1 and room.squeeze(model, overflows)
         wish = Wish("overflow", overflows=overflows)
         try:
             self._plan(wish)
         except NothingToCompact:
-            return self._goes_on_shortened(shrinks)
+            return shrinks or self._goes_on_shortened(overflows)
         failure = await self._automatic(wish, cancel)
-        return failure is None or (isinstance(failure, NoSummary) and self._goes_on_shortened(shrinks))
+        return failure is None or (isinstance(failure, NoSummary) and (shrinks or self._goes_on_shortened(overflows)))
 
-    def _goes_on_shortened(self, shrinks: bool) -> bool:
+    def _goes_on_shortened(self, overflows: int) -> bool:
         """Whether less is sent from now on; if that is not possible, say so."""
-        if shrinks or self._session.room.squeeze(self._model()):
+        if self._session.room.squeeze(self._model(), overflows):
             return True
         self.give_up()
         return False

@@ -26,7 +26,7 @@ _LARGE_OVERHEAD = 65_536
 _DENSEST = 16.0
 #: A conversation of fewer tokens than this is not shortened further.
 _SHORTEST_REQUEST = 64
-#: The part of the conversation that is sent next, after a request that overflowed a window of unknown size.
+#: The part of the conversation that is sent after the first overflow of a window of unknown size. Later parts are powers of it.
 _LESS = 0.7
 
 
@@ -154,15 +154,18 @@ class Room:
         window = self.window(model)
         return windows.is_told(model) and size is not None and size + _SHORTEST_ANSWER <= window < size + longest
 
-    def squeeze(self, model: Model) -> bool:
-        """Send less the next time than the last time. False if there is nothing left that could be shortened."""
+    def squeeze(self, model: Model, overflows: int) -> bool:
+        """Send less the next time than the last time, and each time a smaller part of it. The window may be a hundredth of the
+        declared one, and only few requests are made to find that out. False if nothing is left that could be shortened.
+        """
         sent = self._sent
         if sent is None:
             return False
         size, limit = self._size(sent), self._limit(model)
         overhead = int(_overhead(sent.system_prompt, sent.tools) * self._density)
         if limit <= 0 or size <= limit:  # nothing that is known explains the overflow
-            limit = self._ceiling = overhead + int((size - overhead) * _LESS)
+            limit = overhead + int((size - overhead) * _LESS**overflows)
+        self._ceiling = limit
         return limit - overhead >= _SHORTEST_REQUEST
 
     async def _asked(self, model: Model, cancel: Cancel) -> int | None:

@@ -175,7 +175,7 @@ class SummaryWriter:
                 if self._overflows >= _MOST_OVERFLOWS or not is_overflow(str(error), error.status):
                     self._fail(failure, error)
                 self._overflows += 1
-                self._most = min(self._most, len(prompt)) // 2
+                self._most = min(self._most, len(prompt)) >> self._overflows  # a half, a quarter of that, and so on
         return text
 
     def _free(self, task: str) -> int:
