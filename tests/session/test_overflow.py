@@ -103,6 +103,27 @@ OVERFLOWS = {
     "general": ("400 Got 5,000 tokens but the context only holds 4,096", 400),
     "general, the other way round": ("500 the context of 4096 tokens cannot hold 5000 tokens", 500),
     "cerebras": ("400 Bad Request (no body)", 400),
+    "tgi": (
+        '422 {"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8192. Given: 14439 `inputs` tokens '
+        'and 100 `max_new_tokens`","error_type":"validation"}',
+        422,
+    ),
+    "deepinfra": ("400 Requested input length 14439 exceeds maximum input length 8192", 400),
+    "exllama": ("400 Prompt length 14439 is greater than max_seq_len 8192", 400),
+    "tabby": ("400 Prompt tokens (14439) exceed the maximum sequence length of 8192", 400),
+    "general, without a context": ("400 The prompt has 14439 tokens, more than the limit 8192", 400),
+    "openai, one string": (
+        "400 Invalid 'messages[1].content': string too long. Expected a string with maximum length 1048576, but got a string "
+        "with length 2000000 instead.",
+        400,
+    ),
+    "an address that speaks of rates": (
+        "400 This model's maximum context length is 8192 tokens. See https://made-up.example/docs/rate-limits",
+        400,
+    ),
+    "in thousands": ("400 Your input of 14.4k tokens is larger than the context window of 128k", 400),
+    "with dots": ("400 This model's maximum context length is 131.072 tokens.", 400),
+    "with spaces": ("400 This model's maximum context length is 131 072 tokens.", 400),
     "a gateway": ("413 <html><h1>413 Payload Too Large</h1></html>", 413),
 }
 
@@ -123,6 +144,12 @@ NEAR_MISSES = {
     "daily": ("Daily token limit exceeded", None),
     "max_tokens, anthropic": ("400 max_tokens: 99999 > 8192, which is the maximum allowed number of output tokens", 400),
     "max_tokens, openai": ("400 max_tokens is too large: 200000. This model supports at most 16384 completion tokens", 400),
+    "max_tokens, in general words": ("400 Invalid input: the limit of max_tokens is a maximum of 8192 tokens", 400),
+    "the name of a tool": (
+        "400 Invalid 'tools[0].function.name': string too long. Expected a string with maximum length 64",
+        400,
+    ),
+    "the id of an item": ("400 Invalid 'input[3].id': string too long. Expected a string with maximum length 64", 400),
     "image size": ("400 image exceeds the limit of 5 MB: 6291456 bytes > 5242880 bytes", 400),
     "key": ("401 invalid x-api-key", 401),
     "overloaded": ("529 Overloaded", 529),
@@ -174,6 +201,14 @@ TOLD: dict[str, tuple[int | None, int | None]] = {
     "kimi": (262_144, 270_000),
     "qwen": (129_024, None),
     "cerebras": (None, None),
+    "tgi": (8_192, 14_439),
+    "deepinfra": (8_192, 14_439),
+    "exllama": (8_192, None),
+    "tabby": (8_192, None),
+    "openai, one string": (None, None),
+    "in thousands": (128_000, None),
+    "with dots": (131_072, None),
+    "with spaces": (131_072, None),
 }
 
 

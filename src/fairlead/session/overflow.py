@@ -32,7 +32,16 @@ _OVERFLOW = (
     # The general case: a number of tokens, the word context, and another number.
     r"\d\s*tokens?\b.{0,160}\bcontext\b.{0,80}?\d|\bcontext\b.{0,80}?\d\s*tokens?\b.{0,160}\d\s*(?:input |prompt )?tokens?\b",
     r"^4(?:00|13)\b.{0,40}\(no body\)",  # Cerebras and Mistral say nothing at all
+    r"inputs`? tokens \+ `?max_new_tokens`? must be <=|`inputs` must have less than",  # Hugging Face's TGI
+    r"'(?:messages|input)\b[^']{0,80}(?:content|text|output)[^']{0,40}': string too long",  # OpenAI, Azure
 )
+
+#: Words in which any server may say it. A limit of the answer is told in the same words, and is not meant.
+_IN_GENERAL = (
+    r"\b(?:prompt|inputs?|messages)\b.{0,60}\b(?:tokens?|length)\b.{0,80}"
+    r"\b(?:exceeds?|(?:more|longer|greater|larger) than|over the|limit|maximum|at most)\b.{0,60}\d"
+)
+_OF_ANSWER = r"max_(?:completion_|output_|new_)?tokens|\b(?:completion|output) (?:tokens|length)"
 
 #: Limits per time speak of too many tokens too. They pass by waiting; a compaction would only cost more of them.
 _LIMIT_PER_TIME = (
@@ -45,8 +54,11 @@ _LIMIT_PER_TIME = (
     r"^429\b",
 )
 
-#: A whole number, which may have commas in it.
-_N = r"(\d[\d,]*)"
+#: A whole number as people write it: 131072, 131,072, 131.072, 131 072, 128k.
+_N = r"(\d{1,3}(?:[.,'_ \u00a0\u202f]\d{3}(?!\d))+|\d+(?:\.\d+)?\s?[km](?![a-z])|\d+)"
+_THOUSANDS = {"k": 1_000, "m": 1_000_000}
+#: An address, whose words say nothing about the error.
+_ADDRESS = r"https?://\S+"
 #: How the window is told, the most certain form first. A quote in an error that a gateway passes on may be escaped.
 _WINDOW = (
     rf"\bn_ctx\W{{1,4}}{_N}",  # llama.cpp
@@ -60,6 +72,8 @@ _WINDOW = (
     rf"model token limit: {_N}",  # Kimi
     rf"maximum allowed input length of {_N}",  # Poolside
     rf"input length should be \[\d+, ?{_N}\]",  # Qwen
+    rf"max_new_tokens`? must be <= {_N}|maximum input length (?:of |is )?{_N}",  # Hugging Face's TGI; DeepInfra
+    rf"max(?:imum)?[_ ]seq(?:uence)?[_ ]len(?:gth)?\W{{1,4}}(?:(?:is|of)\W)?{_N}",  # ExLlama, Tabby
     rf"context (?:length|window|size|limit)\b\W{{0,3}}(?:(?:is|of|only|set to|the model)\W{{1,2}}){{0,3}}{_N}\)?(?: tokens?)?",
 )
 #: How many tokens the request had.
@@ -72,15 +86,18 @@ _SIZE = (
     rf"token count(?: of)? \(?{_N}",  # Google, GitHub Copilot
     rf"input \({_N} tokens\)|input length {_N}\b",  # Together, Poolside
     rf"requested: {_N}",  # Kimi
+    rf"given: {_N} `inputs` tokens",  # Hugging Face's TGI
 )
 
 
 def is_overflow(error_text: str, status: int | None = None) -> bool:
     """Whether a request failed because it does not fit the model's context, so that a smaller one may succeed."""
-    overflow, limit_per_time = _patterns()
-    if status == 429 or limit_per_time.search(error_text):
+    overflow, in_general, of_answer, limit_per_time, address = _patterns()
+    if status == 429 or limit_per_time.search(address.sub("", error_text)):
         return False
-    return status == 413 or overflow.search(error_text) is not None
+    if status == 413 or overflow.search(error_text):
+        return True
+    return in_general.search(error_text) is not None and of_answer.search(error_text) is None
 
 
 def told_window(error_text: str) -> int | None:
@@ -97,14 +114,21 @@ def _last_number(patterns: tuple[re.Pattern[str], ...], text: str) -> int | None
     for pattern in patterns:
         found = pattern.search(text)
         numbers = [group for group in found.groups() if group is not None] if found is not None else []
-        if numbers and len(digits := numbers[-1].replace(",", "")) < 10:
-            return int(digits)
+        if numbers and len(numbers[-1]) < 14:
+            return _number(numbers[-1].lower())
     return None
 
 
+def _number(written: str) -> int:
+    if written[-1] in _THOUSANDS:
+        return int(float(written[:-1]) * _THOUSANDS[written[-1]])
+    return int("".join(filter(str.isdecimal, written)))
+
+
 @functools.cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    return re.compile("|".join(_OVERFLOW), re.IGNORECASE), re.compile("|".join(_LIMIT_PER_TIME), re.IGNORECASE)
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    texts = ("|".join(_OVERFLOW), _IN_GENERAL, _OF_ANSWER, "|".join(_LIMIT_PER_TIME), _ADDRESS)
+    return tuple(re.compile(text, re.IGNORECASE) for text in texts)
 
 
 @functools.cache
