@@ -125,3 +125,82 @@ def test_the_model_is_told_of_a_few_problems_out_of_many() -> None:
         numbers.checked({"a": ["x"] * 50_000})
     assert str(caught.value).count("\n  - ") == 20
     assert len(str(caught.value)) < 50_000
+
+
+def nested(levels: int, leaf: Any) -> Any:
+    for _ in range(levels):
+        leaf = {"a": leaf}
+    return leaf
+
+
+@pytest.mark.parametrize("kind", ["allOf", "anyOf", "oneOf"])
+@pytest.mark.parametrize("reference", ["$ref", "$recursiveRef"])
+def test_errors_that_double_with_each_level_of_the_arguments_are_not_listed(kind: str, reference: str) -> None:
+    # Sixty levels: the validator would make 2 to the 60th errors.
+    schema = {"type": "object", "properties": {"a": {kind: [{reference: "#"}, {reference: "#", "description": "again"}]}}}
+    if reference == "$recursiveRef":
+        schema |= {"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveAnchor": True}
+    with pytest.raises(ToolError, match="too complex, to say where"):
+        tool(schema).checked(nested(60, 1))
+
+
+def test_errors_that_would_quote_a_large_argument_again_and_again_are_not_listed() -> None:
+    schema = {"type": "object", "properties": {"x": {"anyOf": [{"type": "integer"}] * 15_000}}, "required": ["path"]}
+    with pytest.raises(ToolError, match="path: is required"):
+        tool(schema).checked({"x": "a" * 10_000_000})
+    with pytest.raises(ToolError, match="too large"):
+        tool(schema).checked({"path": "", "x": ["a"] * 100_000})
+
+
+def test_what_is_wrong_in_a_tree_of_a_usual_size_is_listed() -> None:
+    tree = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/node"}]}
+    node = {"type": "object", "properties": {"left": tree, "right": tree}, "additionalProperties": False}
+    schema = {"type": "object", "properties": {"root": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}
+    with pytest.raises(ToolError, match=r"root\.left: .* is not valid"):
+        tool(schema).checked({"root": {"left": {"left": {"right": 5}}, "right": "b"}})
+
+
+@pytest.mark.parametrize("reference", ["$ref", "$dynamicRef"])
+def test_definitions_that_all_refer_to_one_another_for_the_same_value_are_refused(reference: str) -> None:
+    names = [f"d{n}" for n in range(12)]
+    definitions = {
+        name: {
+            "$dynamicAnchor": name,
+            "allOf": [{reference: f"#{other}" if reference == "$dynamicRef" else f"#/$defs/{other}"} for other in names],
+        }
+        for name in names
+    }
+    with pytest.raises(ToolError, match="too complex"):
+        tool({"type": "object", "$ref": "#/$defs/d0", "$defs": definitions}).check_schema()
+
+
+def test_definitions_that_refer_to_one_another_for_parts_of_the_value_are_fine() -> None:
+    kinds = [f"k{n}" for n in range(25)]
+    any_kind = {"anyOf": [{"$ref": f"#/$defs/{kind}"} for kind in kinds]}
+    definitions = {
+        kind: {"type": "object", "properties": {"kind": {"const": kind}, "of": any_kind, "and": {"items": any_kind}}}
+        for kind in kinds
+    }
+    of_tree = tool({"type": "object", "properties": {"tree": any_kind}, "$defs": definitions})
+    assert of_tree.checked({"tree": {"kind": "k3", "of": {"kind": "k4", "and": [{"kind": "k5"}]}}})
+
+
+@pytest.mark.parametrize(
+    "version, name",
+    [("2020-12/schema", "id"), ("draft-07", "$id"), ("draft-04", "$id")],
+)
+def test_names_that_a_version_does_not_know_do_not_hide_references(version: str, name: str) -> None:
+    address = f"https://json-schema.org/draft/{version}" if "/" in version else f"http://json-schema.org/{version}/schema#"
+    schema = doubling(
+        40, lambda refs: {"allOf": [{name: "https://made-up.example/", **each} for each in refs]}, place="definitions"
+    )
+    with pytest.raises(ToolError, match="too complex"):
+        tool({"$schema": address, **schema}).check_schema()
+
+
+def test_many_patterns_that_backtrack_are_refused_and_each_ends_soon() -> None:
+    slow = "^(?!x)(a|a)*(?=b)$"
+    with pytest.raises(ToolError, match="too complex"):
+        tool({"type": "object", "propertyNames": {"anyOf": [{"pattern": f"{slow}|{n}"} for n in range(1_000)]}}).check_schema()
+    with pytest.raises(ToolError, match="limit for backtracking"):
+        tool({"type": "object", "properties": {"x": {"pattern": slow}}}).checked({"x": "a" * 40})

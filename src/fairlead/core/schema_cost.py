@@ -5,11 +5,13 @@ expand to billions of checks, and the validator would do them all, for minutes, 
 the expansion is counted first: each part of the schema once, a reference as what it refers to.
 
 A schema that refers to itself is common (trees) and counts as one pass through it: how often it is gone through depends
-on the arguments.
+on the arguments. Whether arguments match is decided fast all the same. To list what is wrong with them is not: the number
+of errors can double with each level of nesting, and each has a copy of a part of the arguments. `can_explain` counts those.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, cast
 from urllib.parse import unquote, urldefrag, urljoin
@@ -18,11 +20,22 @@ from fairlead.errors import ToolError
 
 #: Checks to which a schema may expand. Large ones of real servers have some thousands.
 MOST_CHECKS = 20_000
+#: Parts that are looked at to count them.
+MOST_VISITS = 200_000
 #: Objects and lists in a schema, and how deeply they may be nested.
 MOST_PARTS = 50_000
 DEEPEST = 150
 #: References that may lead to one another.
 LONGEST_CHAIN = 150
+
+#: How much work it may be to list what is wrong with arguments: errors, times the size of what each one quotes.
+MOST_WORK = 50_000_000
+#: How much each value of the arguments counts for, beside its characters.
+_VALUE = 50
+#: The steps that one pattern with lookaround or a back-reference may take on one string, and the checks that it counts for.
+MOST_BACKTRACKING = 100_000
+_BACKTRACKING_CHECKS = 100
+_BACKTRACKS = re.compile(r"\(\?(?:[=!>(]|<[=!]|P[=>])|\\[1-9kgK]|[*+?}]\+")
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 #: What holds values, not schemas.
@@ -31,6 +44,13 @@ _PLAIN = frozenset({"enum", "const", "default", "examples", "required", "descrip
 _BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
 #: What holds schemas that count only where something refers to them.
 _APART = frozenset({"$defs", "definitions"})
+#: What holds schemas for the parts of a value. The others are for the value itself.
+_OF_PARTS = frozenset(
+    """properties patternProperties additionalProperties propertyNames unevaluatedProperties
+    items prefixItems additionalItems unevaluatedItems contains""".split()
+)
+#: Addresses that one part of a schema can have, depending on which of its names count.
+_MOST_ADDRESSES = 32
 
 
 def check_cost(schema: dict[str, Any]) -> None:
@@ -38,30 +58,67 @@ def check_cost(schema: dict[str, Any]) -> None:
     _Expansion(schema).check()
 
 
+def can_explain(schema: dict[str, Any], arguments: dict[str, Any]) -> bool:
+    """Whether it takes little time and memory to list how `arguments` break `schema`, which has passed `check_cost`."""
+    size, depth = _measure(arguments)
+    most = MOST_WORK // size
+    return most > 0 and _Expansion(schema).unrolled(depth, most) <= most
+
+
+def _measure(arguments: dict[str, Any]) -> tuple[int, int]:
+    """How much is quoted if each value in the arguments is wrong once, and how deeply they are nested."""
+    size = deepest = 0
+    waiting: list[tuple[Any, int]] = [(arguments, 1)]
+    while waiting and size <= MOST_WORK:
+        value, depth = waiting.pop()
+        own = _VALUE
+        if isinstance(value, dict):
+            fields = cast("dict[str, Any]", value)
+            own += sum(map(len, fields))
+            waiting += [(each, depth + 1) for each in fields.values()]
+        elif isinstance(value, list):
+            waiting += [(each, depth + 1) for each in cast("list[Any]", value)]
+        elif isinstance(value, str):
+            own += len(value)
+        # It is a part of all that it is in.
+        size += own * depth
+        deepest = max(deepest, depth)
+    return size, deepest
+
+
 class _Expansion:
-    """A schema, with its parts found by their addresses."""
+    """A schema, with its parts found by their addresses.
+
+    Which names count (`id`, or `$id`, also beside a reference) depends on the version of JSON Schema, and parts of one schema
+    can be of different versions. So all of them count, and a reference is whatever it can mean.
+    """
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
-        #: The address that references within a part start from, by the part's identity.
-        self._bases: dict[int, str] = {}
-        self._by_address: dict[str, Any] = {"": schema}
+        #: The addresses that references within a part may start from, by the part's identity.
+        self._bases: dict[int, tuple[str, ...]] = {}
+        self._by_address: dict[str, list[Any]] = {"": [schema]}
         self._costs: dict[int, int] = {}
         self._open: set[int] = set()
+        self._visits = 0
+        #: Whether a part leads back to itself for the same value.
+        self._in_circle = False
+        self._unrolled: dict[tuple[int, int], int] = {}
+        self._parts: dict[int, list[tuple[Any, bool]]] = {}
 
     def check(self) -> None:
         self._find_addresses()
         if self._cost(self._schema, 0) > MOST_CHECKS:
             raise ToolError(
-                f"The parameter schema is too complex: its references expand to more than {MOST_CHECKS:,} checks. "
+                f"The parameter schema is too complex: it expands to more than {MOST_CHECKS:,} checks. "
                 "Refer to each definition fewer times, or split the tool."
             )
 
     def _find_addresses(self) -> None:
         parts = 0
-        waiting: list[tuple[Any, str, int]] = [(self._schema, "", 0)]
+        waiting: list[tuple[Any, tuple[str, ...], int]] = [(self._schema, ("",), 0)]
         while waiting:
-            part, base, depth = waiting.pop()
+            part, bases, depth = waiting.pop()
             parts += 1
             if parts > MOST_PARTS or depth > DEEPEST:
                 raise ToolError(
@@ -70,82 +127,148 @@ class _Expansion:
                 )
             if isinstance(part, dict):
                 fields = cast("dict[str, Any]", part)
-                base = self._name(fields, base)
-                self._bases[id(fields)] = base
-                waiting += [(value, base, depth + 1) for value in fields.values() if isinstance(value, dict | list)]
+                bases = self._bases[id(fields)] = self._name(fields, bases)
+                waiting += [(value, bases, depth + 1) for value in fields.values() if isinstance(value, dict | list)]
             else:
-                waiting += [(value, base, depth + 1) for value in cast("list[Any]", part) if isinstance(value, dict | list)]
+                waiting += [(value, bases, depth + 1) for value in cast("list[Any]", part) if isinstance(value, dict | list)]
 
-    def _name(self, part: dict[str, Any], base: str) -> str:
-        """Remember the addresses that a part gives itself; the address that references within it start from."""
-        for key in ("$id", "id"):
-            name = part.get(key)
-            if isinstance(name, str):
-                base = _joined(base, name)
-                self._by_address.setdefault(urldefrag(base)[0], part)
-                self._by_address.setdefault(base, part)
+    def _name(self, part: dict[str, Any], bases: tuple[str, ...]) -> tuple[str, ...]:
+        """Remember the addresses that a part gives itself; the addresses that references within it may start from."""
+        names = [name for key in ("$id", "id") if isinstance(name := part.get(key), str)]
+        if names:
+            own = dict.fromkeys(_joined(base, name) for base in bases for name in names)
+            for address in own:
+                for known in {address, urldefrag(address)[0]}:
+                    self._by_address.setdefault(known, []).append(part)
+            bases = tuple(dict.fromkeys([*bases, *own]))
+            if len(bases) > _MOST_ADDRESSES:
+                raise ToolError("The parameter schema is too complex: too many parts with an address of their own are nested.")
         for key in ("$anchor", "$dynamicAnchor"):
             name = part.get(key)
             if isinstance(name, str):
-                self._by_address.setdefault(f"{urldefrag(base)[0]}#{name}", part)
-        return base
+                for base in bases:
+                    self._by_address.setdefault(f"{urldefrag(base)[0]}#{name}", []).append(part)
+        return bases
 
     def _cost(self, part: Any, chain: int) -> int:
-        """How many checks a part expands to, at most just over the limit."""
+        """How many checks a part expands to, at most just over the limit. A part that leads back to it counts once."""
         key = id(part)
         known = self._costs.get(key)
         if known is not None:
             return known
         if key in self._open:
             return 1
-        if chain > LONGEST_CHAIN + DEEPEST:
-            raise ToolError(f"The parameter schema is too complex: more than {LONGEST_CHAIN} references lead to one another.")
         self._open.add(key)
-        cost = 1
-        for inner in self._inner(part):
-            cost += self._cost(inner, chain + 1)
-            if cost > MOST_CHECKS:
-                break
+        cost = self._costs[key] = self._expanded(part, chain, set())
         self._open.discard(key)
-        self._costs[key] = cost
         return cost
 
-    def _inner(self, part: Any) -> Iterator[Any]:
-        """What is checked as a part of a part."""
+    def _expanded(self, part: Any, chain: int, path: set[int]) -> int:
+        """`_cost`, for one value. `path` is what leads to the part for the same value.
+
+        It is counted as the validator checks it, again and again: parts that lead to one another in a circle are gone through
+        in every order.
+        """
+        key = id(part)
+        if key in path:
+            self._in_circle = True
+            return 1
+        self._visits += 1
+        if chain > LONGEST_CHAIN + DEEPEST:
+            raise ToolError(f"The parameter schema is too complex: more than {LONGEST_CHAIN} references lead to one another.")
+        path.add(key)
+        cost = 1 + _backtracking(part)
+        for inner, is_deeper in self._inner(part):
+            cost += self._cost(inner, chain + 1) if is_deeper else self._expanded(inner, chain + 1, path)
+            if cost > MOST_CHECKS or self._visits > MOST_VISITS:
+                cost = MOST_CHECKS + 1
+                break
+        path.discard(key)
+        return cost
+
+    def unrolled(self, depth: int, most: int) -> int:
+        """How many checks the schema expands to for arguments of that depth; more than `most` if that is too many."""
+        self.check()
+        try:
+            return most + 1 if self._in_circle else self._unroll(self._schema, depth, most)
+        except RecursionError:
+            return most + 1
+
+    def _unroll(self, part: Any, depth: int, most: int) -> int:
+        key = (id(part), depth)
+        known = self._unrolled.get(key)
+        if known is not None:
+            return known
+        cost = 1
+        for inner, is_deeper in self._inner(part):
+            if depth > is_deeper:
+                cost += self._unroll(inner, depth - is_deeper, most)
+            if cost > most:
+                break
+        self._unrolled[key] = cost
+        return cost
+
+    def _inner(self, part: Any) -> list[tuple[Any, bool]]:
+        """What is checked as a part of a part, and whether it is for a part of the value."""
+        known = self._parts.get(id(part))
+        if known is None:
+            known = self._parts[id(part)] = list(self._find_inner(part))
+        return known
+
+    def _find_inner(self, part: Any) -> Iterator[tuple[Any, bool]]:
         if isinstance(part, list):
-            yield from (value for value in cast("list[Any]", part) if isinstance(value, dict | list))
+            yield from ((value, False) for value in cast("list[Any]", part) if isinstance(value, dict | list))
             return
         fields = cast("dict[str, Any]", part)
         for key in _REFERENCES:
             target = fields.get(key)
             if isinstance(target, str):
-                found = self._target(target, self._bases.get(id(fields), ""))
-                if isinstance(found, dict | list):
-                    yield found
+                yield from ((found, False) for found in self._targets(target, self._bases.get(id(fields), ("",))))
         for key, value in fields.items():
             if key in _BY_NAME and isinstance(value, dict):
                 named = cast("dict[str, Any]", value)
-                yield from (each for each in named.values() if isinstance(each, dict | list))
+                yield from ((each, key in _OF_PARTS) for each in named.values() if isinstance(each, dict | list))
             elif isinstance(value, dict | list) and key not in _PLAIN and key not in _APART:
-                yield value
+                yield value, key in _OF_PARTS
 
-    def _target(self, reference: str, base: str) -> Any:
-        """What a reference leads to, as far as that is in the schema."""
-        address = _joined(base, reference)
-        if address in self._by_address:
-            return self._by_address[address]
-        document, fragment = urldefrag(address)
-        found = self._by_address.get(document)
-        for step in unquote(fragment).split("/")[1:]:
-            step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, dict):
-                found = cast("dict[str, Any]", found).get(step)
-            elif isinstance(found, list) and step.isdecimal() and len(step) < 10:
-                items = cast("list[Any]", found)
-                found = items[int(step)] if int(step) < len(items) else None
-            else:
-                return None
-        return found
+    def _targets(self, reference: str, bases: tuple[str, ...]) -> list[Any]:
+        """What a reference can lead to, as far as that is in the schema."""
+        found: dict[int, Any] = {}
+        for address in dict.fromkeys(_joined(base, reference) for base in bases):
+            known = self._by_address.get(address)
+            if known is None:
+                document, fragment = urldefrag(address)
+                known = [_at(place, fragment) for place in self._by_address.get(document, ())]
+            found |= {id(each): each for each in known}
+        return [each for each in found.values() if isinstance(each, dict | list)]
+
+
+def _at(document: Any, fragment: str) -> Any:
+    """What a JSON Pointer leads to."""
+    found = document
+    for step in unquote(fragment).split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, dict):
+            found = cast("dict[str, Any]", found).get(step)
+        elif isinstance(found, list) and step.isdecimal() and len(step) < 10:
+            items = cast("list[Any]", found)
+            found = items[int(step)] if int(step) < len(items) else None
+        else:
+            return None
+    return found
+
+
+def _backtracking(part: Any) -> int:
+    """What the patterns of a part that cannot be matched in linear time count for."""
+    if not isinstance(part, dict):
+        return 0
+    fields = cast("dict[str, Any]", part)
+    patterns: list[Any] = [fields.get("pattern"), *_keys(fields.get("patternProperties"))]
+    return sum(_BACKTRACKING_CHECKS for each in patterns if isinstance(each, str) and _BACKTRACKS.search(each))
+
+
+def _keys(value: Any) -> list[str]:
+    return list(cast("dict[str, Any]", value)) if isinstance(value, dict) else []
 
 
 def _joined(base: str, reference: str) -> str:

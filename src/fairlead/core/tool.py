@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -124,8 +124,7 @@ class Tool(Struct, frozen=True):
         self.check_schema()
         validator = self._check[0]
         if not validator.is_valid(arguments):
-            problems = [_problem(error) for error in islice(validator.iter_errors(arguments), MOST_PROBLEMS)]
-            raise invalid_arguments(self.name, problems, arguments)
+            raise invalid_arguments(self.name, _problems(validator, self.parameters, arguments), arguments)
         return arguments
 
 
@@ -161,17 +160,32 @@ def groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool], schedule: Sched
 def _validator(schema: dict[str, Any]) -> Any:
     import jsonschema_rs
 
-    from fairlead.core.schema_cost import check_cost
+    from fairlead.core.schema_cost import MOST_BACKTRACKING, check_cost
 
     check_cost(schema)
+    patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_BACKTRACKING)
     try:
-        return jsonschema_rs.validator_for(schema, retriever=_refuse_reference)
+        return jsonschema_rs.validator_for(schema, retriever=_refuse_reference, pattern_options=patterns)
     except Exception as error:  # the library raises several kinds, all of which mean the same here
         raise ToolError(f"The tool's parameter schema is not a valid JSON Schema: {error}") from error
 
 
 def _refuse_reference(uri: str) -> Any:
     raise ValueError(f"references outside the schema are not followed: {uri}")
+
+
+def _problems(validator: Any, schema: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
+    """What is wrong with arguments that break a schema. If that would take too long to find out, only what is missing."""
+    from fairlead.core.schema_cost import can_explain
+
+    if can_explain(schema, arguments):
+        return [_problem(error) for error in islice(validator.iter_errors(arguments), MOST_PROBLEMS)]
+    required: Any = schema.get("required")
+    names = cast("list[Any]", required) if isinstance(required, list) else []
+    missing = [name for name in names if isinstance(name, str) and name not in arguments]
+    return [f"{name}: is required" for name in missing[:MOST_PROBLEMS]] or [
+        "The arguments do not match the tool's parameter schema. They are too large, or the schema is too complex, to say where."
+    ]
 
 
 def _problem(error: Any) -> str:
