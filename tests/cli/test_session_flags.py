@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -191,6 +192,28 @@ def test_what_is_no_session_is_refused(fairlead: Command) -> None:
         assert (agent.exit_code(), agent.frames) == (1, [])
         assert "is not a session file" in agent.stderr()
         assert agent.stderr().count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_file_of_the_kernel_among_the_sessions_is_in_the_way_of_none(fairlead: Command) -> None:
+    # To read /proc/kmsg waits for the kernel to say something, without end.
+    folder = folder_of(fairlead)
+    write_session(folder, "whole", "first", cwd=str(fairlead.around.cwd))
+    link = folder / "2030-01-01T00-00-00-000Z_kernel.jsonl"
+    link.symlink_to("/proc/kmsg")
+    assert "is not a regular file on a disk" in refusal(fairlead, "--session", str(link))
+    with host(fairlead, "-c") as agent:
+        assert conversation(agent) == ["first"]
+        problems = {Path(each["path"]).name: each.get("problem") for each in agent.request("list_sessions")["data"]["sessions"]}
+        assert "is not a regular file on a disk" in problems[link.name]
+
+
+def test_a_file_that_does_not_fit_into_memory_is_refused(fairlead: Command) -> None:
+    path = fairlead.around.cwd / "large.jsonl"
+    path.write_text('{"type":"session","version":3,"id":"large","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"}\n')
+    os.truncate(path, 1 << 40)
+    assert "too large to be opened" in refusal(fairlead, "--session", "large.jsonl")
+    assert "too large to be opened" in refusal(fairlead, "--fork", "large.jsonl")
 
 
 def test_a_home_that_nobody_has_is_a_folder_like_any_other(fairlead: Command) -> None:

@@ -247,6 +247,11 @@ def _is_made_up(real: Path, found: os.stat_result) -> bool:
     """Whether the kernel makes a file up, under its usual path or another one."""
     if any(real.is_relative_to(folder) for folder in _KERNEL_FOLDERS) and not real.is_relative_to(_NOT_KERNEL):
         return True
+    return is_of_kernel(found)
+
+
+def is_of_kernel(found: os.stat_result) -> bool:
+    """Whether a file is in /proc or /sys. Some of those never end, and reading others waits for ever."""
     return found.st_dev in _kernel_devices()
 
 

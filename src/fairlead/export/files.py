@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from fairlead.config.files import is_of_kernel
 from fairlead.core import lenient
 from fairlead.errors import ConfigError
 from fairlead.export.page import render
 from fairlead.session.placing import remove_leftovers_in, temporary
+from fairlead.session.reading import LARGEST
 
 #: How much of a file tells what it is.
 _BEGINNING = 1 << 16
@@ -86,8 +88,10 @@ def _write(session: SessionFile, leaf: str | None, target: Path) -> None:
 def read_session(source: Path) -> SessionFile:
     """All that can be read of a session file. A line that is torn or no entry is counted and passed over."""
     try:
-        if source.exists() and not source.is_file():
-            raise OSError(errno.EINVAL, "It is not a file")
+        if source.exists() and (not source.is_file() or is_of_kernel(source.stat())):
+            raise OSError(errno.EINVAL, "It is not a file on a disk")
+        if source.exists() and source.stat().st_size > LARGEST:
+            raise OSError(errno.EFBIG, f"It has more than {LARGEST >> 30} GiB")
         lines = source.read_bytes().split(b"\n")
     except OSError as error:
         raise ConfigError(f"Cannot read the session {source}: {error.strerror or error}.") from error

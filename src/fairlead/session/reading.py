@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Struct
 
+from fairlead.config.files import is_of_kernel
 from fairlead.core import lenient
 from fairlead.errors import SessionError
 from fairlead.session.entries import VERSION, Entry, Header, NotAnEntry, decode_line
@@ -18,6 +19,8 @@ from fairlead.session.log import Log
 BINARY: int = getattr(os, "O_BINARY", 0)
 #: A header is looked for in this much of a file.
 HEADER_LIMIT = 1 << 16
+#: The largest file that is read as a whole.
+LARGEST = 1 << 30
 
 _TITLE = b'{"type":"title"'
 _NOTHING = b" \t\r\n\0"
@@ -42,7 +45,7 @@ def read_session(path: Path) -> tuple[Log, list[str]]:
     Raises SessionError if it is not a session file.
     """
     try:
-        refuse_endless(path)
+        refuse_endless(path, whole=True)
         data = path.read_bytes()
     except OSError as error:
         raise cannot("read", path, error) from error
@@ -175,11 +178,14 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
-def refuse_endless(path: Path) -> None:
-    """Raise SessionError for what may never end, or never begin, when it is read: a pipe, a device, a socket."""
-    mode = path.stat().st_mode
-    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-        raise SessionError(f"{path} is not a session file: it is not a regular file.")
+def refuse_endless(path: Path, *, whole: bool = False) -> None:
+    """Raise SessionError for what may never end, or never begin, when it is read: a pipe, a device, a file that the kernel makes
+    up; with `whole`, also for a file that would not fit into memory."""
+    status = path.stat()
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)) or is_of_kernel(status):
+        raise SessionError(f"{path} is not a session file: it is not a regular file on a disk.")
+    if whole and status.st_size > LARGEST:
+        raise SessionError(f"{path} is too large to be opened: it has more than {LARGEST >> 30} GiB.")
 
 
 def cannot(what: str, path: Path, error: OSError) -> SessionError:

@@ -87,7 +87,7 @@ class SessionFile:
         """
         handle: int | None = None
         try:
-            refuse_endless(path)
+            refuse_endless(path, whole=True)
             handle = open_locked(path, os.O_RDWR | os.O_APPEND | BINARY)
             with open(handle, "rb", buffering=0, closefd=False) as stream:
                 data = stream.readall()
