@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.session.scene import file_of
 from tests.support.windows import APIS, STYLES, SmallServer, an_agent, longest_answer, size_of
 
@@ -15,6 +16,8 @@ from fairlead import Agent
 from fairlead.core import events as e
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ProviderError
+from fairlead.models.windows import Windows
+from fairlead.testing import SCRIPTED_MODEL
 
 WINDOW = 2048
 HUGE = "begin " + "word " * 6_000 + "the end"
@@ -181,7 +184,7 @@ def test_a_window_smaller_than_the_system_prompt_is_explained(tmp_path: Path) ->
                 lambda event: errors.append(event.error) if isinstance(event, e.CompactionEnd) and event.error else None
             )
             for prompt in ("hello", "again"):
-                with pytest.raises(ProviderError):
+                with pytest.raises(ProviderError, match="The system prompt and the tools alone take about"):
                     await said(agent, prompt)
             assert server.refused <= 12
             assert "300 tokens" in errors[0] and "The system prompt and the tools alone take about" in errors[0]
@@ -199,3 +202,15 @@ def test_switched_off_an_overflow_changes_nothing(tmp_path: Path) -> None:
             assert server.refused == 2 and not server.answered
 
     asyncio.run(main())
+
+
+def test_a_window_that_was_misread_is_forgotten_once_a_larger_request_is_answered() -> None:
+    windows, model = Windows(), replace(SCRIPTED_MODEL, context_window=100_000)
+    windows.learn(model, 4_096)
+    assert windows.of(model) == 4_096
+    windows.prove(model, 9_000)
+    assert windows.of(model) == 100_000
+    windows.learn(model, 4_096)  # the same text once more
+    assert windows.of(model) == 100_000
+    windows.learn(model, 16_384)
+    assert windows.of(model) == 16_384

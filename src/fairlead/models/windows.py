@@ -29,6 +29,8 @@ class Windows:
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, str, str], int] = {}
+        #: The most tokens that a request has had that was answered.
+        self._proven: dict[tuple[str, str, str], int] = {}
 
     def of(self, model: Model) -> int:
         """The window to count on, in tokens; 0 if neither the user nor the server says."""
@@ -41,9 +43,16 @@ class Windows:
         return _key(model) in self._told
 
     def learn(self, model: Model, tokens: int) -> None:
-        """Remember what the server of `model` says. A number that cannot be a window is ignored."""
-        if tokens >= _SMALLEST:
+        """Remember what the server of `model` says. A number that cannot be its window is ignored."""
+        if tokens >= max(_SMALLEST, self._proven.get(_key(model), 0)):
             self._told[_key(model)] = tokens
+
+    def prove(self, model: Model, tokens: int) -> None:
+        """A request of so many tokens was answered: the window is not smaller, whatever was read in an error."""
+        key = _key(model)
+        self._proven[key] = max(tokens, self._proven.get(key, 0))
+        if tokens > self._told.get(key, tokens):
+            del self._told[key]
 
 
 async def served_window(http: Http, model: Model, endpoint: Endpoint) -> int | None:

@@ -160,9 +160,14 @@ class Compactor:
         return False
 
     def give_up(self) -> None:
-        """Nothing more can be done about requests that overflow."""
-        error = f"Context overflow recovery failed. {self._session.room.explained(self._model())}"
-        self._session.tell(CompactionEnd("overflow", error=error))
+        """Nothing more can be done about requests that overflow. Callers that look only at the end of the run are told why."""
+        session = self._session
+        error = f"Context overflow recovery failed. {session.room.explained(self._model())}"
+        session.tell(CompactionEnd("overflow", error=error))
+        if session.last_end is not None:
+            message = session.last_end.message
+            explained = structs.replace(message, error_message=f"{message.error_message} {error}")
+            session.last_end = structs.replace(session.last_end, message=explained)
 
     async def _automatic(self, wish: Wish, cancel: Cancel) -> FairleadError | None:
         """Compact without having been asked. Why it failed, if it did; that has been told."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fairlead.core.messages import AssistantMessage
 from fairlead.core.model import Model, Request, StreamEnd
 from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.session.tokens import CHARACTERS_PER_TOKEN, estimate, reported_tokens, usable_reserve
@@ -133,6 +134,13 @@ class Room:
         return int(_estimate(request) * self._density)
 
     # Overflows
+
+    def succeeded(self, message: AssistantMessage) -> None:
+        """Learn from an answer how large the window is at least."""
+        model = self._session.model
+        if model is not None and (model.provider, model.id) == (message.provider, message.model):
+            usage = message.usage  # without the answer: some servers drop the beginning while they write
+            self._models.windows.prove(model, usage.input + usage.cache_read + usage.cache_write)
 
     async def learn(self, end: StreamEnd, model: Model, cancel: Cancel) -> bool:
         """Learn from a request that overflowed. Whether it can be sent again as it is, with a shorter answer."""

@@ -100,6 +100,8 @@ class Running:
         session, compactor = self._session, self._session.compactor
         if any(is_good_answer(message) for message in self._added):
             self._overflows = 0  # what overflows after it is another context than the one that was made smaller
+        if is_good_answer(end.message):
+            session.room.succeeded(end.message)
         if end.is_final:
             return False
         if self._was_cut_off():
