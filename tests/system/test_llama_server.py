@@ -18,7 +18,7 @@ from tests.support.windows import an_agent
 from fairlead.core.messages import AssistantMessage, ImageContent
 from fairlead.errors import ProviderError
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 WINDOW = 1024
 HUGE = "begin " + "word " * 2_500 + "the end"
