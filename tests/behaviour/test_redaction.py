@@ -46,6 +46,11 @@ ANSWERS: dict[str, Answer] = {
     "in the middle of a stream": lambda key: (200, "text/event-stream", mid_stream(key)),
     "JSON instead of a stream": lambda key: (200, "application/json", json.dumps({"error": key}).encode()),
     "nothing that can be read": lambda key: (200, "text/event-stream", f"what is {key}?".encode()),
+    "JSON within JSON": lambda key: (400, "application/json", json.dumps(json.dumps(json.dumps({"key": key}))).encode()),
+    "escaped in JSON": lambda key: (400, "text/plain", "".join(c if c.isalnum() else f"\\u{ord(c):04X}" for c in key).encode()),
+    "twice in an address": lambda key: (400, "text/plain", quote(quote(key, safe=""), safe="").encode()),
+    "numbers in HTML": lambda key: (500, "text/html", "".join(c if c.isalnum() else f"&#{ord(c)};" for c in key).encode()),
+    "capital letters": lambda key: (400, "text/plain", key.upper().encode()),
     "redirect": lambda key: (302, f"https://made-up.example/?token={key}", b""),
 }
 
@@ -81,6 +86,8 @@ def echoing(answer: Answer) -> Iterator[str]:
 
 def shown(text: str) -> bool:
     """Whether a text shows the key, or enough of it, in any form."""
+    if "0123" in text and "4567" in text and "cdef" in text.lower():  # whatever is between
+        return True
     forms = (KEY, html.escape(KEY), quote(KEY, safe=""), base64.b64encode(KEY.encode()).decode(), json.dumps(KEY)[1:-1])
     return any(form[:10] in text for form in forms)
 
@@ -152,3 +159,21 @@ def test_agents_in_several_threads_learn_and_redact_at_the_same_time() -> None:
     for thread in threads:
         thread.join()
     assert problems == []
+
+
+def test_what_is_secret_in_an_address_and_among_variables_is_known_by_its_name() -> None:
+    secrets = Secrets()
+    secrets.learn_url("https://ada:made%20up%20word@made-up.example/?api_key=0123456789&page=first-page")
+    secrets.learn_variables([("SERVICE_TOKEN", "made-up-token"), ("LANGUAGE", "Esperanto")])
+    text = "made up word, made%20up%20word, 0123456789, made-up-token"
+    assert secrets.redacted(text) == ", ".join([REDACTED] * 4)
+    assert secrets.redacted("first-page Esperanto") == "first-page Esperanto"
+
+
+@pytest.mark.parametrize("secret", ['\\\\\\\\"quoted"', "a\\b\\c\\d\\e", "&&&&&&&&", "%%%%%%%%"])
+@pytest.mark.parametrize("text", ["\\" * 60_000, "&amp;" * 12_000, "%25" * 20_000, "a\\" * 30_000])
+def test_texts_of_escapes_alone_are_gone_through_once(secret: str, text: str) -> None:
+    # With patterns that try every way to share the backslashes, this would not end.
+    secrets = Secrets()
+    secrets.learn(secret)
+    assert secrets.redacted(f"{text}!").endswith("!")

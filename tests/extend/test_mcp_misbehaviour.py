@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -137,6 +139,75 @@ def test_a_server_that_cannot_be_connected_is_told_of_and_the_run_goes_on(
             assert error in told.agent.warnings
 
     asyncio.run(main())
+
+
+#: Refuses calls with an error, or with a result that is one, and quotes its environment in both.
+_QUOTING = """
+import json, os, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    method, token = message["method"], os.environ["SERVICE_TOKEN"]
+    answer = {"error": {"code": -1, "message": f"{token} is not valid"}}
+    if method == "initialize":
+        info = {"name": "quoting", "version": "1"}
+        answer = {"result": {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}}, "serverInfo": info}}
+    elif method == "tools/list":
+        answer = {"result": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("raises", "returns")]}}
+    elif method == "tools/call" and message["params"]["name"] == "returns":
+        content = [{"type": "text", "text": f"{token} is not valid"}]
+        answer = {"result": {"content": content, "structuredContent": {"sent": token}, "isError": True}}
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+"""
+
+
+def test_a_secret_that_a_server_quotes_in_an_error_is_left_out(tmp_path: Path) -> None:
+    secret = "made-up-token-0123456789"
+    entry = {"command": sys.executable, "args": ["-c", _QUOTING], "env": {"SERVICE_TOKEN": secret}}
+
+    async def main() -> None:
+        turns = [calls("mcp__q__raises"), calls("mcp__q__returns"), Turn(text="ok")]
+        async with scene(tmp_path, {"q": entry}, turns) as told:
+            await told.agent.ask("go")
+            (raised, _), (returned, _) = told.texts()
+            assert raised.endswith("[redacted] is not valid") and returned == "[redacted] is not valid"
+            assert secret not in str([end.result for end in told.ends()])
+
+    asyncio.run(main())
+
+
+def test_a_key_in_the_address_of_a_server_is_shown_in_no_error(tmp_path: Path) -> None:
+    class Quoting(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            text = f"{self.path} {self.headers['Authorization']} is not valid"
+            error = {"jsonrpc": "2.0", "id": message.get("id"), "error": {"code": -32000, "message": text}}
+            body = json.dumps(error).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    async def main(port: int) -> None:
+        address = f"http://127.0.0.1:{port}/mcp?api_key=made-up-key-0123456789"
+        entry = {"url": address, "headers": {"Authorization": "Bearer made-up-bearer-0123"}}
+        async with scene(tmp_path, {"web": entry}) as told:
+            await told.agent.ask("go")
+            (_, _, error) = told.errors()[0]
+            assert "is not valid" in error and "made-up" not in error
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Quoting) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            asyncio.run(main(server.server_port))
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_sessions_on_the_network_carry_headers_are_begun_anew_when_forgotten_and_are_ended(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 REDACTED = "[redacted]"
 
@@ -25,6 +26,8 @@ _HARMLESS = frozenset(
     cache-control connection content-length content-type host http-referer openai-beta openai-organization openai-project
     origin referer user-agent x-goog-api-client x-title""".split()
 )
+#: Names of variables, and of parameters in addresses, whose values are secret.
+_SECRET_NAME = re.compile(r"key|token|secret|sig|pass|pwd|auth|cred|jwt", re.IGNORECASE)
 _SCHEME = re.compile(r"(basic|bearer|token|digest|apikey|key)\s+(.+)", re.IGNORECASE | re.DOTALL)
 
 
@@ -41,7 +44,7 @@ class Secrets:
             text = (secret or "").strip()
             if len(text) < _SHORTEST or text in self._forms:
                 continue
-            self._forms[text] = tuple(dict.fromkeys(form for form in _forms(text) if len(form) >= _SHORTEST))
+            self._forms[text] = tuple(dict.fromkeys(form.lower() for form in _forms(text) if len(form) >= _SHORTEST))
             if len(self._forms) > _MOST:
                 self._forms.pop(next(iter(list(self._forms))), None)
 
@@ -52,19 +55,39 @@ class Secrets:
                 continue
             self.learn(value, *_parts(value))
 
+    def learn_url(self, url: str) -> None:
+        """Remember what is secret in an address: a password, and parameters such as `api_key`."""
+        from urllib.parse import parse_qsl, unquote, urlsplit
+
+        try:
+            parts = urlsplit(url)
+            password, query = parts.password, parse_qsl(parts.query)
+        except ValueError:
+            return
+        self.learn(password, unquote(password or ""))
+        self.learn_variables(query)
+
+    def learn_variables(self, variables: Iterable[tuple[str, str]]) -> None:
+        """Remember the values of variables whose names say that they are secret."""
+        self.learn(*(value for name, value in variables if _SECRET_NAME.search(name)))
+
     def redacted(self, text: str) -> str:
-        """The text without the secrets, and without the beginning of one at its end, where the text was cut off."""
+        """The text without the secrets, in whichever case. At its end, where it was cut off, the beginning of one is one too."""
         if not self._forms or len(text) < _SHORTEST:
             return text
         # The longest first: one secret may be part of another.
         forms = sorted((form for known in list(self._forms.values()) for form in known), key=len, reverse=True)
+        lowered = text.lower()
         for form in forms:
-            if form in text:
-                text = text.replace(form, REDACTED)
-        end = text.rstrip("…")
+            if _anchor(form) in lowered:
+                text = _pattern(form).sub(REDACTED, text)
+        whole = text.rstrip("…")
+        end = whole.lower()
+        if len(end) != len(whole):  # a letter that becomes two
+            return text
         for form in forms:
             if length := _cut_off(form, end):
-                return f"{end[:-length]}{REDACTED}{text[len(end) :]}"
+                return f"{whole[:-length]}{REDACTED}{text[len(whole) :]}"
         return text
 
 
@@ -97,28 +120,64 @@ def _parts(value: str) -> Iterator[str]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """A secret as it may appear in an answer: as it is, in JSON, in an address, in HTML, in base64."""
+    """A secret as it may begin in an answer: as it is, in JSON, in an address, in HTML, in base64."""
     import json
     from base64 import b64encode, urlsafe_b64encode
     from html import escape
-    from urllib.parse import quote, quote_plus
+    from urllib.parse import quote
 
     raw = secret.encode("utf-8", "replace")
     yield secret
     yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1].replace("/", "\\/")
-    yield repr(secret)[1:-1]
     yield quote(secret, safe="")
-    yield quote(secret, safe="").lower()
-    yield quote_plus(secret)
     yield escape(secret)
     for encoded in (b64encode(raw), urlsafe_b64encode(raw)):
         yield encoded.decode().rstrip("=")
 
 
-#: Those of this process.
+@lru_cache(4096)
+def _anchor(form: str) -> str:
+    """The longest part of a form that no escaping changes."""
+    return max(re.findall("[a-z0-9]+", form) or [""], key=len)
+
+
+@lru_cache(256)
+def _pattern(form: str) -> re.Pattern[str]:
+    return re.compile(_however_escaped(form), re.IGNORECASE)
+
+
+def _however_escaped(form: str) -> str:
+    """A pattern for a text in which JSON, addresses and HTML, also one within the other, may have escaped what is no letter."""
+    single = re.sub(r"\\+", r"\\", form)  # each pattern for a backslash is one for several
+    return "".join(each if each.isalnum() and each.isascii() else _escaped(each) for each in single)
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    encoded = "".join(f"%(?:25){{0,3}}{byte:02x}" for byte in character.encode("utf-8", "replace"))
+    # Possessive: a text of nothing but backslashes must not be gone through again and again.
+    plain = r"\\{1,64}+" if character == "\\" else rf"\\{{0,64}}+{re.escape(character)}"
+    ways = [
+        plain,
+        rf"\\{{1,64}}+(?:u{code:04x}|x{code:02x})",
+        encoded,
+        rf"&(?:amp;){{0,3}}(?:#0{{0,4}}{code}|#x0{{0,4}}{code:x}{_entity(character)});",
+    ]
+    if character == " ":
+        ways.append(r"\+")
+    return f"(?:{'|'.join(ways)})"
+
+
+def _entity(character: str) -> str:
+    names = {'"': "quot", "'": "apos", "<": "lt", ">": "gt", "&": "amp"}
+    return f"|{names[character]}" if character in names else ""
+
+
+#: Those of this process: providers' errors end up in the same frames and files, whichever session they belong to.
 _known = Secrets()
 
 learn = _known.learn
 learn_headers = _known.learn_headers
+learn_url = _known.learn_url
+learn_variables = _known.learn_variables
 redacted = _known.redacted

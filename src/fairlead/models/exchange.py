@@ -11,7 +11,7 @@ from msgspec import Struct
 
 import fairlead
 from fairlead.core.runtime import Cancel
-from fairlead.core.secrets import learn, learn_headers, redacted
+from fairlead.core.secrets import learn_headers, learn_url, redacted
 from fairlead.errors import ProviderError
 from fairlead.models.connection import Connection, ConnectionLost, IdleTimeout
 from fairlead.models.framing import Body, BodyUntilClose, ChunkedBody, FixedBody, MalformedBody
@@ -36,8 +36,6 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _NOT_TO_BE_CONFIGURED = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer"})
 #: Of a number of bytes.
 _MOST_DIGITS = 18
-#: The name of a parameter in an address that has a secret.
-_IS_KEY = re.compile(r"key|token|secret|sig", re.IGNORECASE)
 _SAFE_IN_PATH = "/%:@!$&'()*+,;=~-._"
 
 
@@ -242,10 +240,10 @@ class Exchange:
         )
 
     def _target(self, request: HttpRequest) -> str:
-        from urllib.parse import parse_qsl, quote, urlsplit
+        from urllib.parse import quote, urlsplit
 
         url = urlsplit(request.url)
-        learn(url.password, *(value for name, value in parse_qsl(url.query) if _IS_KEY.search(name)))
+        learn_url(request.url)
         target = quote(url.path or "/", safe=_SAFE_IN_PATH)
         if url.query:
             target += "?" + quote(url.query, safe=_SAFE_IN_PATH + "?")

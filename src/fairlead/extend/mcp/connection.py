@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from fairlead import __version__
-from fairlead.core.secrets import learn_headers, redacted
+from fairlead.core.secrets import learn_headers, learn_url, learn_variables, redacted
 from fairlead.errors import ConfigError
 from fairlead.extend.mcp.child import Child, NotAMessage, transport
 from fairlead.extend.mcp.config import ServerConfig
@@ -54,7 +54,7 @@ async def connected(
             await on_message(message)
 
     async def logged(params: types.LoggingMessageNotificationParams) -> None:
-        say(f"[{params.level}] {params.data}")
+        say(redacted(f"[{params.level}] {params.data}"))
 
     client = Client(
         await _transport(link, config, workspace),
@@ -75,6 +75,7 @@ async def _transport(link: Link, config: ServerConfig, workspace: Workspace) -> 
     program, *arguments = config.command
     if "/" in program:
         program = str(workspace.resolve(program))
+    learn_variables(config.env.items())
     link.child = await Child.start([program, *arguments], {**workspace.env, **config.env}, str(cwd))
     link.lost = link.child.lost
     return transport(link.child)
@@ -92,6 +93,7 @@ async def _http(link: Link, config: ServerConfig) -> AsyncGenerator[tuple[Any, A
         link.session_id = response.headers.get("mcp-session-id", link.session_id)
 
     learn_headers(config.headers.items())
+    learn_url(config.url)
     try:
         http = httpx2.AsyncClient(
             headers=dict(config.headers),

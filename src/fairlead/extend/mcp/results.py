@@ -11,6 +11,7 @@ import msgspec
 
 from fairlead.core.images import image_type
 from fairlead.core.messages import ImageContent, TextContent, UserBlock
+from fairlead.core.secrets import redacted
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.child import cut
@@ -38,8 +39,20 @@ def tool_result(answer: types.CallToolResult, key: str, workspace: Workspace) ->
     content = _bounded(blocks, workspace)
     if answer.is_error:
         texts = [block.text for block in content if isinstance(block, TextContent)]
-        raise ToolError("\n".join(texts) or "The tool failed without saying why.", details)
+        raise ToolError(redacted("\n".join(texts)) or "The tool failed without saying why.", _without_secrets(details))
     return ToolResult(content, details)
+
+
+def _without_secrets(details: dict[str, Any]) -> dict[str, Any]:
+    """What a server adds to a failure."""
+    written = msgspec.json.encode(details).decode()
+    shown = redacted(written)
+    if shown == written:
+        return details
+    try:
+        return msgspec.json.decode(shown, type=dict[str, Any])
+    except msgspec.DecodeError:  # what was left out was more than a part of a string
+        return {}
 
 
 def document(answer: types.ReadResourceResult, uri: str, key: str) -> Document:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from msgspec import Struct
 
 from fairlead.core.runtime import Cancel
+from fairlead.core.secrets import redacted
 from fairlead.errors import ToolError
 from fairlead.extend.mcp.config import ServerConfig
 from fairlead.extend.mcp.waiting import unless
@@ -234,7 +235,7 @@ class Server:
             if error.code == types.CONNECTION_CLOSED and error.message.startswith(_CLOSED):
                 raise ToolError(f"{what} failed: {await self._why_ended()}") from None
             self._failures = 0
-            raise ToolError(f"{what} failed: {cut(error.message, _LONGEST_REFUSAL)}") from None
+            raise ToolError(f"{what} failed: {cut(redacted(error.message), _LONGEST_REFUSAL)}") from None
         except (ValueError, RuntimeError) as error:
             raise ToolError(f"{what} failed: the server's answer cannot be understood: {in_short(error)}") from None
         finally:
