@@ -10,8 +10,8 @@ from fairlead.protocol.pi.frames import Frame
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, Compaction, Error
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, family_schema, response_name
 from fairlead.protocol.schema.shapes import Schema, mentioned
-from fairlead.wire.pi.all_handlers import LATE
 from fairlead.wire.pi.profile import PROFILES
+from fairlead.wire.pi.routes import family_routes
 from fairlead.wire.pi.schema import events, lines, whole_family
 from reference.markdown import about, block, definition, fields
 
@@ -57,7 +57,7 @@ The protocol of pi in 2025, for hosts that were written for it: `--dialect pi-20
 def page() -> str:
     family = whole_family()
     defined: dict[str, Schema] = family_schema("The family", family)["$defs"]
-    late = ", ".join(f"`{name}`" for name, command in family.commands.items() if command in LATE)
+    late = ", ".join(f"`{name}`" for name, route in family_routes().all().items() if route.when == "late")
     parts = [INTRODUCTION.format(late=late), "## Commands\n"]
     parts += [_command(name, defined[command_name(each)], defined[response_name(each)]) for name, each in family.commands.items()]
     parts += ["## Responses\n", RESPONSES_INTRODUCTION, *fields(defined["ErrorResponse"], ["type"])]

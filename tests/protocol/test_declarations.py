@@ -21,8 +21,9 @@ from fairlead.protocol.pi.all_frames import ANSWERS, FRAMES
 from fairlead.protocol.pi.command import Command, Persisted
 from fairlead.protocol.pi.commands import ANSWER_NAMES
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
-from fairlead.wire.pi.all_handlers import HANDLERS, LATE
+from fairlead.wire.pi.pi_2025 import routes_2025
 from fairlead.wire.pi.profile import PROFILES
+from fairlead.wire.pi.routes import family_routes
 
 ROOT = Path(__file__).resolve().parents[2]
 FRAME: Any = reduce(or_, FRAMES)
@@ -59,12 +60,13 @@ FIELDS: dict[str, dict[str, Any]] = {
 
 
 def test_every_command_has_one_handler_and_every_handler_a_command() -> None:
-    assert set(HANDLERS) == {*COMMANDS.values(), *COMMANDS_2025.values()}
+    family, of_2025 = family_routes().all(), routes_2025().all()
+    assert {name: route.declaration for name, route in family.items()} == COMMANDS
+    assert {name: route.declaration for name, route in of_2025.items()} == COMMANDS_2025
     assert len(COMMANDS) == len(set(COMMANDS.values()))
     twice = {"branch", "get_branch_messages", "get_available_commands"}  # omp's names of pi's commands
     assert twice <= set(COMMANDS)
-    assert len(set(HANDLERS.values())) == len(HANDLERS) - len(twice)
-    assert set(HANDLERS) >= LATE
+    assert len({route.handler for route in family.values()}) == len(family) - len(twice)
 
 
 def test_every_declared_command_is_listed() -> None:

@@ -20,8 +20,9 @@ from fairlead.session.session import Session
 from fairlead.testing import Scripted, Turn
 from fairlead.wire.connection import Connection
 from fairlead.wire.pi.profile import profile_named
-from fairlead.wire.pi.server import Server
+from fairlead.wire.pi.server import PiServer
 from fairlead.wire.pi.updates import Pacing
+from fairlead.wire.rpc import server_type
 
 Frame = dict[str, Any]
 
@@ -29,7 +30,7 @@ Frame = dict[str, Any]
 class Desk:
     """The host's side of the pipes, and the session behind the other side."""
 
-    def __init__(self, session: Session, server: Server, reader: asyncio.StreamReader, stdin: int) -> None:
+    def __init__(self, session: Session, server: PiServer, reader: asyncio.StreamReader, stdin: int) -> None:
         self.session = session
         self.server = server
         self.frames: list[Frame] = []
@@ -89,9 +90,11 @@ async def desk(tmp_path: Path, dialect: str = "omp", *turns: Turn, **changes: An
     stdin, to_agent = os.pipe()
     from_agent, stdout = os.pipe()
     session = a_session(Scripted(turns or [Turn(text="ok")]), tmp_path, **changes)
-    connection = Connection(stdin, stdout, queue_bytes=1 << 23, line_bytes=1 << 20, max_frame=None)
+    connection = Connection(stdin, stdout, queue_bytes=1 << 23, line_bytes=1 << 20)
     pacing = Pacing.of(OutputSettings())
-    server = Server(connection, session, profile_named(dialect), pacing=pacing, updates="full", persist=lambda key, value: None)
+    profile = profile_named(dialect)
+    make = server_type(profile)
+    server = make(connection, session, profile, pacing=pacing, updates="full", persist=lambda key, value: None)
     connection.on_end = server.questions.host_left
     reader = asyncio.StreamReader(limit=1 << 24)
     loop = asyncio.get_running_loop()

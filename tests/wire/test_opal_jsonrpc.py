@@ -9,19 +9,20 @@ from typing import Any
 import pytest
 from tests.support.opal import batch, opal, request
 
-from fairlead.protocol.opal.events import MessageDelta
+from fairlead.protocol.opal.events import NOTIFICATION, MessageDelta
 from fairlead.protocol.opal.method import Nothing
 from fairlead.protocol.opal.server_requests import AskUser
-from fairlead.wire.opal import jsonrpc
-from fairlead.wire.opal.jsonrpc import Reply, Request, RpcError, read
+from fairlead.wire import jsonrpc
+from fairlead.wire.dispatcher import Problem, Reply, Request
+from fairlead.wire.jsonrpc import RpcError, read
 
 PARSE, INVALID, UNKNOWN = (-32700, "Parse error"), (-32600, "Invalid request"), -32601
 
 
 def refused(line: str | bytes | None) -> tuple[int, str]:
     answer = read(line.encode() if isinstance(line, str) else line)
-    assert isinstance(answer, RpcError)
-    return answer.code, answer.message
+    assert isinstance(answer, Problem) and isinstance(answer.error, RpcError)
+    return answer.error.code, answer.error.message
 
 
 # Classification
@@ -31,7 +32,7 @@ def refused(line: str | bytes | None) -> tuple[int, str]:
 def test_a_request_keeps_its_id_as_it_was_written(id: str) -> None:
     line = read(f'{{"jsonrpc":"2.0","id":{id},"method":"m","params":{{"a":1}}}}'.encode())
     assert isinstance(line, Request)
-    assert (bytes(line.id).decode(), line.method, line.params) == (id, "m", {"a": 1})
+    assert (bytes(line.id).decode(), line.name, line.body) == (id, "m", {"a": 1})
 
 
 def test_an_id_that_is_no_utf_8_is_one_before_it_is_echoed() -> None:
@@ -43,7 +44,7 @@ def test_an_id_that_is_no_utf_8_is_one_before_it_is_echoed() -> None:
 def test_params_that_are_absent_are_an_empty_object() -> None:
     line = read(b'{"jsonrpc":"2.0","id":1,"method":"m"}')
     assert isinstance(line, Request)
-    assert line.params == {}
+    assert line.body == {}
 
 
 def test_a_method_goes_before_a_result() -> None:
@@ -51,9 +52,11 @@ def test_a_method_goes_before_a_result() -> None:
 
 
 def test_answers_are_told_from_requests() -> None:
-    assert read(b'{"jsonrpc":"2.0","id":"s2c-1","result":{"action":"allow"}}') == Reply("s2c-1", result={"action": "allow"})
+    assert read(b'{"jsonrpc":"2.0","id":"s2c-1","result":{"action":"allow"}}') == Reply(
+        "result", jsonrpc.NULL, "s2c-1", {"action": "allow"}
+    )
     failed = read(b'{"jsonrpc":"2.0","id":"s2c-1","error":{"code":1,"message":"no"}}')
-    assert failed == Reply("s2c-1", error={"code": 1, "message": "no"})
+    assert failed == Reply("error", jsonrpc.NULL, "s2c-1", {"code": 1, "message": "no"})
 
 
 def test_a_notification_is_nothing_to_answer() -> None:
@@ -103,7 +106,7 @@ def test_a_line_that_is_too_long_is_a_parse_error() -> None:
 def test_a_method_that_is_no_string_is_shown() -> None:
     line = read(b'{"jsonrpc":"2.0","id":1,"method":5}')
     assert isinstance(line, Request)
-    assert line.method == "5"
+    assert line.name == "5"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +115,7 @@ def test_a_method_that_is_no_string_is_shown() -> None:
 def test_texts_that_are_no_unicode_are_mended(text: bytes, heard: str) -> None:
     line = read(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"text":"' + text + b'"}}')
     assert isinstance(line, Request)
-    assert line.params == {"text": heard}
+    assert line.body == {"text": heard}
 
 
 # What is sent
@@ -127,13 +130,13 @@ def test_responses_events_and_requests_are_messages_of_version_2() -> None:
         "error": {"code": -1, "message": "no"},
     }
     assert json.loads(jsonrpc.error_line(jsonrpc.NULL, RpcError(-1, "no", "why")))["error"]["data"] == "why"
-    assert json.loads(jsonrpc.event_line(MessageDelta("s", "hi"))) == {
+    assert json.loads(jsonrpc.notification_line(NOTIFICATION, MessageDelta("s", "hi"))) == {
         "jsonrpc": "2.0",
         "method": "agent/event",
         "params": {"type": "message_delta", "session_id": "s", "delta": "hi"},
     }
     asked = AskUser(session_id="s", question="?", choices=[])
-    assert json.loads(jsonrpc.request_line("s2c-1", asked)) == {
+    assert json.loads(jsonrpc.question_line("s2c-1", asked.method, asked)) == {
         "jsonrpc": "2.0",
         "id": "s2c-1",
         "method": "client/ask_user",
@@ -142,7 +145,7 @@ def test_responses_events_and_requests_are_messages_of_version_2() -> None:
 
 
 def test_a_name_that_is_no_text_does_not_keep_a_frame_from_being_sent() -> None:
-    line = jsonrpc.event_line(MessageDelta("s", "file \udcff"))
+    line = jsonrpc.notification_line(NOTIFICATION, MessageDelta("s", "file \udcff"))
     assert json.loads(line)["params"]["delta"] == "file �"
 
 

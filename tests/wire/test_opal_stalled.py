@@ -35,7 +35,7 @@ class Unread:
         there, self._input = os.pipe()
         self._output, here = os.pipe()
         fcntl.fcntl(here, fcntl.F_SETPIPE_SZ, 4096)  # the next longer write blocks: an output that is full stays so
-        self.connection = Connection(there, here, queue_bytes=1 << 16, line_bytes=1 << 20, max_frame=None)
+        self.connection = Connection(there, here, queue_bytes=1 << 16, line_bytes=1 << 20)
         options = AgentOptions(model="fake/fake-1", env=around.env, cwd=around.cwd)
         self.server = OpalServer(self.connection, serve.surroundings(options))
         self.connection.start()
@@ -118,7 +118,7 @@ def test_an_abort_does_not_overtake_the_prompt_that_it_is_meant_for(tmp_path: Pa
             host.say(*start("flood"))
             await host.until(lambda: host.connection.output.paused)
             host.say(*start(name), request("abort", "agent/abort", session_id=name))
-            await host.until(lambda: len(host.connection.waiting()) >= 2)
+            await host.until(lambda: len(list(host.connection.waiting())) >= 2)
             host.say(request("stop", "agent/abort", session_id="flood"))
             frames = await host.frames(
                 lambda frame: frame.get("params", {}).get("session_id") == name and frame["params"]["type"] == "agent_abort"
@@ -135,7 +135,7 @@ def test_a_ping_is_answered_at_once(tmp_path: Path) -> None:
             host.say(*start("flood"))
             await host.until(lambda: host.connection.output.paused)
             host.say(request("first", "session/list"), request("list", "session/list"), request("ping", "opal/ping"))
-            await host.until(lambda: len(host.connection.waiting()) == 1)
+            await host.until(lambda: len(list(host.connection.waiting())) == 1)
             host.say(request("stop", "agent/abort", session_id="flood"))
             frames = await host.frames(lambda frame: frame.get("id") == "list")
             ids = [frame["id"] for frame in frames if "id" in frame]

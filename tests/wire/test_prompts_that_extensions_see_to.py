@@ -21,7 +21,7 @@ from fairlead.session.session import Session
 from fairlead.testing import Scripted, Turn
 from fairlead.wire.connection import Connection
 from fairlead.wire.pi.profile import PROFILES
-from fairlead.wire.pi.server import Server
+from fairlead.wire.pi.server import PiServer
 from fairlead.wire.pi.updates import Pacing
 
 Frame = Mapping[str, Any]
@@ -69,9 +69,9 @@ async def serving(stream: ModelStream, tmp_path: Path, hooks: TestHooks, dialect
     session = a_kept_session(stream, tmp_path, hooks=hooks)
     stdin, to_agent = os.pipe()
     from_agent, stdout = os.pipe()
-    connection = Connection(stdin, stdout, queue_bytes=1 << 20, line_bytes=1 << 20, max_frame=None)
+    connection = Connection(stdin, stdout, queue_bytes=1 << 20, line_bytes=1 << 20)
     pacing = Pacing(0.01, 1 << 20, 1 << 20)
-    server = Server(connection, session, PROFILES[dialect], pacing=pacing, updates="delta", persist=lambda key, value: None)
+    server = PiServer(connection, session, PROFILES[dialect], pacing=pacing, updates="delta", persist=lambda key, value: None)
     reader = asyncio.StreamReader(limit=1 << 20)
     loop = asyncio.get_running_loop()
     pipe = os.fdopen(from_agent, "rb")

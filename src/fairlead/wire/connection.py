@@ -1,4 +1,4 @@
-"""A host's end of standard input and output, as the event loop sees it."""
+"""A host's end of a stream of lines, as the event loop sees it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import takewhile
+from typing import Any
 
 from fairlead.wire.output import Output
 from fairlead.wire.stdio import Reader, Writer
@@ -16,26 +16,24 @@ HOLD, GO_ON = 1 << 20, 1 << 18
 
 
 class Connection:
-    """Lines in, frames out. `next_line` gives the lines in order, then raises EOFError.
+    """Lines in, frames out.
 
-    `on_arrival` is called with each line as it comes, before it is its turn: some lines must act even while others wait. If it
-    returns True, the line has been dealt with, and has no turn any more. `is_urgent` says of a line, once, whether it may have to
-    act while others wait: only such lines are looked at again.
+    `on_arrival` is called with each line as it comes (None for one that was too long), and returns the message to keep for its
+    turn, or None if nothing is left to do. `next` gives the messages in order, then raises EOFError.
     """
 
-    def __init__(self, stdin: int, stdout: int, *, queue_bytes: int, line_bytes: int, max_frame: int | None) -> None:
+    def __init__(self, stdin: int, stdout: int, *, queue_bytes: int, line_bytes: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._reader = Reader(stdin, line_bytes, self._lines_read, self._input_ended)
         self._writer = Writer(stdout, self._bytes_written, self._output_broke)
-        self.output = Output(self._writer.put, limit=queue_bytes, max_frame=max_frame)
-        self.on_arrival: Callable[[bytes], bool] = lambda line: False
-        self.is_urgent: Callable[[bytes], bool] = lambda line: False
+        self.output = Output(self._writer.put, limit=queue_bytes)
+        self.on_arrival: Callable[[bytes | None], Any] = lambda line: line
         self.on_end: Callable[[], None] = lambda: None
         #: Called on the reader's thread, when the loop may be blocked.
         self.on_end_seen: Callable[[], None] = lambda: None
         self.on_broken: Callable[[], None] = lambda: None
-        self._lines: deque[bytes | None] = deque()
-        self._urgent: deque[bytes] = deque()
+        #: The messages that wait for their turn, each with the bytes that it counts for.
+        self._messages: deque[tuple[Any, int]] = deque()
         self._ended = False
         self._arrived = asyncio.Event()
         self._lock = threading.Lock()
@@ -45,43 +43,33 @@ class Connection:
         self._writer.start()
         self._reader.start()
 
-    async def next_line(self) -> bytes | None:
-        """The next line without its LF; None stands for one that was too long. Raises EOFError after the last."""
-        while not self._lines:
+    async def next(self) -> Any:
+        """The next message. Raises EOFError after the last."""
+        while not self._messages:
             if self._ended:
                 raise EOFError
             self._arrived.clear()
             await self._arrived.wait()
-        line = self._lines.popleft()
-        if self._urgent and self._urgent[0] is line:
-            self._urgent.popleft()
-        self._let_go(line)
-        return line
+        message, size = self._messages.popleft()
+        self._release(size)
+        return message
 
-    def waiting(self) -> list[bytes]:
-        """The lines whose turn has not come."""
-        return [line for line in self._lines if line is not None]
+    def waiting(self) -> Iterator[Any]:
+        """The messages whose turn has not come."""
+        return (message for message, _ in self._messages)
 
-    def before(self, line: bytes) -> Iterator[bytes]:
-        """Those of them whose turn comes before that of `line`."""
-        return (other for other in takewhile(lambda other: other is not line, self._lines) if other is not None)
+    def remove(self, message: Any) -> None:
+        """Take a message out of the line: it has been dealt with."""
+        for entry in self._messages:
+            if entry[0] is message:
+                self._messages.remove(entry)
+                self._release(entry[1])
+                return
 
-    def urgent(self) -> list[bytes]:
-        """Those of them that are urgent."""
-        return list(self._urgent)
-
-    def reconsider(self) -> None:
-        """Show the urgent lines whose turn has not come to `on_arrival` once more."""
-        for line in self.urgent():
-            if self.on_arrival(line):
-                self._lines.remove(line)
-                self._urgent.remove(line)
-                self._let_go(line)
-
-    def _let_go(self, line: bytes | None) -> None:
-        """A line is held no longer."""
+    def _release(self, size: int) -> None:
+        """Some input is held no longer."""
         with self._lock:
-            self._held_bytes -= _size(line)
+            self._held_bytes -= size
             if self._held_bytes <= GO_ON:
                 self._reader.go_on()
 
@@ -114,13 +102,11 @@ class Connection:
 
     def _arrive(self, lines: Sequence[bytes | None]) -> None:
         for line in lines:
-            self._lines.append(line)
-            if line is None:
-                continue
-            if self.on_arrival(line):
-                self._let_go(self._lines.pop())
-            elif self.is_urgent(line):
-                self._urgent.append(line)
+            message = self.on_arrival(line)
+            if message is None:
+                self._release(_size(line))
+            else:
+                self._messages.append((message, _size(line)))
         self._arrived.set()
 
     def _end(self) -> None:

@@ -7,9 +7,10 @@ from typing import BinaryIO
 from fairlead.agent import Agent
 from fairlead.session.entries import encode_line
 from fairlead.wire.output import Output
-from fairlead.wire.pi.encode import event_frames
+from fairlead.wire.pi.outlet import ChunkedOutlet
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.updates import Form, Pacing, Updates
+from fairlead.wire.rpc import server_type
 
 
 class JsonLines:
@@ -19,7 +20,9 @@ class JsonLines:
         self._stream = stream
         self._agent = agent
         self._output = Output(self._write, limit=agent.settings.output.queue_bytes)
-        frames = event_frames(self._output, profile, Updates(self._output, Pacing.of(agent.settings.output), form))
+        outlet = ChunkedOutlet(self._output)
+        updates = Updates(outlet, Pacing.of(agent.settings.output), form)
+        frames = server_type(profile).events_type(outlet, profile, updates)
         agent.session.subscribe(frames.tell)
 
     def header(self) -> None:

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Callable
 from typing import Protocol
 
-import msgspec
-
 from fairlead.core.runtime import Cancel
-from fairlead.protocol.pi.frames import RpcChunk
 
 #: With more than this unwritten, the host is behind: streaming updates are merged instead of sent.
 BEHIND = 1 << 16
-CHUNK_OVERHEAD = 160
-#: omp's client takes no longer pieces of a frame than this.
-LONGEST_PIECE = 1 << 18
 
 
 class Outlet(Protocol):
     """Where frames go, as those who make them see it."""
-
-    @property
-    def max_frame(self) -> int | None:
-        """The most bytes that a frame should have."""
-        ...
 
     @property
     def behind(self) -> bool:
@@ -48,25 +36,20 @@ class Output:
     on the way the output is `paused`: it takes every frame still, but whoever makes many should `wait`.
     """
 
-    def __init__(self, put: Callable[[bytes], None], *, limit: int, max_frame: int | None = None) -> None:
+    def __init__(self, put: Callable[[bytes], None], *, limit: int) -> None:
         self.backlog = 0
         #: Bytes that left, in all.
         self.total = 0
-        self.max_frame = max_frame
         self._put = put
         self._limit = limit
-        self._chunks = 0
         self._waiters: set[asyncio.Future[None]] = set()
         self._on_caught_up: list[Callable[[], None]] = []
         self._moved = asyncio.Event()
 
     def send(self, frame: bytes) -> None:
         """Send one frame, which ends with its LF."""
-        if self.max_frame is not None and len(frame) > self.max_frame:
-            for chunk in self._chunked(frame, self.max_frame):
-                self._send(chunk)
-        else:
-            self._send(frame)
+        self.backlog += len(frame)
+        self._put(frame)
 
     @property
     def behind(self) -> bool:
@@ -114,28 +97,6 @@ class Output:
         if not self.paused:
             for waiter in self._waiters:
                 _wake(waiter)
-
-    def _send(self, frame: bytes) -> None:
-        self.backlog += len(frame)
-        self._put(frame)
-
-    def _chunked(self, frame: bytes, limit: int) -> list[bytes]:
-        """A frame that is too long, as omp's `rpc_chunk` frames: base64 pieces to join and decode."""
-        self._chunks += 1
-        body = frame[:-1]
-        size = min(max(3, (limit - CHUNK_OVERHEAD) // 4 * 3), LONGEST_PIECE)
-        pieces = [body[i : i + size] for i in range(0, len(body), size)]
-        chunks = [
-            RpcChunk(
-                chunk_id=f"rpc-{self._chunks}",
-                index=i,
-                count=len(pieces),
-                byte_length=len(body),
-                data=base64.b64encode(p).decode(),
-            )
-            for i, p in enumerate(pieces)
-        ]
-        return [msgspec.json.encode(chunk) + b"\n" for chunk in chunks]
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from fairlead.config.settings import OutputSettings
 from fairlead.wire.connection import Connection
+from fairlead.wire.dispatcher import Dispatcher
 
 #: Seconds that aborted work has to end (longer than a tool's grace), and after which a host that has not read anything
 #: counts as gone. Together less than a second.
@@ -30,12 +31,8 @@ OnEof: TypeAlias = Literal["abort", "finish"]
 class HostServer(Protocol):
     """The server of a dialect, as the process around it sees it."""
 
-    #: Called once, when the host has had its first answer.
-    after_first_command: Callable[[], None] | None
-    #: How many lines have had their turn.
-    handled: int
-    #: Whether the host asked to shut down.
-    stopping: bool
+    @property
+    def dispatcher(self) -> Dispatcher: ...
 
     @property
     def is_running(self) -> bool:
@@ -89,13 +86,10 @@ class HostProcess:
         stdout: int,
         output: OutputSettings,
         *,
-        max_frame_bytes: int | None = None,
         on_eof: OnEof = "abort",
     ) -> None:
         self._on_eof = on_eof
-        self._connection = Connection(
-            stdin, stdout, queue_bytes=output.queue_bytes, line_bytes=output.line_bytes, max_frame=max_frame_bytes
-        )
+        self._connection = Connection(stdin, stdout, queue_bytes=output.queue_bytes, line_bytes=output.line_bytes)
         self._server = make(self._connection)
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._interrupted_at = float("-inf")
@@ -111,7 +105,7 @@ class HostProcess:
             self._connection.on_end_seen = _hurry_extensions
         self._connection.start()
         serving = asyncio.create_task(self._serve())
-        self._server.after_first_command = self._after_first_command
+        self._server.dispatcher.after_first_answer = self._after_first_answer
         asyncio.get_running_loop().call_later(WARM_UP_UNASKED, self._warm_up_unasked)
         code = await self._over
         serving.cancel()
@@ -133,12 +127,12 @@ class HostProcess:
         except Exception:  # a bug of ours: better a dead process than a silent one
             traceback.print_exc()
             self._finish(1)
-        if not self._server.stopping and self._on_eof == "finish":
+        if not self._server.dispatcher.stopping and self._on_eof == "finish":
             await self._server.late_answers()  # what is still worked on may begin a run
             await self._server.idle()
         self._finish(0)
 
-    def _after_first_command(self) -> None:
+    def _after_first_answer(self) -> None:
         """The first answer is on its way: from here on there is time for other things."""
         gc.freeze()  # what the start has made stays: it need not be looked at again
         gc.enable()
@@ -146,15 +140,15 @@ class HostProcess:
 
     def _warm_up_soon(self) -> None:
         """Get slow imports and TLS out of the way of the first prompt, but not in the way of the first answers."""
-        asyncio.get_running_loop().call_later(WARM_UP_AFTER, self._warm_up, self._server.handled)
+        asyncio.get_running_loop().call_later(WARM_UP_AFTER, self._warm_up, self._server.dispatcher.handled)
 
     def _warm_up_unasked(self) -> None:
-        if not self._server.handled:
+        if not self._server.dispatcher.handled:
             self._server.warm_up()
             self._clear_leftovers()
 
     def _warm_up(self, handled: int) -> None:
-        if self._server.handled != handled:  # the host is busy with something else: later
+        if self._server.dispatcher.handled != handled:  # the host is busy with something else: later
             self._warm_up_soon()
             return
         if not self._server.is_running:  # a run that has begun loads what it needs by itself, and first

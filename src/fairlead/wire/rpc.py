@@ -7,7 +7,7 @@ from msgspec import Struct
 from fairlead.agent import Agent
 from fairlead.wire.connection import Connection
 from fairlead.wire.pi.profile import Profile
-from fairlead.wire.pi.server import Server
+from fairlead.wire.pi.server import PiServer
 from fairlead.wire.pi.updates import Form, Pacing
 from fairlead.wire.process import HostProcess, OnEof
 
@@ -26,52 +26,51 @@ async def serve(agent: Agent, stdin: int, stdout: int, options: RpcOptions) -> i
         stdin,
         stdout,
         agent.settings.output,
-        max_frame_bytes=options.max_frame_bytes,
         on_eof=options.on_eof,
     )
     agent.extensions.on_shutdown = process.leave
     return await process.run()
 
 
-class AgentServer(Server):
+class AgentServer:
     """Implements `fairlead.wire.process.HostServer`: a host of the pi family has one agent."""
 
     def __init__(self, connection: Connection, agent: Agent, options: RpcOptions) -> None:
-        pacing = Pacing.of(agent.settings.output)
-        super().__init__(
+        server = server_type(options.profile)(
             connection,
             agent.session,
             options.profile,
-            pacing=pacing,
+            pacing=Pacing.of(agent.settings.output),
             updates=options.updates,
             persist=agent.persist,
             logins=lambda: agent.logins,
+            max_frame=options.max_frame_bytes,
         )
-        self._agent = agent
-        self.reload_extensions = agent.reload_extensions
+        server.reload_extensions = agent.reload_extensions
+        self.dispatcher = server.dispatcher
+        self.serve = server.serve
+        self.host_left = server.questions.host_left
+        self.late_answers = server.dispatcher.late_answers
+        self.cancel = agent.session.cancel
+        self.idle = agent.session.idle
+        self.warm_up = agent.warm_up
+        self.clear_leftovers = agent.clear_leftovers
+        self.leave_nothing_behind = agent.leave_nothing_behind
+        self._session = agent.session
+        self._frames = server.frames
 
     @property
     def is_running(self) -> bool:
-        return self.session.is_streaming
-
-    def cancel(self) -> None:
-        self.session.cancel()
-
-    def host_left(self) -> None:
-        self.questions.host_left()
-
-    async def idle(self) -> None:
-        await self.session.idle()
+        return self._session.is_streaming
 
     async def close(self) -> None:
-        await self.session.close()
-        self.flush()
+        await self._session.close()
+        self._frames.flush()
 
-    def warm_up(self) -> None:
-        self._agent.warm_up()
 
-    def clear_leftovers(self) -> None:
-        self._agent.clear_leftovers()
+def server_type(profile: Profile) -> type[PiServer]:
+    if profile.form == "2025":
+        from fairlead.wire.pi.pi_2025 import Server2025
 
-    def leave_nothing_behind(self) -> None:
-        self._agent.leave_nothing_behind()
+        return Server2025
+    return PiServer

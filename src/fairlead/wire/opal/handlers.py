@@ -1,21 +1,22 @@
-"""What each method does. A handler gives the result, or a coroutine that does; `Answer` adds what follows the response."""
+"""What each method of Opal does."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from fairlead import __version__
-from fairlead.errors import BadParams, EntryNotFound, FairleadError, LoginFailed, MoveCancelled, NothingToCompact
+from fairlead.errors import BadParams, EntryNotFound, LoginFailed, MoveCancelled, NothingToCompact
 from fairlead.protocol.opal import methods as m
-from fairlead.protocol.opal.method import Method, Nothing
+from fairlead.protocol.opal.method import Nothing
 from fairlead.protocol.opal.version import PROTOCOL_VERSION
+from fairlead.wire.dispatcher import Answer, Request, Route
+from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from fairlead.wire.opal import choices
-from fairlead.wire.opal.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 
 if TYPE_CHECKING:
     from fairlead.wire.opal.opal_session import OpalSession
@@ -23,13 +24,6 @@ if TYPE_CHECKING:
 
 #: What Opal's server calls itself where there is no Erlang node.
 NODE_NAME = "nonode@nohost"
-
-
-class Answer(Struct, frozen=True):
-    """A result, and what is to happen once it is on its way."""
-
-    result: Struct
-    then: Callable[[], None]
 
 
 # Sessions
@@ -95,6 +89,23 @@ async def _prompt(server: OpalServer, params: m.AgentPrompt) -> Answer:
 
 def _abort(server: OpalServer, params: m.AgentAbort) -> Answer:
     return Answer(Nothing(), server.table.get(params.session_id).stop)
+
+
+def _abort_early(server: OpalServer, request: Request, before: Iterable[Request]) -> bool:
+    """Whether an abort acts before its turn: unless it may be meant for something of its session that has yet to start."""
+    session_id = _session_id(request)
+    return session_id is None or all(_session_id(each) != session_id for each in before)
+
+
+def _session_id(request: Request) -> str | None:
+    """The session that a request names. The one whose turn it is has been decoded already."""
+    match request.body, request.parameters:
+        case {"session_id": str(session_id)}, _:
+            return session_id
+        case _, m.OfSession(session_id=session_id):
+            return session_id
+        case _:
+            return None
 
 
 def _state(server: OpalServer, params: m.AgentState) -> m.State:
@@ -219,40 +230,29 @@ def _version(server: OpalServer, params: m.Version) -> m.Versions:
     return m.Versions(__version__, PROTOCOL_VERSION)
 
 
-Handler = Callable[[Any, Any], Struct | Coroutine[Any, Any, Struct]]
-
-HANDLERS: dict[type[Method], Handler] = {
-    m.SessionStart: _start,
-    m.SessionList: _list,
-    m.SessionHistory: _history,
-    m.SessionBranch: _branch,
-    m.SessionCompact: _compact,
-    m.SessionDelete: _delete,
-    m.AgentPrompt: _prompt,
-    m.AgentAbort: _abort,
-    m.AgentState: _state,
-    m.TasksList: _tasks,
-    m.ModelsList: _models,
-    m.ModelSet: _set_model,
-    m.ThinkingSet: _set_thinking,
-    m.AuthStatus: _auth_status,
-    m.AuthSetKey: _set_key,
-    m.AuthLogin: _login,
-    m.AuthPoll: _poll,
-    m.SettingsGet: _settings,
-    m.SettingsSave: _save,
-    m.ConfigGet: _config,
-    m.ConfigSet: _configure,
-    m.Ping: _ping,
-    m.Version: _version,
-}
-
-#: What is answered when it is done, while later requests are carried out.
-LATE: frozenset[type[Method]] = frozenset({m.AuthLogin, m.AuthPoll, m.SessionCompact})
-
-
-def as_rpc_error(error: FairleadError) -> RpcError:
-    """An error of ours, in the client's terms."""
-    if isinstance(error, BadParams):
-        return RpcError(INVALID_PARAMS, str(error), error.data)
-    return RpcError(INTERNAL_ERROR, str(error))
+#: Sessions load their own extensions: no request waits for those of another.
+ROUTES: tuple[Route, ...] = (
+    Route(m.SessionStart, _start, needs_extensions=False),
+    Route(m.SessionList, _list, needs_extensions=False),
+    Route(m.SessionHistory, _history, needs_extensions=False),
+    Route(m.SessionBranch, _branch, needs_extensions=False),
+    Route(m.SessionCompact, _compact, needs_extensions=False, when="late"),
+    Route(m.SessionDelete, _delete, needs_extensions=False),
+    Route(m.AgentPrompt, _prompt, needs_extensions=False),
+    Route(m.AgentAbort, _abort, needs_extensions=False, urgent=_abort_early),
+    Route(m.AgentState, _state, needs_extensions=False),
+    Route(m.TasksList, _tasks, needs_extensions=False),
+    Route(m.ModelsList, _models, needs_extensions=False),
+    Route(m.ModelSet, _set_model, needs_extensions=False),
+    Route(m.ThinkingSet, _set_thinking, needs_extensions=False),
+    Route(m.AuthStatus, _auth_status, needs_extensions=False),
+    Route(m.AuthSetKey, _set_key, needs_extensions=False),
+    Route(m.AuthLogin, _login, needs_extensions=False, when="late"),
+    Route(m.AuthPoll, _poll, needs_extensions=False, when="late"),
+    Route(m.SettingsGet, _settings, needs_extensions=False),
+    Route(m.SettingsSave, _save, needs_extensions=False),
+    Route(m.ConfigGet, _config, needs_extensions=False),
+    Route(m.ConfigSet, _configure, needs_extensions=False),
+    Route(m.Ping, _ping, needs_extensions=False, when="now"),
+    Route(m.Version, _version, needs_extensions=False),
+)

@@ -13,7 +13,7 @@ from fairlead.core.events import Event
 from fairlead.errors import BadParams, CompactionCancelled, FairleadError
 from fairlead.protocol.opal.shapes import FeatureChanges, Features, ToolNames
 from fairlead.session.session import Session
-from fairlead.wire.opal.jsonrpc import INTERNAL_ERROR, RpcError
+from fairlead.wire.jsonrpc import INTERNAL_ERROR, RpcError
 from fairlead.wire.opal.narrator import Narrator, RunStatus
 
 #: How many of the newest messages a compaction leaves alone, where the client does not say.

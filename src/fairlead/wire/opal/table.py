@@ -15,14 +15,15 @@ from fairlead.config.settings import Settings
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import AssistantMessage
 from fairlead.errors import BadParams, FairleadError
+from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.methods import SessionStart
 from fairlead.protocol.opal.shapes import FeatureChanges, Features
 from fairlead.session.conversation import Conversation
 from fairlead.session.opal.statuses import ADVICE
 from fairlead.session.session import Session
 from fairlead.session.sessions import Sessions
+from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, notification_line
 from fairlead.wire.opal.choices import level_named, model_named
-from fairlead.wire.opal.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, event_line
 from fairlead.wire.opal.narrator import Narrator
 from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, changed, nothing
 from fairlead.wire.opal.requests import ServerRequests
@@ -169,7 +170,7 @@ class SessionTable:
         narrator = Narrator(
             session_id,
             self._output,
-            lambda event: self._output.send(event_line(event)),
+            lambda event: self._output.send(notification_line(NOTIFICATION, event)),
             window,
             frozenset(own),
             lambda: _context_files(session),

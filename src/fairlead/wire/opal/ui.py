@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Approval, NotifyKind, Placement
 from fairlead.protocol.opal import server_requests as asked
-from fairlead.wire.opal.requests import NoAnswer, ServerRequests
+from fairlead.wire.opal.requests import ServerRequests
+from fairlead.wire.questions import Unanswered
 
 #: Seconds to wait for a consent or a text, where nobody says how long. Questions of the model's wait for as long as it takes.
 DEFAULT_TIMEOUT = 30.0
@@ -35,8 +36,8 @@ class OpalUi:
         """What was chosen. A client may also answer with a text of its own; without options it has to."""
         request = asked.AskUser(session_id=self._session_id, question=title, choices=list(options))
         try:
-            return (await self._requests.ask(request, asked.UserAnswer, timeout=timeout, cancel=cancel)).answer
-        except NoAnswer:
+            return (await self._requests.request(request, asked.UserAnswer, timeout=timeout, cancel=cancel)).answer
+        except Unanswered:
             return None
 
     async def input(
@@ -44,8 +45,8 @@ class OpalUi:
     ) -> str | None:
         request = asked.Input(session_id=self._session_id, prompt=title, sensitive=False)
         try:
-            answer = await self._requests.ask(request, asked.InputText, timeout=timeout or DEFAULT_TIMEOUT, cancel=cancel)
-        except NoAnswer:
+            answer = await self._requests.request(request, asked.InputText, timeout=timeout or DEFAULT_TIMEOUT, cancel=cancel)
+        except Unanswered:
             return None
         return answer.text
 
@@ -67,9 +68,9 @@ class OpalUi:
         request = asked.Confirm(session_id=self._session_id, title=title, message=message, actions=list(actions))
         try:
             return (
-                await self._requests.ask(request, asked.Confirmation, timeout=timeout or DEFAULT_TIMEOUT, cancel=cancel)
+                await self._requests.request(request, asked.Confirmation, timeout=timeout or DEFAULT_TIMEOUT, cancel=cancel)
             ).action
-        except NoAnswer:
+        except Unanswered:
             return None
 
     # Showing

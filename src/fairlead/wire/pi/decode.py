@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -10,11 +10,9 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from fairlead.core import lenient
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi.command import Command
+from fairlead.wire.dispatcher import Id
 
 T = TypeVar("T", bound=Struct)
-
-#: What a host calls a command by, as it wrote it.
-Id: TypeAlias = Raw | UnsetType
 
 
 class Envelope(Struct):

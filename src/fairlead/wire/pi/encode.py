@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -11,10 +11,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from fairlead.core import events, lenient
 from fairlead.core.messages import Message
 from fairlead.protocol.pi import frames
-from fairlead.wire.output import Outlet
+from fairlead.wire.pi.outlet import FrameOutlet
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.updates import QueueUpdates, Updates
 
+_encoder = msgspec.json.Encoder()
 _Encode = Callable[[Any], frames.Frame]
 
 _FRAMES: dict[type, _Encode] = {
@@ -84,37 +85,42 @@ class Spliced(Struct):
     pieces: tuple[bytes, ...]
 
 
-class Late(Struct):
-    """A command that goes on, and is answered after ones that came later."""
+def encode(frame: frames.Frame) -> bytes:
+    """A frame as a line."""
+    try:
+        return _encoder.encode(frame) + b"\n"
+    except UnicodeEncodeError:  # something that is not text got into it
+        ident: Raw | UnsetType = UNSET
+        if isinstance(frame, frames.Response):
+            ident, frame = frame.id, msgspec.structs.replace(frame, id=UNSET)
+        values = lenient.scrub(msgspec.to_builtins(frame))
+        return _encoder.encode(values if ident is UNSET else {**values, "id": ident}) + b"\n"
 
-    work: Coroutine[Any, Any, Any]
 
-
-class Handled(Struct):
-    """A prompt that an extension has seen to, so that the agent has nothing to do, unless the extension has told it something."""
-
-    #: Whether the host has its answer already.
-    is_answered: bool = False
-    #: How many runs had begun before that nobody prompted.
-    runs_before: int | None = None
+def encode_spliced(response: frames.Response, data: Spliced, max_frame: int | None) -> bytes:
+    """A response with this data; or an error, if it is too long for a host that joins it from chunks."""
+    line = b"".join((encode(response)[:-2], b',"data":', *data.pieces, b"}\n"))
+    if max_frame is None or len(line) <= frames.REASSEMBLED_BOUND:
+        return line
+    error = "RPC response exceeded the transport limit. get_messages_page gives the messages of a session in parts."
+    return encode(frames.Response(id=response.id, command=response.command, success=False, error=error))
 
 
 class EventFrames:
     """Sends a session's events to the host, in the form of one profile."""
 
-    def __init__(self, output: Outlet, profile: Profile, updates: Updates) -> None:
-        self._output = output
+    def __init__(self, outlet: FrameOutlet, profile: Profile, updates: Updates) -> None:
+        self._outlet = outlet
         self._profile = profile
         self._updates = updates
-        self._queues = QueueUpdates(output, updates.pacing, self._queue_update)
-        self._encoder = msgspec.json.Encoder()
+        self._queues = QueueUpdates(outlet, updates.pacing, self._queue_update)
         self._wanted: frozenset[str] | None = None
         #: The messages of attempts whose end omp and xcsh are not told of by itself.
         self._held: list[Message] = []
 
     def send(self, frame: frames.Frame) -> None:
         if self.wants(str(frame.__struct_config__.tag)):
-            self._output.send(self._encode(frame))
+            self._outlet.send(encode(frame))
 
     def want(self, names: Collection[str] | None) -> None:
         """Send only events of these types from here on; None: all."""
@@ -126,29 +132,6 @@ class EventFrames:
         if name in self._profile.hidden_events:
             return False
         return self._wanted is None or name in self._wanted or name in NEVER_FILTERED
-
-    def respond(self, response: frames.Response) -> None:
-        """Answer a command."""
-        self.send(response)
-
-    def answer(self, response: frames.Response, data: Spliced) -> None:
-        """Send a response with this data, or say that it is too long for a host that has to put it together from chunks."""
-        frame = b"".join((self._encode(response)[:-2], b',"data":', *data.pieces, b"}\n"))
-        if self._output.max_frame is not None and len(frame) > frames.REASSEMBLED_BOUND:
-            error = "RPC response exceeded the transport limit. get_messages_page gives the messages of a session in parts."
-            self.respond(frames.Response(id=response.id, command=response.command, success=False, error=error))
-        else:
-            self._output.send(frame)
-
-    def _encode(self, frame: frames.Frame) -> bytes:
-        try:
-            return self._encoder.encode(frame) + b"\n"
-        except UnicodeEncodeError:  # something that is no text got into it
-            ident: Raw | UnsetType = UNSET
-            if isinstance(frame, frames.Response):
-                ident, frame = frame.id, msgspec.structs.replace(frame, id=UNSET)
-            values = lenient.scrub(msgspec.to_builtins(frame))
-            return self._encoder.encode(values if ident is UNSET else {**values, "id": ident}) + b"\n"
 
     def tell(self, event: events.Event) -> None:
         if isinstance(event, events.MessageUpdate):
@@ -166,7 +149,7 @@ class EventFrames:
             event = events.MessageEnd(self._shown(event.message))
         elif isinstance(event, events.TtsrTriggered):
             self._updates.flush()
-        if isinstance(event, events.ToolUpdate) and self._output.behind:
+        if isinstance(event, events.ToolUpdate) and self._outlet.behind:
             return  # the next one has all of its output too, and so has the tool's end
         if isinstance(event, events.AgentSettled):
             self.flush()
@@ -186,8 +169,8 @@ class EventFrames:
     def _queue_update(self, event: events.QueueUpdate) -> int:
         if not self.wants("queue_update"):  # it was filtered out after the change
             return 0
-        frame = self._encode(frames.QueueUpdate(event.steering, event.follow_up))
-        self._output.send(frame)
+        frame = encode(frames.QueueUpdate(event.steering, event.follow_up))
+        self._outlet.send(frame)
         return len(frame)
 
     def _shown(self, message: Message) -> Message:
@@ -207,20 +190,11 @@ class EventFrames:
         if not self.wants("agent_end"):
             return
         will_retry = event.will_retry if self._profile.says_will_retry else UNSET
-        encoded = self._encode(frames.AgentEnd(messages=messages, will_retry=will_retry))
-        limit = self._output.max_frame
+        encoded = encode(frames.AgentEnd(messages=messages, will_retry=will_retry))
+        limit = self._outlet.max_frame
         if limit is not None and len(encoded) > limit:
             # Every message of the run has had its message_end: they are left out and counted.
             none: list[Message] = []
             short = frames.AgentEnd(messages=none, will_retry=will_retry, message_count=len(messages))
-            encoded = self._encode(short)
-        self._output.send(encoded)
-
-
-def event_frames(output: Outlet, profile: Profile, updates: Updates) -> EventFrames:
-    """What sends a session's events in the form of a profile."""
-    if profile.form == "2025":
-        from fairlead.wire.pi.encode_2025 import EventFrames2025
-
-        return EventFrames2025(output, profile, updates)
-    return EventFrames(output, profile, updates)
+            encoded = encode(short)
+        self._outlet.send(encoded)

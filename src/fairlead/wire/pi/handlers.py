@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, to_builtins
@@ -15,17 +15,18 @@ from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.state import ContextUsage, SessionStats, State, Tokens
 from fairlead.session.session import Session
 from fairlead.session.user_bash import BashDone
-from fairlead.wire.pi.encode import Handled, Late, Spliced
+from fairlead.wire.dispatcher import Answer, Late, Request, Route
+from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:
     from fairlead.core.messages import UserMessage
     from fairlead.protocol.pi.protocol_2025 import Prompt2025
     from fairlead.session.additions import SlashCommand
     from fairlead.session.hooks import Hooks
-    from fairlead.wire.pi.server import Server
+    from fairlead.wire.pi.server import PiServer
 
 
-async def _prompt(server: Server, command: c.Prompt) -> Late | Handled | None:
+async def _prompt(server: PiServer, command: c.Prompt) -> Late | Answer | None:
     if command.locale is not None:
         from fairlead.wire.pi.omp_handlers import set_locale
 
@@ -37,8 +38,8 @@ async def _prompt(server: Server, command: c.Prompt) -> Late | Handled | None:
 
 
 async def submit(
-    server: Server, command: c.Prompt | c.AbortAndPrompt | Prompt2025, prompt: Coroutine[Any, Any, UserMessage | None]
-) -> Late | Handled | None:
+    server: PiServer, command: c.Prompt | c.AbortAndPrompt | Prompt2025, prompt: Coroutine[Any, Any, UserMessage | None]
+) -> Late | Answer | None:
     """Hand a prompt to the session. A command of an extension's may take as long as it likes, beside everything else."""
     try:
         hooks = await server.session.ready(stoppable=True)
@@ -50,55 +51,61 @@ async def submit(
         return Late(_run_command(server, hooks, command))
     message = await prompt
     if message is None:
-        return Handled()
+        return handled(server, command, None)
     if server.outcomes is not None:
         server.outcomes.accepted(message, command.id)
     return None
 
 
-async def _run_command(server: Server, hooks: Hooks, command: c.Prompt | c.AbortAndPrompt | Prompt2025) -> Handled:
-    done = Handled(runs_before=None if server.outcomes is None else server.outcomes.unprompted_runs)
+def handled(server: PiServer, command: Command, runs_before: int | None) -> Answer:
+    """The answer to a prompt that an extension handled."""
+    outcomes = server.outcomes
+    return Answer(then=None if outcomes is None else lambda: outcomes.handled(command.id, runs_before))
+
+
+async def _run_command(server: PiServer, hooks: Hooks, command: c.Prompt | c.AbortAndPrompt | Prompt2025) -> Answer:
+    answer = handled(server, command, None if server.outcomes is None else server.outcomes.unprompted_runs)
 
     def acknowledge() -> None:
-        if server.profile.early_command_answers and not done.is_answered:
-            done.is_answered = True
+        if server.profile.early_command_answers and not answer.is_sent:
+            answer.is_sent = True
             server.acknowledge(command)
 
     await hooks.run_command(command.message, acknowledge)
-    return done
+    return answer
 
 
-async def _steer(server: Server, command: c.Steer) -> None:
+async def _steer(server: PiServer, command: c.Steer) -> None:
     await server.session.steer(command.message, command.images, source="rpc")
 
 
-async def _follow_up(server: Server, command: c.FollowUp) -> None:
+async def _follow_up(server: PiServer, command: c.FollowUp) -> None:
     await server.session.follow_up(command.message, command.images, source="rpc")
 
 
-async def _abort(server: Server, command: c.Abort) -> None:
+async def _abort(server: PiServer, command: c.Abort) -> None:
     await server.session.abort()
 
 
-async def _abort_and_prompt(server: Server, command: c.AbortAndPrompt) -> Late | Handled | None:
+async def _abort_and_prompt(server: PiServer, command: c.AbortAndPrompt) -> Late | Answer | None:
     await server.session.abort()
     prompt = server.session.prompt(command.message, command.images, source="rpc")
     return await submit(server, command, prompt)
 
 
-def _clear_queue(server: Server, command: c.ClearQueue) -> c.ClearedQueue:
+def _clear_queue(server: PiServer, command: c.ClearQueue) -> c.ClearedQueue:
     cleared = c.ClearedQueue(*server.session.clear_queue())
     if server.outcomes is not None and not server.session.is_streaming:  # else at the end of the run
         server.outcomes.report()
     return cleared
 
 
-def _get_state(server: Server, command: c.GetState) -> State | Coroutine[Any, Any, State]:
+def _get_state(server: PiServer, command: c.GetState) -> State | Coroutine[Any, Any, State]:
     verbose = command.verbose or server.profile.verbose_state
     return _verbose_state(server) if verbose else _state(server)
 
 
-async def _verbose_state(server: Server) -> State:
+async def _verbose_state(server: PiServer) -> State:
     session = server.session
     await session.prepare()
     state = _state(server)
@@ -107,7 +114,7 @@ async def _verbose_state(server: Server) -> State:
     return state
 
 
-def _state(server: Server) -> State:
+def _state(server: PiServer) -> State:
     session = server.session
     state = State(
         model=session.model,
@@ -134,7 +141,7 @@ def _state(server: Server) -> State:
     return state
 
 
-def _get_session_stats(server: Server, command: c.GetSessionStats) -> SessionStats:
+def _get_session_stats(server: PiServer, command: c.GetSessionStats) -> SessionStats:
     from fairlead.session.stats import totals
 
     session = server.session
@@ -157,7 +164,7 @@ def _get_session_stats(server: Server, command: c.GetSessionStats) -> SessionSta
     return stats
 
 
-def _shown_level(server: Server) -> Any:
+def _shown_level(server: PiServer) -> Any:
     session = server.session
     if not server.profile.shows_level_off and (session.model is None or not session.model.reasoning):
         return UNSET
@@ -170,65 +177,65 @@ def _context_usage(session: Session, model: Model) -> ContextUsage:
     return ContextUsage(tokens, window, percent)
 
 
-def _get_messages(server: Server, command: c.GetMessages) -> Spliced:
+def _get_messages(server: PiServer, command: c.GetMessages) -> Spliced:
     return Spliced((b'{"messages":', server.session.conversation.log.messages_json(), b"}"))
 
 
-def _get_last_assistant_text(server: Server, command: c.GetLastAssistantText) -> c.LastText:
+def _get_last_assistant_text(server: PiServer, command: c.GetLastAssistantText) -> c.LastText:
     answer = server.session.conversation.last_answer()
     return c.LastText(answer.text() if answer is not None else None)
 
 
-def _set_model(server: Server, command: c.SetModel) -> Model:
+def _set_model(server: PiServer, command: c.SetModel) -> Model:
     if command.persist and server.session.selection.find(command.provider, command.model_id):
         server.persist("defaultProvider", command.provider)
         server.persist("defaultModel", command.model_id)
     return server.session.selection.set_model(command.provider, command.model_id)
 
 
-def _cycle_model(server: Server, command: c.CycleModel) -> c.CycledModel | None:
+def _cycle_model(server: PiServer, command: c.CycleModel) -> c.CycledModel | None:
     cycled = server.session.selection.cycle_model()
     return None if cycled is None else c.CycledModel(*cycled, _shown_level(server))
 
 
-def _get_available_models(server: Server, command: c.GetAvailableModels) -> c.AvailableModels:
+def _get_available_models(server: PiServer, command: c.GetAvailableModels) -> c.AvailableModels:
     return c.AvailableModels(server.session.selection.available())
 
 
-def _set_thinking_level(server: Server, command: c.SetThinkingLevel) -> None:
+def _set_thinking_level(server: PiServer, command: c.SetThinkingLevel) -> None:
     if command.persist:
         server.persist("defaultThinkingLevel", command.level)
     server.session.selection.set_thinking(command.level)
 
 
-def _cycle_thinking_level(server: Server, command: c.CycleThinkingLevel) -> c.CycledLevel | None:
+def _cycle_thinking_level(server: PiServer, command: c.CycleThinkingLevel) -> c.CycledLevel | None:
     level = server.session.selection.cycle_thinking()
     return None if level is None else c.CycledLevel(level)
 
 
-def _get_available_thinking_levels(server: Server, command: c.GetAvailableThinkingLevels) -> c.ThinkingLevels:
+def _get_available_thinking_levels(server: PiServer, command: c.GetAvailableThinkingLevels) -> c.ThinkingLevels:
     return c.ThinkingLevels(server.session.selection.levels())
 
 
-def _set_steering_mode(server: Server, command: c.SetSteeringMode) -> None:
+def _set_steering_mode(server: PiServer, command: c.SetSteeringMode) -> None:
     if command.persist:
         server.persist("steeringMode", command.mode)
     server.session.queues.steering.mode = command.mode
 
 
-def _set_follow_up_mode(server: Server, command: c.SetFollowUpMode) -> None:
+def _set_follow_up_mode(server: PiServer, command: c.SetFollowUpMode) -> None:
     if command.persist:
         server.persist("followUpMode", command.mode)
     server.session.queues.follow_up.mode = command.mode
 
 
-def _set_interrupt_mode(server: Server, command: c.SetInterruptMode) -> None:
+def _set_interrupt_mode(server: PiServer, command: c.SetInterruptMode) -> None:
     if command.persist:
         server.persist("interruptMode", command.mode)
     server.session.queues.interrupt = command.mode
 
 
-def _bash(server: Server, command: c.Bash) -> Coroutine[Any, Any, c.BashResult]:
+def _bash(server: PiServer, command: c.Bash) -> Coroutine[Any, Any, c.BashResult]:
     # Started here and now: an abort_bash right behind it must find it.
     running = server.session.commands.run(
         command.command,
@@ -238,7 +245,7 @@ def _bash(server: Server, command: c.Bash) -> Coroutine[Any, Any, c.BashResult]:
     return _bash_result(server, running)
 
 
-async def _bash_result(server: Server, running: Awaitable[BashDone]) -> c.BashResult:
+async def _bash_result(server: PiServer, running: Awaitable[BashDone]) -> c.BashResult:
     done = await running
     message, size = done.message, done.truncation
     result = c.BashResult(message.output, message.cancelled, message.truncated)
@@ -256,21 +263,17 @@ async def _bash_result(server: Server, running: Awaitable[BashDone]) -> c.BashRe
     return result
 
 
-def _abort_bash(server: Server, command: c.AbortBash) -> None:
-    server.abort_bash()
-
-
-def _set_auto_retry(server: Server, command: c.SetAutoRetry) -> None:
+def _set_auto_retry(server: PiServer, command: c.SetAutoRetry) -> None:
     if command.persist:
         server.persist("retry.enabled", command.enabled)
     server.session.attempts.enabled = command.enabled
 
 
-def _abort_retry(server: Server, command: c.AbortRetry) -> None:
+def _abort_retry(server: PiServer, command: c.AbortRetry) -> None:
     server.session.attempts.call_off()
 
 
-def _get_tools(server: Server, command: c.GetTools) -> c.Tools:
+def _get_tools(server: PiServer, command: c.GetTools) -> c.Tools:
     session = server.session
     active = set(session.active_tools)
     return c.Tools(
@@ -278,12 +281,12 @@ def _get_tools(server: Server, command: c.GetTools) -> c.Tools:
     )
 
 
-def _set_active_tools(server: Server, command: c.SetActiveTools) -> c.ActiveTools:
+def _set_active_tools(server: PiServer, command: c.SetActiveTools) -> c.ActiveTools:
     server.session.set_active_tools(command.tools)
     return c.ActiveTools(server.session.active_tools)
 
 
-async def _get_commands(server: Server, command: c.GetCommands | c.GetAvailableCommands) -> c.SlashCommands:
+async def _get_commands(server: PiServer, command: c.GetCommands | c.GetAvailableCommands) -> c.SlashCommands:
     await server.session.prepare()
     return c.SlashCommands([_slash_command(each) for each in server.session.slash_commands()])
 
@@ -296,48 +299,80 @@ def _slash_command(command: SlashCommand) -> c.SlashCommand:
     return c.SlashCommand(command.name, command.description, command.source, info)
 
 
-def _set_updates(server: Server, command: c.SetUpdates) -> None:
+def _set_updates(server: PiServer, command: c.SetUpdates) -> None:
     server.updates.flush()
     server.updates.form = command.updates
 
 
-async def _shutdown(server: Server, command: c.Shutdown) -> None:
+async def _shutdown(server: PiServer, command: c.Shutdown) -> None:
     await server.session.abort()
-    server.stopping = True
+    server.dispatcher.stopping = True
 
 
-#: Those of the basic commands. `all_handlers` has them all; it is loaded when another command is asked for.
-BASIC_HANDLERS: dict[type[Command], Callable[..., Any]] = {
-    c.Prompt: _prompt,
-    c.Steer: _steer,
-    c.FollowUp: _follow_up,
-    c.Abort: _abort,
-    c.AbortAndPrompt: _abort_and_prompt,
-    c.ClearQueue: _clear_queue,
-    c.GetState: _get_state,
-    c.GetSessionStats: _get_session_stats,
-    c.GetMessages: _get_messages,
-    c.GetLastAssistantText: _get_last_assistant_text,
-    c.SetModel: _set_model,
-    c.CycleModel: _cycle_model,
-    c.GetAvailableModels: _get_available_models,
-    c.SetThinkingLevel: _set_thinking_level,
-    c.CycleThinkingLevel: _cycle_thinking_level,
-    c.GetAvailableThinkingLevels: _get_available_thinking_levels,
-    c.SetSteeringMode: _set_steering_mode,
-    c.SetFollowUpMode: _set_follow_up_mode,
-    c.SetInterruptMode: _set_interrupt_mode,
-    c.Bash: _bash,
-    c.AbortBash: _abort_bash,
-    c.SetAutoRetry: _set_auto_retry,
-    c.AbortRetry: _abort_retry,
-    c.GetTools: _get_tools,
-    c.SetActiveTools: _set_active_tools,
-    c.GetCommands: _get_commands,
-    c.GetAvailableCommands: _get_commands,
-    c.SetUpdates: _set_updates,
-    c.Shutdown: _shutdown,
-}
+# Before their turn
 
-#: Commands that may be answered after ones that came later.
-BASIC_LATE: frozenset[type[Command]] = frozenset({c.Bash})
+
+def _cancel_early(server: PiServer, request: Request, before: Iterable[Request]) -> bool:
+    """Stop what runs at once; the command itself is answered in its turn."""
+    server.session.cancel()
+    return False
+
+
+def _shut_down_early(server: PiServer, request: Request, before: Iterable[Request]) -> bool:
+    server.session.cancel()
+    server.dispatcher.leave()
+    return False
+
+
+def _call_off_retry_early(server: PiServer, request: Request, before: Iterable[Request]) -> bool:
+    server.session.attempts.call_off()
+    return False
+
+
+def _abort_bash_early(server: PiServer, request: Request, before: Iterable[Request]) -> bool:
+    """Stop the latest command, unless one that has yet to start is meant. Once only: the next time would stop another."""
+    if not request.has_acted and not any(each.name == "bash" for each in before):
+        request.has_acted = True
+        server.session.commands.abort()
+    return False
+
+
+def _abort_bash(server: PiServer, command: c.AbortBash) -> None:
+    request = server.dispatcher.current
+    if request is None or not request.has_acted:
+        server.session.commands.abort()
+
+
+#: The routes that a host is likely to need first. They do not wait for extensions where they only look at what no extension
+#: changes, stop something, concern the connection alone, or wait by themselves.
+BASIC_ROUTES: tuple[Route, ...] = (
+    Route(c.Prompt, _prompt, needs_extensions=False),
+    Route(c.Steer, _steer, needs_extensions=False),
+    Route(c.FollowUp, _follow_up, needs_extensions=False),
+    Route(c.Abort, _abort, needs_extensions=False, urgent=_cancel_early),
+    Route(c.AbortAndPrompt, _abort_and_prompt, needs_extensions=False, urgent=_cancel_early),
+    Route(c.ClearQueue, _clear_queue, needs_extensions=False),
+    Route(c.GetState, _get_state, needs_extensions=False),
+    Route(c.GetSessionStats, _get_session_stats, needs_extensions=False),
+    Route(c.GetMessages, _get_messages, needs_extensions=False),
+    Route(c.GetLastAssistantText, _get_last_assistant_text, needs_extensions=False),
+    Route(c.SetModel, _set_model),
+    Route(c.CycleModel, _cycle_model),
+    Route(c.GetAvailableModels, _get_available_models),
+    Route(c.SetThinkingLevel, _set_thinking_level),
+    Route(c.CycleThinkingLevel, _cycle_thinking_level),
+    Route(c.GetAvailableThinkingLevels, _get_available_thinking_levels),
+    Route(c.SetSteeringMode, _set_steering_mode),
+    Route(c.SetFollowUpMode, _set_follow_up_mode),
+    Route(c.SetInterruptMode, _set_interrupt_mode),
+    Route(c.Bash, _bash, when="late", needs_extensions=False),
+    Route(c.AbortBash, _abort_bash, needs_extensions=False, urgent=_abort_bash_early),
+    Route(c.SetAutoRetry, _set_auto_retry),
+    Route(c.AbortRetry, _abort_retry, needs_extensions=False, urgent=_call_off_retry_early),
+    Route(c.GetTools, _get_tools),
+    Route(c.SetActiveTools, _set_active_tools),
+    Route(c.GetCommands, _get_commands),
+    Route(c.GetAvailableCommands, _get_commands),
+    Route(c.SetUpdates, _set_updates, needs_extensions=False),
+    Route(c.Shutdown, _shutdown, needs_extensions=False, urgent=_shut_down_early),
+)

@@ -14,7 +14,7 @@ from fairlead.protocol.pi.frames import HostToolCall, HostToolCancel
 from fairlead.protocol.pi.host_commands import HostToolDefinition, HostToolResult, HostToolUpdate
 from fairlead.session.toolbox import Toolbox
 from fairlead.wire.pi import decode
-from fairlead.wire.pi.questions import HostLeft, Question, Questions, Withdrawn
+from fairlead.wire.questions import HostLeft, Question, Questions, Withdrawn
 
 #: In whose name they are in the toolbox. Part of the error that hosts know: `RPC host tool "bash" conflicts with ...`.
 OWNER = "RPC host"
@@ -62,7 +62,7 @@ class HostTools:
             on_update=lambda line: context.update(decode.decoded(HostToolUpdate, line).partial_result),
         )
         try:
-            line = await self._questions.ask(question, context.cancel)
+            line = (await self._questions.ask(question, context.cancel)).body
         except Withdrawn:
             raise ToolError(f'Host tool "{name}" was aborted') from None
         except HostLeft:

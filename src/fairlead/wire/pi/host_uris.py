@@ -13,7 +13,7 @@ from fairlead.protocol.pi.frames import HostUriCancel, HostUriRequest
 from fairlead.protocol.pi.host_commands import HostUriResult, HostUriScheme
 from fairlead.tools.uris import Document, scheme_of
 from fairlead.wire.pi import decode
-from fairlead.wire.pi.questions import HostLeft, Question, Questions, Withdrawn
+from fairlead.wire.questions import HostLeft, Question, Questions, Withdrawn
 
 
 class HostUris:
@@ -60,7 +60,7 @@ class HostUris:
             answered_by="host_uri_result",
         )
         try:
-            answer = decode.decoded(HostUriResult, await self._questions.ask(question, cancel))
+            answer = decode.decoded(HostUriResult, (await self._questions.ask(question, cancel)).body)
         except Withdrawn:
             raise ToolError(f"Host URI {operation} for {uri} was aborted") from None
         except HostLeft:

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, to_builtins
 
 from fairlead.errors import BadCommand, CompactionCancelled, FairleadError, LoginFailed, MoveCancelled
 from fairlead.protocol.pi import omp_commands as c
-from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.frames import BOUND, BOUNDED_VERSION
+from fairlead.wire.dispatcher import Route
 
 if TYPE_CHECKING:
-    from fairlead.wire.pi.server import Server
+    from fairlead.wire.pi.server import PiServer
 
 
 #: A language tag as far as it matters here (BCP 47): a language, then a script, a region or the like.
 _LOCALE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
 
-def _negotiate_protocol(server: Server, command: c.NegotiateProtocol) -> c.Negotiated:
+def _negotiate_protocol(server: PiServer, command: c.NegotiateProtocol) -> c.Negotiated:
     if command.protocol_version != BOUNDED_VERSION:
         raise BadCommand(f"Unsupported RPC protocol version: {command.protocol_version}")
-    server.connection.output.max_frame = BOUND  # exactly: omp's client takes chunks for no other
+    server.outlet.max_frame = BOUND  # exactly: omp's client takes chunks for no other
     return c.Negotiated(BOUNDED_VERSION)
 
 
-def _set_event_filter(server: Server, command: c.SetEventFilter) -> c.EventFilter:
+def _set_event_filter(server: PiServer, command: c.SetEventFilter) -> c.EventFilter:
     events: Any = command.events
     if events is not None:
         names = cast("list[Any]", events) if isinstance(events, list) else [None]
@@ -40,7 +39,7 @@ def _set_event_filter(server: Server, command: c.SetEventFilter) -> c.EventFilte
     return c.EventFilter(events)
 
 
-async def _open_session(server: Server, command: c.OpenSession) -> c.OpenedSession:
+async def _open_session(server: PiServer, command: c.OpenSession) -> c.OpenedSession:
     from fairlead.session.moves import open_folder
 
     session = server.session
@@ -51,7 +50,7 @@ async def _open_session(server: Server, command: c.OpenSession) -> c.OpenedSessi
     return c.OpenedSession(cancelled=False, resumed=resumed, session_id=session.id, session_file=str(session.conversation.path))
 
 
-async def _handoff(server: Server, command: c.Handoff) -> c.HandedOff:
+async def _handoff(server: PiServer, command: c.Handoff) -> c.HandedOff:
     from fairlead.session.moves import hand_off
 
     session = server.session
@@ -67,19 +66,19 @@ async def _handoff(server: Server, command: c.Handoff) -> c.HandedOff:
     return c.HandedOff(UNSET if path is None else str(path))
 
 
-def _set_todos(server: Server, command: c.SetTodos) -> c.TodoPhases:
+def _set_todos(server: PiServer, command: c.SetTodos) -> c.TodoPhases:
     todos = server.session.todos.keeper
     todos.set(command.phases)
     return c.TodoPhases(to_builtins(todos.phases))
 
 
-def _set_fast_mode(server: Server, command: c.SetFastMode) -> c.FastMode:
+def _set_fast_mode(server: PiServer, command: c.SetFastMode) -> c.FastMode:
     if command.enabled:
         raise FairleadError("Fast mode is unavailable for the current model.")
     return c.FastMode(enabled=False, active=False)
 
 
-def _get_login_providers(server: Server, command: c.GetLoginProviders) -> c.LoginProviders:
+def _get_login_providers(server: PiServer, command: c.GetLoginProviders) -> c.LoginProviders:
     possible = () if server.logins is None else server.logins().possible()
     return c.LoginProviders(
         [
@@ -89,7 +88,7 @@ def _get_login_providers(server: Server, command: c.GetLoginProviders) -> c.Logi
     )
 
 
-async def _login(server: Server, command: c.Login) -> None:
+async def _login(server: PiServer, command: c.Login) -> None:
     name, ui = command.provider_id, server.session.ui
     if not any(name == known for known, _ in server.session.selection.providers()):
         raise BadCommand(f"Unknown OAuth provider: {name}")
@@ -109,11 +108,11 @@ async def _login(server: Server, command: c.Login) -> None:
     await logins.finish(code.device_code, code.interval, sleep=pause)
 
 
-def _set_locale(server: Server, command: c.SetLocale) -> c.Locale:
+def _set_locale(server: PiServer, command: c.SetLocale) -> c.Locale:
     return c.Locale(set_locale(server, command.locale))
 
 
-def set_locale(server: Server, locale: str) -> str:
+def set_locale(server: PiServer, locale: str) -> str:
     """Have the model answer in the language of `locale`. Raises BadCommand if it is no language tag."""
     locale = locale.strip()
     if locale and not _LOCALE.fullmatch(locale):
@@ -122,21 +121,19 @@ def set_locale(server: Server, locale: str) -> str:
     return locale
 
 
-def _get_integrations(server: Server, command: c.GetIntegrations) -> c.Integrations:
+def _get_integrations(server: PiServer, command: c.GetIntegrations) -> c.Integrations:
     return c.Integrations([])
 
 
-HANDLERS: dict[type[Command], Callable[..., Any]] = {
-    c.NegotiateProtocol: _negotiate_protocol,
-    c.SetEventFilter: _set_event_filter,
-    c.OpenSession: _open_session,
-    c.Handoff: _handoff,
-    c.SetTodos: _set_todos,
-    c.SetFastMode: _set_fast_mode,
-    c.GetLoginProviders: _get_login_providers,
-    c.Login: _login,
-    c.SetLocale: _set_locale,
-    c.GetIntegrations: _get_integrations,
-}
-
-LATE: frozenset[type[Command]] = frozenset({c.Login})
+ROUTES: tuple[Route, ...] = (
+    Route(c.NegotiateProtocol, _negotiate_protocol, needs_extensions=False),
+    Route(c.SetEventFilter, _set_event_filter, needs_extensions=False),
+    Route(c.OpenSession, _open_session),
+    Route(c.Handoff, _handoff),
+    Route(c.SetTodos, _set_todos),
+    Route(c.SetFastMode, _set_fast_mode),
+    Route(c.GetLoginProviders, _get_login_providers),
+    Route(c.Login, _login, when="late"),
+    Route(c.SetLocale, _set_locale),
+    Route(c.GetIntegrations, _get_integrations),
+)

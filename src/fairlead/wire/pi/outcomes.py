@@ -10,8 +10,8 @@ from fairlead.core.events import AgentSettled, AgentStart, Event, MessageEnd, Se
 from fairlead.core.messages import UserMessage
 from fairlead.protocol.pi import frames
 from fairlead.session.session import Session
-from fairlead.wire.pi.decode import Id
-from fairlead.wire.pi.encode import EventFrames, Handled
+from fairlead.wire.dispatcher import Id
+from fairlead.wire.pi.encode import EventFrames
 
 
 class Outcomes:
@@ -32,17 +32,17 @@ class Outcomes:
         self._prompts.append(prompt)
         self._unheard[id(message)] = prompt
 
-    def refused(self, ident: Id, error: str) -> None:
-        """Tell of a prompt that was acknowledged and could not begin."""
+    def refusal(self, ident: Id, error: str) -> frames.PromptResult:
+        """The outcome of a prompt that was acknowledged and could not start."""
         result = self._without_prompt(ident, "error")
         result.error = frames.PromptError(message=error, retryable=False)
-        self._to_host.send(result)
+        return result
 
-    async def handled(self, ident: Id, handled: Handled) -> None:
-        """Tell what became of a prompt that an extension has seen to. If that has told the agent something, it is as if the
-        host had: the outcome is that of the run."""
+    async def handled(self, ident: Id, runs_before: int | None = None) -> None:
+        """Report the outcome of a prompt that an extension handled. If the extension started a run, the outcome is that of the
+        run. `runs_before` is what `unprompted_runs` was when the extension began."""
         hooks = self._session.hooks
-        before = self.unprompted_runs if handled.runs_before is None else handled.runs_before
+        before = self.unprompted_runs if runs_before is None else runs_before
         if hooks is not None:
             await hooks.sent()
         if self._session.is_streaming and not self._prompts:

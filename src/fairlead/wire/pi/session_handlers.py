@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,12 @@ from msgspec import UNSET
 
 from fairlead.errors import BadCommand, CompactionCancelled, EntryNotFound, FairleadError, MoveCancelled
 from fairlead.protocol.pi import session_commands as c
-from fairlead.protocol.pi.command import Command
+from fairlead.wire.dispatcher import Route
 from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:
     from fairlead.core.events import CompactionResult
-    from fairlead.wire.pi.server import Server
+    from fairlead.wire.pi.server import PiServer
 
 #: The longest page of messages, in messages and in bytes; and how long one is if nobody says.
 MOST_MESSAGES, DEFAULT_MESSAGES, PAGE_BYTES = 256, 100, 768 * 1024
@@ -28,7 +28,7 @@ LONGEST_OFFSET = 18
 # From one session to another
 
 
-async def _new_session(server: Server, command: c.NewSession) -> c.Switched:
+async def _new_session(server: PiServer, command: c.NewSession) -> c.Switched:
     from fairlead.session.moves import new_session
 
     try:
@@ -38,7 +38,7 @@ async def _new_session(server: Server, command: c.NewSession) -> c.Switched:
     return c.Switched(cancelled=False)
 
 
-async def _switch_session(server: Server, command: c.SwitchSession) -> c.Switched:
+async def _switch_session(server: PiServer, command: c.SwitchSession) -> c.Switched:
     from fairlead.session.moves import switch_session
 
     try:
@@ -48,7 +48,7 @@ async def _switch_session(server: Server, command: c.SwitchSession) -> c.Switche
     return c.Switched(cancelled=False, created=created or UNSET)
 
 
-async def _fork(server: Server, command: c.Fork | c.Branch) -> c.Forked:
+async def _fork(server: PiServer, command: c.Fork | c.Branch) -> c.Forked:
     from fairlead.session.moves import fork
 
     try:
@@ -60,7 +60,7 @@ async def _fork(server: Server, command: c.Fork | c.Branch) -> c.Forked:
         raise BadCommand(f"Invalid entry ID for {what}") from None
 
 
-async def _clone(server: Server, command: c.Clone) -> c.Switched:
+async def _clone(server: PiServer, command: c.Clone) -> c.Switched:
     from fairlead.session.moves import clone
 
     if not server.session.conversation.count:
@@ -72,7 +72,7 @@ async def _clone(server: Server, command: c.Clone) -> c.Switched:
     return c.Switched(cancelled=False)
 
 
-async def _list_sessions(server: Server, command: c.ListSessions) -> c.SessionList:
+async def _list_sessions(server: PiServer, command: c.ListSessions) -> c.SessionList:
     from fairlead.session.listing import list_all_sessions, list_sessions
 
     sessions = server.session.sessions
@@ -86,7 +86,7 @@ async def _list_sessions(server: Server, command: c.ListSessions) -> c.SessionLi
     return c.SessionList(found)
 
 
-def _delete_session(server: Server, command: c.DeleteSession) -> None:
+def _delete_session(server: PiServer, command: c.DeleteSession) -> None:
     from fairlead.session.deleting import delete_session
 
     session = server.session
@@ -96,19 +96,19 @@ def _delete_session(server: Server, command: c.DeleteSession) -> None:
     delete_session(path)
 
 
-def _set_session_name(server: Server, command: c.SetSessionName) -> None:
+def _set_session_name(server: PiServer, command: c.SetSessionName) -> None:
     server.session.set_name(command.name)
 
 
 # The tree
 
 
-def _get_fork_messages(server: Server, command: c.GetForkMessages | c.GetBranchMessages) -> c.ForkMessages:
+def _get_fork_messages(server: PiServer, command: c.GetForkMessages | c.GetBranchMessages) -> c.ForkMessages:
     found = server.session.conversation.log.user_messages()
     return c.ForkMessages([c.ForkMessage(entry_id, text) for entry_id, text in found])
 
 
-def _get_entries(server: Server, command: c.GetEntries) -> Spliced:
+def _get_entries(server: PiServer, command: c.GetEntries) -> Spliced:
     log = server.session.conversation.log
     try:
         entries = log.entries_json(command.since)
@@ -117,12 +117,12 @@ def _get_entries(server: Server, command: c.GetEntries) -> Spliced:
     return Spliced((b'{"entries":', entries, b',"leafId":', msgspec.json.encode(log.leaf), b"}"))
 
 
-def _get_tree(server: Server, command: c.GetTree) -> Spliced:
+def _get_tree(server: PiServer, command: c.GetTree) -> Spliced:
     log = server.session.conversation.log
     return Spliced((b'{"tree":', log.tree_json(), b',"leafId":', msgspec.json.encode(log.leaf), b"}"))
 
 
-async def _navigate_tree(server: Server, command: c.NavigateTree) -> c.Navigated:
+async def _navigate_tree(server: PiServer, command: c.NavigateTree) -> c.Navigated:
     from fairlead.session.moves import navigate
 
     session = server.session
@@ -140,14 +140,14 @@ async def _navigate_tree(server: Server, command: c.NavigateTree) -> c.Navigated
     )
 
 
-def _set_label(server: Server, command: c.SetLabel) -> c.Labelled:
+def _set_label(server: PiServer, command: c.SetLabel) -> c.Labelled:
     return c.Labelled(server.session.set_label(command.target_id, command.label))
 
 
 # Long histories
 
 
-def _get_messages_page(server: Server, command: c.GetMessagesPage) -> Spliced:
+def _get_messages_page(server: PiServer, command: c.GetMessagesPage) -> Spliced:
     session = server.session
     limit = DEFAULT_MESSAGES if command.limit is None else command.limit
     if not 1 <= limit <= MOST_MESSAGES:
@@ -183,7 +183,7 @@ def _offset(cursor: str | None, place: str) -> int:
 # Compaction
 
 
-def _compact(server: Server, command: c.Compact) -> Coroutine[Any, Any, CompactionResult]:
+def _compact(server: PiServer, command: c.Compact) -> Coroutine[Any, Any, CompactionResult]:
     # Begun here and now: a prompt right behind it must find it.
     return _result(server.session.compactor.request(command.custom_instructions))
 
@@ -192,7 +192,7 @@ async def _result(compaction: asyncio.Task[CompactionResult]) -> CompactionResul
     return await compaction
 
 
-def _set_auto_compaction(server: Server, command: c.SetAutoCompaction) -> None:
+def _set_auto_compaction(server: PiServer, command: c.SetAutoCompaction) -> None:
     if command.persist:
         server.persist("compaction.enabled", command.enabled)
     server.session.compactor.enabled = command.enabled
@@ -201,7 +201,7 @@ def _set_auto_compaction(server: Server, command: c.SetAutoCompaction) -> None:
 # Export
 
 
-def _export_html(server: Server, command: c.ExportHtml) -> Coroutine[Any, Any, c.Exported]:
+def _export_html(server: PiServer, command: c.ExportHtml) -> Coroutine[Any, Any, c.Exported]:
     conversation = server.session.conversation
     if conversation.path is None:
         raise FairleadError("Cannot export in-memory session to HTML")
@@ -224,31 +224,28 @@ async def _export(lines: list[bytes], leaf: str | None, path: Path, name: str) -
     return c.Exported(name)
 
 
-async def _reload(server: Server, command: c.Reload) -> c.Reloaded:
+async def _reload(server: PiServer, command: c.Reload) -> c.Reloaded:
     return c.Reloaded(await server.reload_extensions())
 
 
-HANDLERS: dict[type[Command], Callable[..., Any]] = {
-    c.NewSession: _new_session,
-    c.SwitchSession: _switch_session,
-    c.Fork: _fork,
-    c.Branch: _fork,
-    c.Clone: _clone,
-    c.ListSessions: _list_sessions,
-    c.DeleteSession: _delete_session,
-    c.SetSessionName: _set_session_name,
-    c.GetForkMessages: _get_fork_messages,
-    c.GetBranchMessages: _get_fork_messages,
-    c.GetEntries: _get_entries,
-    c.GetTree: _get_tree,
-    c.NavigateTree: _navigate_tree,
-    c.SetLabel: _set_label,
-    c.GetMessagesPage: _get_messages_page,
-    c.Compact: _compact,
-    c.SetAutoCompaction: _set_auto_compaction,
-    c.ExportHtml: _export_html,
-    c.Reload: _reload,
-}
-
-#: Commands that may be answered after ones that came later.
-LATE: frozenset[type[Command]] = frozenset({c.Compact, c.ExportHtml, c.Reload})
+ROUTES: tuple[Route, ...] = (
+    Route(c.NewSession, _new_session),
+    Route(c.SwitchSession, _switch_session),
+    Route(c.Fork, _fork),
+    Route(c.Branch, _fork),
+    Route(c.Clone, _clone),
+    Route(c.ListSessions, _list_sessions),
+    Route(c.DeleteSession, _delete_session),
+    Route(c.SetSessionName, _set_session_name),
+    Route(c.GetForkMessages, _get_fork_messages),
+    Route(c.GetBranchMessages, _get_fork_messages),
+    Route(c.GetEntries, _get_entries),
+    Route(c.GetTree, _get_tree),
+    Route(c.NavigateTree, _navigate_tree),
+    Route(c.SetLabel, _set_label),
+    Route(c.GetMessagesPage, _get_messages_page),
+    Route(c.Compact, _compact, when="late"),
+    Route(c.SetAutoCompaction, _set_auto_compaction),
+    Route(c.ExportHtml, _export_html, when="late"),
+    Route(c.Reload, _reload, when="late", needs_extensions=False),
+)

@@ -16,8 +16,8 @@ from fairlead.core.events import (
     SubagentProgress,
 )
 from fairlead.protocol.pi import frames
-from fairlead.wire.output import Outlet
 from fairlead.wire.pi.encode import EventFrames
+from fairlead.wire.pi.outlet import FrameOutlet
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.updates import Updates
 
@@ -27,7 +27,7 @@ Level: TypeAlias = Literal["off", "progress", "events"]
 class SubagentFrames:
     """Sends what is told of sub-agents, as far as the host wants to hear it. `own` and `updates` are the session's."""
 
-    def __init__(self, output: Outlet, profile: Profile, own: EventFrames, updates: Updates) -> None:
+    def __init__(self, output: FrameOutlet, profile: Profile, own: EventFrames, updates: Updates) -> None:
         self._level: Level = "off"
         self._output = output
         self._profile = profile
@@ -69,7 +69,7 @@ class SubagentFrames:
 class _ChildFrames:
     """The frames of one sub-agent's run, each in a frame that says whose it is."""
 
-    def __init__(self, id: str, output: Outlet, profile: Profile, updates: Updates) -> None:
+    def __init__(self, id: str, output: FrameOutlet, profile: Profile, updates: Updates) -> None:
         self._envelope = _Envelope(id, output)
         self._like = updates
         self._updates = updates.another(self._envelope)
@@ -90,9 +90,9 @@ class _ChildFrames:
 
 
 class _Envelope:
-    """An `Outlet` that puts each frame into a `subagent_event`."""
+    """A `FrameOutlet` that puts each frame into a `subagent_event`."""
 
-    def __init__(self, id: str, output: Outlet) -> None:
+    def __init__(self, id: str, output: FrameOutlet) -> None:
         self.is_open = True
         self._head = b'{"type":"subagent_event","payload":{"id":%b,"event":' % msgspec.json.encode(id)
         self._tail = b"}}\n"

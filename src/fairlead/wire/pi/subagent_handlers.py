@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi import subagent_commands as c
-from fairlead.protocol.pi.command import Command
+from fairlead.wire.dispatcher import Route
 from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:
-    from fairlead.wire.pi.server import Server
+    from fairlead.wire.pi.server import PiServer
 
 
-def _set_subagent_subscription(server: Server, command: c.SetSubagentSubscription) -> c.SubagentSubscription:
+def _set_subagent_subscription(server: PiServer, command: c.SetSubagentSubscription) -> c.SubagentSubscription:
     match command.level:
         case "off" | "progress" | "events" as level:
             server.subagents.set_level(level)
@@ -26,12 +25,12 @@ def _set_subagent_subscription(server: Server, command: c.SetSubagentSubscriptio
             raise BadCommand(f"Invalid subagent subscription level: {other}")
 
 
-def _get_subagents(server: Server, command: c.GetSubagents) -> c.Subagents:
+def _get_subagents(server: PiServer, command: c.GetSubagents) -> c.Subagents:
     subagents = server.session.subagents
     return c.Subagents(subagents.snapshots() if subagents is not None else [])
 
 
-def _get_subagent_messages(server: Server, command: c.GetSubagentMessages) -> Spliced:
+def _get_subagent_messages(server: PiServer, command: c.GetSubagentMessages) -> Spliced:
     from fairlead.session.transcripts import read_transcript
 
     path = _transcript(server, command)
@@ -45,7 +44,7 @@ def _get_subagent_messages(server: Server, command: c.GetSubagentMessages) -> Sp
     return Spliced((head, b',"entries":[', b",".join(piece.lines), b'],"messages":[', b",".join(piece.messages), b"]}"))
 
 
-def _transcript(server: Server, command: c.GetSubagentMessages) -> Path:
+def _transcript(server: PiServer, command: c.GetSubagentMessages) -> Path:
     subagents = server.session.subagents
     if command.subagent_id:
         path = subagents.transcript_of(command.subagent_id) if subagents is not None else None
@@ -60,8 +59,8 @@ def _transcript(server: Server, command: c.GetSubagentMessages) -> Path:
     return path
 
 
-HANDLERS: dict[type[Command], Callable[..., Any]] = {
-    c.SetSubagentSubscription: _set_subagent_subscription,
-    c.GetSubagents: _get_subagents,
-    c.GetSubagentMessages: _get_subagent_messages,
-}
+ROUTES: tuple[Route, ...] = (
+    Route(c.SetSubagentSubscription, _set_subagent_subscription),
+    Route(c.GetSubagents, _get_subagents),
+    Route(c.GetSubagentMessages, _get_subagent_messages),
+)

@@ -17,7 +17,7 @@ from fairlead.protocol.pi.frames import Frame
 from fairlead.protocol.pi.ui_frames import ExtensionUiRequest, ExtensionUiResponse, UiMethod
 from fairlead.wire.pi import decode
 from fairlead.wire.pi.profile import Profile
-from fairlead.wire.pi.questions import Expired, HostLeft, Question, Questions, Withdrawn
+from fairlead.wire.questions import Question, Questions, Unanswered
 
 #: What a person who is asked for consent chooses from. Whatever else a host answers is no consent.
 APPROVALS: Mapping[str, Approval] = {"Approve": "allow", "Approve for session": "allow_session", "Deny": "deny"}
@@ -96,8 +96,8 @@ class WireUi:
         )
         self._tell(UiPromptStart(kind, title))
         try:
-            return _answer(kind, await self._questions.ask(question, cancel))
-        except (Withdrawn, HostLeft, Expired, BadCommand):
+            return _answer(kind, (await self._questions.ask(question, cancel)).body)
+        except (Unanswered, BadCommand):
             return None
         finally:
             self._tell(UiPromptEnd(kind, title))

@@ -18,7 +18,7 @@ from fairlead.config.settings import OutputSettings
 from fairlead.core.events import QueueUpdate
 from fairlead.core.messages import AssistantBlock, TextContent, ThinkingContent, ToolCall
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, PartialMessage, preview_arguments
-from fairlead.wire.output import Outlet
+from fairlead.wire.pi.outlet import FrameOutlet
 
 Form: TypeAlias = Literal["full", "delta"]
 
@@ -87,7 +87,7 @@ class _Growing:
 class Updates:
     """Turns the stream of one assistant message after another into paced `message_update` frames."""
 
-    def __init__(self, output: Outlet, pacing: Pacing, form: Form) -> None:
+    def __init__(self, output: FrameOutlet, pacing: Pacing, form: Form) -> None:
         self.form: Form = form
         #: The host does not want to hear of them.
         self.muted = False
@@ -105,7 +105,7 @@ class Updates:
         self._timer: asyncio.TimerHandle | None = None
         self._waiting = False
 
-    def another(self, output: Outlet) -> Updates:
+    def another(self, output: FrameOutlet) -> Updates:
         """Updates of messages that arrive at the same time. Together they are held to the pace of one."""
         updates = Updates(output, self.pacing, self.form)
         updates._spent = self._spent
@@ -225,7 +225,7 @@ class QueueUpdates:
     and the last one always leaves.
     """
 
-    def __init__(self, output: Outlet, pacing: Pacing, send: Callable[[QueueUpdate], int]) -> None:
+    def __init__(self, output: FrameOutlet, pacing: Pacing, send: Callable[[QueueUpdate], int]) -> None:
         self._output = output
         self._pacing = pacing
         #: Sends the frame of an update; how many bytes it has.

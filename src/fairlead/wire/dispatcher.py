@@ -1,0 +1,433 @@
+"""The dispatcher: messages in, handlers called, answers out. It serves every protocol and knows none.
+
+A protocol supplies a codec (bytes to messages, answers to bytes) and routes (which handler serves which request, and when).
+The dispatcher owns the rest:
+
+- Requests take effect in the order they arrive, so a getter sees everything that came before it.
+- A `late` request starts in its turn and is answered when its work ends, while later requests have their turn.
+- A `now` request, and a reply to a question, act the moment they arrive.
+- While one request holds up the line, or the host does not read, urgent requests (aborts) may act before their turn.
+- An error becomes the request's answer. A bug in one handler costs one answer, never the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import traceback
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from itertools import takewhile
+from typing import Any, Literal, Protocol, TypeAlias, cast
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from fairlead.core.runtime import Cancel
+from fairlead.errors import FairleadError
+from fairlead.wire.connection import Connection
+
+#: How a host refers to a request, exactly as it wrote it.
+Id: TypeAlias = Raw | UnsetType
+When: TypeAlias = Literal["in_turn", "late", "now"]
+
+#: Seconds that running work gets after the host has asked to shut down.
+LEAVING_PATIENCE = 0.5
+
+
+class UnknownRequest(FairleadError):
+    """No route has the name of the request."""
+
+
+class Route(Struct, frozen=True):
+    """How one kind of request is served."""
+
+    #: The type that declares the request.
+    declaration: Any
+    #: Takes the server and the decoded request. Returns the result, or a coroutine that does.
+    handler: Callable[..., Any]
+    when: When = "in_turn"
+    #: Whether the request waits until extensions are loaded.
+    needs_extensions: bool = True
+    #: Called with the server, the request and the requests before it that have not started yet, when the request arrives
+    #: while another holds up the line. Returns True to serve the request now, out of turn.
+    urgent: Callable[[Any, Request, Iterable[Request]], bool] | None = None
+
+
+class Request(Struct, eq=False):
+    """A host asks for something. `body` is what the codec decodes the parameters from."""
+
+    name: str
+    id: Id
+    body: Any
+    #: The decoded parameters, once it is the request's turn.
+    parameters: Any = None
+    route: Route | None = None
+    #: Whether the request has acted before its turn; see `Route.urgent`.
+    has_acted: bool = False
+
+
+class Reply(Struct, frozen=True):
+    """A host answers a question, or reports progress on it."""
+
+    name: str
+    id: Id
+    #: The id of the question; None if the reply does not name one.
+    question: str | None
+    body: Any
+    #: Why the host should be told that the reply makes no sense.
+    problem: FairleadError | None = None
+
+
+class Problem(Struct, frozen=True):
+    """A line that is neither. The host is told so when the line has its turn."""
+
+    id: Id
+    error: FairleadError
+
+
+Message: TypeAlias = Request | Reply | Problem
+
+
+class Answer(Struct):
+    """A result, and what happens once it has been sent. `is_sent` if the host has its answer already."""
+
+    result: Any = None
+    then: Callable[[], Coroutine[Any, Any, None] | None] | None = None
+    is_sent: bool = False
+
+
+class Late(Struct):
+    """What an in-turn handler returns to go on beside later requests after all."""
+
+    work: Coroutine[Any, Any, Any]
+
+
+class Codec(Protocol):
+    """Turns lines into messages, and answers into lines. An answer may take no line, or several."""
+
+    def read(self, line: bytes | None) -> Message | None:
+        """Read one line; None stands for a line that was too long. Returns None if there is nothing to do."""
+        ...
+
+    def parameters(self, request: Request, declaration: Any) -> Any:
+        """Decode the parameters of a request. Raises FairleadError."""
+        ...
+
+    def result(self, request: Request, result: Any) -> Sequence[bytes]: ...
+
+    def error(self, message: Message, error: BaseException) -> Sequence[bytes]: ...
+
+
+class Service(Protocol):
+    """What a protocol's server offers to its dispatcher. Handlers get the same object."""
+
+    @property
+    def codec(self) -> Codec: ...
+
+    @property
+    def routes(self) -> Routes: ...
+
+    @property
+    def send(self) -> Callable[[bytes], None]: ...
+
+    def hears(self, reply: Reply) -> None:
+        """Take the host's answer to a question. Raises FairleadError to tell the host that it is malformed."""
+        ...
+
+    def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
+        """What has to end before the request may start; None if nothing has to."""
+        ...
+
+    def serving(self, request: Request) -> AbstractContextManager[Any]:
+        """Entered while a request that holds up the line is served, until its answer has been sent."""
+        ...
+
+
+class Routes:
+    """The routes of a protocol by name. `more` are tables to load when the first one lacks a name; urgent routes and those that
+    act on arrival have to be in the first."""
+
+    def __init__(self, name_of: Callable[[Any], str], first: Iterable[Route], *more: Callable[[], Iterable[Route]]) -> None:
+        self._name_of = name_of
+        self._found = self._by_name(first)
+        self._more = list(more)
+        #: The routes that may act before their turn.
+        self.early: Mapping[str, Route] = {
+            name: route for name, route in self._found.items() if route.when == "now" or route.urgent is not None
+        }
+
+    def find(self, name: str) -> Route | None:
+        while name not in self._found and self._more:
+            self._found.update(self._by_name(self._more.pop(0)()))
+        return self._found.get(name)
+
+    def all(self) -> Mapping[str, Route]:
+        """Every route, with all tables loaded."""
+        self.find("")
+        return self._found
+
+    def _by_name(self, routes: Iterable[Route]) -> dict[str, Route]:
+        return {self._name_of(route.declaration): route for route in routes}
+
+
+class Dispatcher:
+    """Serves one connection on behalf of one service."""
+
+    def __init__(self, connection: Connection, service: Service) -> None:
+        #: How many messages have had their turn.
+        self.handled = 0
+        #: Set to end `serve` after the present request.
+        self.stopping = False
+        #: Called once, when the host has had its first answer.
+        self.after_first_answer: Callable[[], None] | None = None
+        #: The request that a handler was last called for.
+        self.current: Request | None = None
+        self._connection = connection
+        self._service = service
+        self._codec = service.codec
+        self._late: set[asyncio.Task[None]] = set()
+        self._is_held_up = False
+        #: The requests that wait for their turn and may act before it.
+        self._early: deque[Request] = deque()
+        #: The request whose turn it is, while something else has to end before it may start.
+        self._on_hold: Request | None = None
+        self._leaving = Cancel()
+        connection.on_arrival = self._arrived
+
+    async def serve(self) -> None:
+        """Serve the host until its input ends or `stopping` is set."""
+        output = self._connection.output
+        while not self.stopping:
+            try:
+                message = await self._connection.next()
+            except EOFError:
+                return
+            if self._early and self._early[0] is message:
+                self._early.popleft()
+            work = self._take(message)
+            self.handled += 1
+            if work is not None:
+                await self._hold_up(work)
+            self._first_is_answered()
+            if output.paused and not self.stopping:
+                await self._hold_up(output.wait(self._leaving))
+
+    def leave(self) -> None:
+        """The host wants to shut down: stop waiting for it to read, and soon for running work too."""
+        self._leaving.fire()
+
+    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` while later requests have their turn."""
+        task = asyncio.create_task(work)
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def late_answers(self) -> None:
+        """Wait for the requests that are still being worked on."""
+        if self._late:
+            await asyncio.wait(self._late)
+
+    def answer(self, request: Request, result: Any = None) -> None:
+        """Send the result of a request."""
+        for line in self._codec.result(request, result):
+            self._service.send(line)
+
+    # Arrival
+
+    def _arrived(self, line: bytes | None) -> Message | None:
+        """Read a line, and act on it at once if it must not wait. Returns what is left for its turn."""
+        try:
+            message = self._codec.read(line)
+        except Exception as error:  # whatever a line holds, the next one gets its turn
+            _report()
+            return Problem(UNSET, FairleadError(f"{type(error).__name__}: {error}"))
+        if isinstance(message, Reply):
+            self._hear(message)
+            return None
+        if not isinstance(message, Request) or message.name not in self._service.routes.early:
+            return message
+        if self._acts_now(message):
+            return None
+        self._early.append(message)
+        return message
+
+    def _acts_now(self, request: Request) -> bool:
+        """Serve a request before its turn, if it must not wait. Returns False if it keeps its turn."""
+        route = self._service.routes.early[request.name]
+        try:
+            if route.when != "now" and not (self._is_held_up and self._is_urgent(route, request)):
+                return False
+            work = self._take(request)
+            if work is not None:
+                self.beside(work)
+            self._first_is_answered()
+        except Exception:  # a bug in an urgent action: the request still has its turn
+            _report()
+            return False
+        return True
+
+    def _is_urgent(self, route: Route, request: Request) -> bool:
+        if route.urgent is None:
+            return False
+        return route.urgent(self._service, request, self._not_started_before(request))
+
+    def _not_started_before(self, request: Request) -> Iterator[Request]:
+        if self._on_hold is not None:
+            yield self._on_hold
+        for message in takewhile(lambda message: message is not request, self._connection.waiting()):
+            if isinstance(message, Request):
+                yield message
+
+    def _hear(self, reply: Reply) -> None:
+        try:
+            if reply.problem is not None:
+                raise reply.problem
+            self._service.hears(reply)
+        except FairleadError as error:
+            self._fail(reply, error)
+        except Exception:
+            _report()
+
+    # Turns
+
+    async def _hold_up(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that later requests wait for, while urgent ones may act as they arrive."""
+        task = asyncio.ensure_future(work)
+        # It starts before anything behind it acts: an abort must find the run that it is meant for.
+        await asyncio.sleep(0)
+        if task.done():
+            return task.result()
+        self._is_held_up = True
+        try:
+            self._reconsider()
+            await self._unless_leaving(task)
+        finally:
+            self._is_held_up = False
+
+    def _reconsider(self) -> None:
+        """Let requests that have arrived already act now, if they are urgent."""
+        for request in list(self._early):
+            if self._acts_now(request):
+                self._early.remove(request)
+                self._connection.remove(request)
+
+    async def _unless_leaving(self, task: asyncio.Future[None]) -> None:
+        """Wait for a task, but not much longer once the host wants to shut down."""
+        loop, me = asyncio.get_running_loop(), asyncio.current_task()
+        forget = self._leaving.on_fire(lambda: loop.call_later(LEAVING_PATIENCE, task.cancel))
+        try:
+            await task
+        except asyncio.CancelledError:
+            if me is not None and me.cancelling():
+                raise
+        finally:
+            forget()
+
+    def _take(self, message: Message) -> Coroutine[Any, Any, None] | None:
+        """Act on a message. Returns the work that later messages have to wait for."""
+        if isinstance(message, Problem):
+            self._fail(message, message.error)
+        if not isinstance(message, Request):
+            return None
+        with self._answering(message):
+            message.route = self._service.routes.find(message.name)
+            if message.route is None:
+                raise UnknownRequest(message.name)
+            message.parameters = self._codec.parameters(message, message.route.declaration)
+            message.body = None  # it may be long
+            hold = self._service.hold(message)
+            return self._start(message) if hold is None else self._start_after(hold, message)
+        return None
+
+    async def _start_after(self, hold: Coroutine[Any, Any, Any], request: Request) -> None:
+        with self._answering(request):
+            self._on_hold = request
+            try:
+                await hold
+            finally:
+                self._on_hold = None
+            work = self._start(request)
+            if work is not None:
+                await self._hold_up(work)
+
+    def _start(self, request: Request) -> Coroutine[Any, Any, None] | None:
+        route = cast("Route", request.route)
+        with self._answering(request):
+            self.current = request
+            result = route.handler(self._service, request.parameters)
+            if not isinstance(result, Coroutine):
+                self._succeed(request, result)
+                return None
+            work = cast("Coroutine[Any, Any, Any]", result)
+            if route.when == "in_turn":
+                return self._finish_in_turn(request, work)
+            self.beside(self._finish(request, work))
+        return None
+
+    async def _finish_in_turn(self, request: Request, work: Coroutine[Any, Any, Any]) -> None:
+        with self._service.serving(request):
+            await self._finish(request, work)
+
+    async def _finish(self, request: Request, work: Coroutine[Any, Any, Any]) -> None:
+        with self._answering(request):
+            result = await work
+            if isinstance(result, Late):
+                self.beside(self._finish(request, result.work))
+                return
+            following = self._succeed(request, result)
+            if following is not None:
+                await following
+
+    # Answers
+
+    def _succeed(self, request: Request, result: Any) -> Coroutine[Any, Any, None] | None:
+        """Send a result. Returns what its `then` left to do."""
+        if not isinstance(result, Answer):
+            self.answer(request, result)
+            return None
+        try:
+            if not result.is_sent:
+                self.answer(request, result.result)
+        finally:
+            following = None
+            if result.then is not None:
+                with _reporting():  # the host has its answer: what follows must not become another one
+                    following = result.then()
+        return following
+
+    @contextmanager
+    def _answering(self, request: Request) -> Generator[None]:
+        """Turn an error into the answer to a request."""
+        try:
+            yield
+        except FairleadError as error:
+            self._fail(request, error)
+        except Exception as error:
+            _report()
+            self._fail(request, error)
+        except asyncio.CancelledError as error:
+            self._fail(request, error)
+            raise
+
+    def _fail(self, message: Message, error: BaseException) -> None:
+        for line in self._codec.error(message, error):
+            self._service.send(line)
+
+    def _first_is_answered(self) -> None:
+        if self.after_first_answer is not None:
+            self.after_first_answer()
+            self.after_first_answer = None
+
+
+@contextmanager
+def _reporting() -> Generator[None]:
+    try:
+        yield
+    except Exception:
+        _report()
+
+
+def _report() -> None:
+    """Show a bug to whoever watches stderr."""
+    traceback.print_exc(file=sys.stderr)

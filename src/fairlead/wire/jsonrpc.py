@@ -1,0 +1,176 @@
+"""JSON-RPC 2.0, one message per line: what a line is, and the lines that are sent. It knows no method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from fairlead.core import lenient
+from fairlead.errors import BadParams, FairleadError
+from fairlead.wire.dispatcher import Message, Problem, Reply, Request, UnknownRequest
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
+
+NULL = Raw(b"null")
+#: The names of replies.
+RESULT, ERROR = "result", "error"
+
+
+class RpcError(FairleadError):
+    """A request that cannot be carried out, in the client's terms. `data` says more, where there is more to say."""
+
+    def __init__(self, code: int, message: str, data: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class _Envelope(Struct):
+    jsonrpc: Raw | UnsetType = UNSET
+    id: Raw | UnsetType = UNSET
+    method: Raw | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+_envelopes = msgspec.json.Decoder(_Envelope)
+
+
+def read(line: bytes | None) -> Message | None:
+    """What a line is; None for a notification and for a blank line. A line that was too long is None itself."""
+    if line is None:
+        return Problem(NULL, RpcError(PARSE_ERROR, "Parse error", "The line is too long."))
+    if not line.strip():
+        return None
+    try:
+        return _classified(_envelopes.decode(line))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass
+    try:
+        value = lenient.decode(line)
+    except ValueError:
+        return Problem(NULL, RpcError(PARSE_ERROR, "Parse error"))
+    if not isinstance(value, dict):  # also a list: there are no batches
+        return _INVALID
+    import json  # msgspec has no integers of any length
+
+    try:
+        return _classified(_envelopes.decode(json.dumps(value, allow_nan=False).encode()))
+    except (ValueError, RecursionError):  # a number such as 1e999, which cannot be written again
+        return Problem(NULL, RpcError(PARSE_ERROR, "Parse error"))
+
+
+_INVALID = Problem(NULL, RpcError(INVALID_REQUEST, "Invalid request"))
+
+
+def _classified(outer: _Envelope) -> Message | None:
+    if _value(outer.jsonrpc) != "2.0":
+        return _INVALID
+    if not isinstance(outer.id, UnsetType):
+        if not isinstance(outer.method, UnsetType):
+            method = _value(outer.method)
+            # A method that is not a string is shown as JSON.
+            name = method if isinstance(method, str) else bytes(outer.method).decode()
+            bytes(outer.id).decode()  # msgspec does not look into what it skips, and the id will be echoed
+            return Request(name, Raw(bytes(outer.id)), _value(outer.params))
+        for name, raw in ((RESULT, outer.result), (ERROR, outer.error)):
+            if not isinstance(raw, UnsetType):
+                ident = _value(outer.id)
+                return Reply(name, NULL, ident if isinstance(ident, str) else None, _value(raw))
+    elif not isinstance(outer.method, UnsetType):
+        return None
+    return _INVALID
+
+
+def _value(raw: Raw | UnsetType) -> Any:
+    """What is written there; an empty object for params that are not."""
+    return {} if isinstance(raw, UnsetType) else msgspec.json.decode(raw)
+
+
+# What is sent
+
+
+class _Message(Struct, kw_only=True):
+    jsonrpc: str = "2.0"
+
+
+class _Result(_Message, kw_only=True):
+    id: Raw
+    result: Any
+
+
+class _Problem(Struct):
+    code: int
+    message: str
+    data: str | UnsetType = UNSET
+
+
+class _Failure(_Message, kw_only=True):
+    id: Raw
+    error: _Problem
+
+
+class _Notification(_Message, kw_only=True):
+    method: str
+    params: Any
+
+
+class _Question(_Message, kw_only=True):
+    id: str
+    method: str
+    params: Any
+
+
+def result_line(id: Raw | UnsetType, result: Any) -> bytes:
+    return _line(_Result(id=NULL if isinstance(id, UnsetType) else id, result=result))
+
+
+def error_line(id: Raw | UnsetType, error: RpcError) -> bytes:
+    problem = _Problem(error.code, error.message, UNSET if error.data is None else error.data)
+    return _line(_Failure(id=NULL if isinstance(id, UnsetType) else id, error=problem))
+
+
+def notification_line(method: str, params: Any) -> bytes:
+    return _line(_Notification(method=method, params=params))
+
+
+def question_line(id: str, method: str, params: Any) -> bytes:
+    return _line(_Question(id=id, method=method, params=params))
+
+
+def _line(message: _Message) -> bytes:
+    try:
+        return msgspec.json.encode(message) + b"\n"
+    except UnicodeEncodeError:  # the name of a file, say, that is not text
+        return msgspec.json.encode(lenient.scrub(msgspec.to_builtins(message, builtin_types=(Raw,)))) + b"\n"
+
+
+class JsonRpcCodec:
+    """Implements `fairlead.wire.dispatcher.Codec`, but for `parameters`."""
+
+    def read(self, line: bytes | None) -> Message | None:
+        return read(line)
+
+    def result(self, request: Request, result: Any) -> Sequence[bytes]:
+        return [result_line(request.id, result)]
+
+    def error(self, message: Message, error: BaseException) -> Sequence[bytes]:
+        return [error_line(message.id, as_rpc_error(error))]
+
+
+def as_rpc_error(error: BaseException) -> RpcError:
+    """An error in the client's terms."""
+    if isinstance(error, RpcError):
+        return error
+    if isinstance(error, UnknownRequest):
+        return RpcError(METHOD_NOT_FOUND, f"Method not found: {error}")
+    if isinstance(error, BadParams):
+        return RpcError(INVALID_PARAMS, str(error), error.data)
+    if isinstance(error, FairleadError):
+        return RpcError(INTERNAL_ERROR, str(error))
+    return RpcError(INTERNAL_ERROR, "Internal error", f"{type(error).__name__}: {error}")

@@ -1,0 +1,108 @@
+"""The lines of the pi family: what a host's line is, and the lines that answer it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from fairlead.errors import BadCommand, BusyError, FairleadError
+from fairlead.protocol.pi import frames
+from fairlead.protocol.pi.command import Command
+from fairlead.protocol.pi.commands import ANSWER_NAMES
+from fairlead.wire.dispatcher import Id, Message, Problem, Reply, Request, UnknownRequest
+from fairlead.wire.pi import decode
+from fairlead.wire.pi.encode import Spliced, encode, encode_spliced
+from fairlead.wire.pi.outlet import FrameOutlet
+from fairlead.wire.pi.profile import Profile
+
+if TYPE_CHECKING:
+    from fairlead.wire.pi.outcomes import Outcomes
+
+#: Commands whose failure is a second response in profiles with `late_prompt_errors`.
+_PROMPTS = frozenset(("prompt", "abort_and_prompt"))
+
+
+class PiCodec:
+    """Implements `fairlead.wire.dispatcher.Codec`. `outlet` says how long a frame may be."""
+
+    def __init__(self, profile: Profile, outlet: FrameOutlet) -> None:
+        self._profile = profile
+        self._outlet = outlet
+        #: What becomes of each prompt; None if this host is not told.
+        self.outcomes: Outcomes | None = None
+
+    def read(self, line: bytes | None) -> Message | None:
+        if line is None:
+            return _unreadable(UNSET, "the line is too long")
+        if not line.strip():
+            return None
+        try:
+            envelope, line = decode.envelope(line)
+        except BadCommand as error:
+            return _unreadable(UNSET, str(error))
+        name = envelope.type
+        if name is None:
+            return _unreadable(envelope.id, "type: expected the name of a command, as a string")
+        return self.message(name, envelope.id, line)
+
+    def message(self, name: str, ident: Id, line: bytes) -> Message:
+        """What a line of this name is."""
+        if name not in ANSWER_NAMES:
+            return Request(name, ident, line)
+        try:
+            question = msgspec.json.decode(b"null" if isinstance(ident, UnsetType) else ident, type=str)
+        except msgspec.DecodeError:  # another kind of value, or a number that is too large for any
+            problem = BadCommand("id: expected that of the frame which asked, as a string")
+            return Reply(name, ident, None, line, problem)
+        return Reply(name, ident, question, line)
+
+    def parameters(self, request: Request, declaration: type[Command]) -> Command:
+        command = decode.command(declaration, request.body)
+        command.id = request.id
+        return command
+
+    def result(self, request: Request, result: Any) -> Sequence[bytes]:
+        response = frames.Response(id=request.id, command=request.name, success=True)
+        if isinstance(result, Spliced):
+            return [encode_spliced(response, result, self._outlet.max_frame)]
+        if request.route is not None and request.route.declaration.result is not None:
+            response.data = result
+        return [encode(response)]
+
+    def error(self, message: Message, error: BaseException) -> Sequence[bytes]:
+        name, ident = ("parse", message.id) if isinstance(message, Problem) else (message.name, message.id)
+        if isinstance(error, UnknownRequest) and not self._profile.unknown_command_echoes_id:
+            ident = UNSET
+        code = error.code if isinstance(error, BadCommand) and error.code is not None else UNSET
+        text = self.error_text(error)
+        failure = frames.Response(id=ident, command=name, success=False, error=text, code=code)
+        if not self._is_acknowledged(message, error):
+            return [encode(failure)]
+        lines: list[frames.Frame] = [frames.Response(id=ident, command=name, success=True), failure]
+        if self.outcomes is not None:
+            # A host that waits for the outcome of an acknowledged prompt may have stopped looking at responses.
+            lines.append(self.outcomes.refusal(ident, text))
+        return list(map(encode, lines))
+
+    def error_text(self, error: BaseException) -> str:
+        if isinstance(error, UnknownRequest):
+            return f"Unknown command: {error}"
+        if isinstance(error, BusyError):
+            return self._profile.busy
+        if isinstance(error, asyncio.CancelledError):
+            return "Not done: the agent was told to shut down."
+        return str(error) if isinstance(error, FairleadError) else f"Internal error: {type(error).__name__}: {error}"
+
+    def _is_acknowledged(self, message: Message, error: BaseException) -> bool:
+        """Whether hosts of this profile expect a prompt that failed to have been acknowledged first."""
+        if not self._profile.late_prompt_errors or not isinstance(message, Request) or message.name not in _PROMPTS:
+            return False
+        return message.parameters is not None and isinstance(error, FairleadError | asyncio.CancelledError)
+
+
+def _unreadable(ident: Id, why: str) -> Problem:
+    return Problem(ident, BadCommand(f"Failed to parse command: {why}"))

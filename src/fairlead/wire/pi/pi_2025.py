@@ -1,0 +1,91 @@
+"""pi's protocol of 2025: three commands, fewer events, and errors instead of responses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from fairlead.core import events
+from fairlead.core.messages import Message as ChatMessage
+from fairlead.core.messages import TextContent, UserMessage, user_text
+from fairlead.errors import BadCommand
+from fairlead.protocol.pi import frames
+from fairlead.protocol.pi.commands import Abort
+from fairlead.protocol.pi.protocol_2025 import EVENTS_2025, Compaction, Error, Prompt2025
+from fairlead.wire.dispatcher import Id, Message, Request, Route, Routes
+from fairlead.wire.pi.codec import PiCodec
+from fairlead.wire.pi.encode import EventFrames, encode
+from fairlead.wire.pi.handlers import BASIC_ROUTES, submit
+from fairlead.wire.pi.routes import command_name
+from fairlead.wire.pi.server import PiServer
+
+
+class Codec2025(PiCodec):
+    """Requests get no response. A failure is an `error` frame without an id. The host is never asked anything."""
+
+    def message(self, name: str, ident: Id, line: bytes) -> Message:
+        return Request(name, ident, line)
+
+    def result(self, request: Request, result: Any) -> Sequence[bytes]:
+        return ()
+
+    def error(self, message: Message, error: BaseException) -> Sequence[bytes]:
+        return [encode(Error(self.error_text(error)))]
+
+
+class EventFrames2025(EventFrames):
+    """Sends texts where later versions have lists and objects."""
+
+    def tell(self, event: events.Event) -> None:
+        match event:
+            case events.CompactionEnd(result=None):
+                if event.error is not None and event.reason != "manual":  # a host that asked for it gets an answer
+                    self.send(Error(event.error))
+            case events.CompactionEnd(result=result):
+                assert result is not None
+                auto = {} if event.reason == "manual" else {"auto": True}
+                self.send(Compaction(summary=result.summary, tokens_before=result.tokens_before, **auto))
+            case events.ToolEnd(is_error=True):
+                text = "\n".join(block.text for block in event.result.content if isinstance(block, TextContent))
+                self.send(frames.ToolExecutionEnd(event.call_id, event.tool_name, text, is_error=True))
+            case _:
+                super().tell(event)
+
+    def _shown(self, message: ChatMessage) -> ChatMessage:
+        if not isinstance(message, UserMessage) or isinstance(message.content, str):
+            return message
+        if not all(isinstance(block, TextContent) for block in message.content):
+            return message
+        return replace(message, content=user_text(message))
+
+    def wants(self, name: str) -> bool:
+        return name in EVENTS_2025
+
+
+class Server2025(PiServer):
+    codec_type = Codec2025
+    events_type = EventFrames2025
+    can_ask = False
+
+    def make_routes(self) -> Routes:
+        return routes_2025()
+
+
+async def _prompt(server: PiServer, command: Prompt2025) -> Any:
+    for attached in command.attachments or ():
+        if attached.type == "document" and attached.extracted_text is None:
+            raise BadCommand(
+                f"The attachment {attached.file_name} is a document without extractedText: there is no text of it for the model."
+            )
+    prompt = server.session.prompt(command.message, attachments=command.attachments, source="rpc")
+    return await submit(server, command, prompt)
+
+
+def routes_2025() -> Routes:
+    from fairlead.protocol.pi.session_commands import Compact
+    from fairlead.wire.pi import session_handlers
+
+    kept = [route for route in (*BASIC_ROUTES, *session_handlers.ROUTES) if route.declaration in (Abort, Compact)]
+    return Routes(command_name, [Route(Prompt2025, _prompt, needs_extensions=False), *kept])

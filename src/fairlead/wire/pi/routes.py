@@ -1,0 +1,30 @@
+"""Which handler serves which command. Tables that not every host needs are loaded when a command asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fairlead.protocol.pi.command import Command
+from fairlead.wire.dispatcher import Route, Routes
+from fairlead.wire.pi.handlers import BASIC_ROUTES
+
+
+def family_routes() -> Routes:
+    """The routes of every member of the family but pi-2025."""
+    return Routes(command_name, BASIC_ROUTES, _session_routes, _other_routes)
+
+
+def command_name(declaration: type[Command]) -> str:
+    return str(declaration.__struct_config__.tag)
+
+
+def _session_routes() -> Iterable[Route]:
+    from fairlead.wire.pi import session_handlers
+
+    return session_handlers.ROUTES
+
+
+def _other_routes() -> Iterable[Route]:
+    from fairlead.wire.pi import host_handlers, omp_handlers, subagent_handlers
+
+    return (*subagent_handlers.ROUTES, *omp_handlers.ROUTES, *host_handlers.ROUTES)

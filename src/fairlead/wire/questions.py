@@ -1,0 +1,138 @@
+"""Questions to the host. Answers may come in any order, late, twice, or never."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from msgspec import Struct
+
+from fairlead.core.runtime import Cancel
+from fairlead.wire.dispatcher import Reply
+
+
+class Unanswered(Exception):
+    """The host did not answer."""
+
+
+class Withdrawn(Unanswered):
+    """The run was aborted before the host answered. The host has been told, where the protocol has a way to."""
+
+
+class HostLeft(Unanswered):
+    """The host is gone and cannot answer."""
+
+
+class Expired(Unanswered):
+    """The host did not answer in time. It knew how much time it had, and is told nothing."""
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """What to ask, and what to expect. Each question and each withdrawal has an id of its own."""
+
+    #: From the question's id to the frame that asks it.
+    ask: Callable[[str], Any]
+    #: From a new id and the question's id to the frame that withdraws it; None if the protocol has none.
+    withdraw: Callable[[str, str], Any] | None = None
+    #: The name of the reply that answers; None if every reply does.
+    answered_by: str | None = None
+    #: Seconds the host has to answer; None for as long as it takes.
+    timeout: float | None = None
+    #: Makes the ids; None for the dispatcher's own.
+    new_id: Callable[[], str] | None = None
+    #: Raises FairleadError if the host should be told that its answer is malformed. The asker gets the answer either way.
+    check: Callable[[Any], object] | None = None
+    #: The name of the replies that report progress, and what to do with each; raises FairleadError if one is malformed.
+    updated_by: str | None = None
+    on_update: Callable[[Any], None] | None = None
+
+
+class _Open(Struct, frozen=True):
+    question: Question
+    outcome: asyncio.Future[Reply | Exception]
+
+
+class Questions:
+    """The questions that the host has not answered yet. `send` takes the frames that `Question` makes."""
+
+    def __init__(self, send: Callable[[Any], None], new_id: Callable[[], str] | None = None) -> None:
+        self._send = send
+        self._open: dict[str, _Open] = {}
+        self._host_left = False
+        self._make_id = new_id or random_ids()
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether there is a host that may answer."""
+        return not self._host_left
+
+    async def ask(self, question: Question, cancel: Cancel) -> Reply:
+        """Ask, and return the reply.
+
+        Raises Withdrawn when `cancel` fires first, HostLeft when the host leaves, and Expired when the question's time is
+        over. If the waiting task is cancelled, the question is withdrawn as well.
+        """
+        if self._host_left:
+            raise HostLeft
+        if cancel.fired:
+            raise Withdrawn
+        loop = asyncio.get_running_loop()
+        ident = self._new_id(question)
+        opened = self._open[ident] = _Open(question, loop.create_future())
+        forget = cancel.on_fire(lambda: self._withdraw(ident))
+        timer = None if question.timeout is None else loop.call_later(question.timeout, self._close, ident, Expired())
+        try:
+            self._send(question.ask(ident))
+            outcome = await opened.outcome
+        finally:
+            forget()
+            if timer is not None:
+                timer.cancel()
+            self._withdraw(ident)  # does nothing, unless the task was cancelled
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def hear(self, reply: Reply) -> None:
+        """Take a reply. Nothing happens if no question fits it. Raises FairleadError if the host should be told that the reply
+        is malformed."""
+        opened = None if reply.question is None else self._open.get(reply.question)
+        if opened is None or reply.question is None:
+            return
+        question = opened.question
+        if question.answered_by in (None, reply.name):
+            self._close(reply.question, reply)
+            if question.check is not None:
+                question.check(reply.body)
+        elif reply.name == question.updated_by and question.on_update is not None:
+            question.on_update(reply.body)
+
+    def host_left(self) -> None:
+        """No answer will come any more: neither to open questions nor to later ones."""
+        self._host_left = True
+        for ident in list(self._open):
+            self._close(ident, HostLeft())
+
+    def _withdraw(self, ident: str) -> None:
+        opened = self._open.get(ident)
+        if opened is not None:
+            self._close(ident, Withdrawn())
+            if opened.question.withdraw is not None:
+                self._send(opened.question.withdraw(self._new_id(opened.question), ident))
+
+    def _close(self, ident: str, outcome: Reply | Exception) -> None:
+        opened = self._open.pop(ident, None)
+        if opened is not None and not opened.outcome.done():  # it is done if the waiting task was cancelled
+            opened.outcome.set_result(outcome)
+
+    def _new_id(self, question: Question) -> str:
+        return (question.new_id or self._make_id)()
+
+
+def random_ids() -> Callable[[], str]:
+    """Ids that never repeat and start anywhere, so that a reply meant for another process finds no question here."""
+    numbers = count(int.from_bytes(os.urandom(8)) >> 1)
+    return lambda: f"{next(numbers):016x}"
