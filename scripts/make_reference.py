@@ -11,7 +11,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fairlead.cli.schema import DIALECTS, schema_text, types_text
+from fairlead.cli.schema import schema_text, types_text
+from fairlead.wire.dialects import DIALECTS
 from reference import opal, pi, settings
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -20,9 +21,9 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 def texts() -> dict[str, str]:
     """What each file in docs should be."""
     made = {"settings.md": settings.page(), "protocol/pi.md": pi.page(), "protocol/opal.md": opal.page()}
-    for dialect in DIALECTS:
-        made[f"protocol/{dialect}.schema.json"] = schema_text(dialect)
-        made[f"protocol/{dialect}.ts"] = types_text(dialect)
+    for name, dialect in DIALECTS.items():
+        made[f"protocol/{name}.schema.json"] = schema_text(dialect)
+        made[f"protocol/{name}.ts"] = types_text(dialect)
     return made
 
 

@@ -12,7 +12,7 @@ from fairlead.protocol.schema.family import Lines, answer_name, command_name, ev
 from fairlead.protocol.schema.shapes import Schema, mentioned
 from fairlead.wire.pi.profile import PROFILES
 from fairlead.wire.pi.routes import family_routes
-from fairlead.wire.pi.schema import events, lines, whole_family
+from fairlead.wire.pi.schema import events, lines_2025, whole_family
 from reference.markdown import about, block, definition, fields
 
 INTRODUCTION = """\
@@ -77,7 +77,7 @@ def _shown(family: Lines, defined: dict[str, Schema]) -> list[Schema]:
         *(defined[name(each)] for each in family.commands.values() for name in (command_name, response_name)),
         *(defined[answer_name(each)] for each in family.answers),
         *(defined[event_name(each)] for each in family.events),
-        family_schema("2025", lines(PROFILES["pi-2025"]))["$defs"]["Prompt2025Command"],
+        family_schema("2025", lines_2025())["$defs"]["Prompt2025Command"],
     ]
 
 
@@ -95,13 +95,13 @@ def _line(name: str, schema: Schema, where: str = "") -> str:
 
 def _where(event: type[Frame]) -> str:
     """Which members of the family send an event, if not all that have responses do."""
-    family = [profile for profile in PROFILES.values() if profile.form == "family"]
+    family = [profile for name, profile in PROFILES.items() if name != "pi-2025"]
     names = [f"`{profile.name}`" for profile in family if event in events(profile)]
     return "" if len(names) == len(family) else f"Sent in {' and '.join(names)}."
 
 
 def _part_of_2025() -> list[str]:
-    defined: dict[str, Schema] = family_schema("2025", lines(PROFILES["pi-2025"]))["$defs"]
+    defined: dict[str, Schema] = family_schema("2025", lines_2025())["$defs"]
     command = defined[command_name(COMMANDS_2025["prompt"])]
     return [
         f"## pi-2025\n\n{INTRODUCTION_2025}",

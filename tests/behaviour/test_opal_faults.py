@@ -18,7 +18,7 @@ BROKEN = """
 import asyncio, sys
 from fairlead.agent.options import AgentOptions
 from fairlead.core.tool import Tool
-from fairlead.wire.opal.serve import serve
+from fairlead.wire.opal.serve import serve_sessions
 from fairlead.wire.stdio import take_over
 
 class Fault(BaseException):
@@ -31,7 +31,7 @@ async def leave(arguments, context):
     sys.exit(3)
 
 tools = [Tool(name=run.__name__, description="", parameters={"type": "object"}, run=run) for run in (crash, leave)]
-raise SystemExit(asyncio.run(serve(AgentOptions(model="fake/fake-1", extra_tools=tools), *take_over())))
+raise SystemExit(asyncio.run(serve_sessions(AgentOptions(model="fake/fake-1", extra_tools=tools), *take_over())))
 """
 
 

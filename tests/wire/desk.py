@@ -20,9 +20,9 @@ from fairlead.session.session import Session
 from fairlead.testing import Scripted, Turn
 from fairlead.wire.connection import Connection
 from fairlead.wire.pi.profile import profile_named
+from fairlead.wire.pi.serve import server_type
 from fairlead.wire.pi.server import PiServer
 from fairlead.wire.pi.updates import Pacing
-from fairlead.wire.rpc import server_type
 
 Frame = dict[str, Any]
 

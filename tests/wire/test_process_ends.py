@@ -137,7 +137,7 @@ import asyncio
 from fairlead.agent import Agent
 from fairlead.core.tool import Tool, ToolResult
 from fairlead.wire.pi.profile import PI
-from fairlead.wire.rpc import RpcOptions, serve
+from fairlead.wire.pi.serve import RpcOptions, serve_agent
 from fairlead.wire.stdio import take_over
 
 async def never_end(arguments, context):
@@ -147,7 +147,7 @@ async def never_end(arguments, context):
 async def main():
     deaf = Tool(name="deaf", description="", parameters={"type": "object"}, run=never_end)
     agent = Agent(model="fake/fake-1", extra_tools=[deaf])
-    return await serve(agent, *take_over(), RpcOptions(profile=PI))
+    return await serve_agent(agent, *take_over(), RpcOptions(profile=PI))
 
 raise SystemExit(asyncio.run(main()))
 """

@@ -16,7 +16,7 @@ from tests.session.scene import PATIENCE
 from fairlead.agent import Agent
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.wire.pi.profile import profile_named
-from fairlead.wire.rpc import RpcOptions, serve
+from fairlead.wire.pi.serve import RpcOptions, serve_agent
 
 
 @asynccontextmanager
@@ -26,7 +26,7 @@ async def served(tmp_path: Path) -> AsyncIterator[tuple[Agent, asyncio.Task[int]
     from_agent, stdout = os.pipe()
     host = FileIO(to_agent, "w")
     agent = Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="ok")]), isolated=True, cwd=tmp_path)
-    serving = asyncio.create_task(serve(agent, stdin, stdout, RpcOptions(profile=profile_named("omp"))))
+    serving = asyncio.create_task(serve_agent(agent, stdin, stdout, RpcOptions(profile=profile_named("omp"))))
     try:
         yield agent, serving, host
     finally:

@@ -22,7 +22,7 @@ _DIGITS = 9
 def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
     agent = Agent(agent_options(arguments, profile))
     if arguments.verbose:
-        _describe(agent, profile)
+        describe(agent, None if profile is None else profile.name)
     return agent
 
 
@@ -108,12 +108,12 @@ def _approved(arguments: Arguments) -> bool | None:
     return True if arguments.approve else False if arguments.no_approve else None
 
 
-def _describe(agent: Agent, profile: Profile | None) -> None:
+def describe(agent: Agent, dialect: str | None) -> None:
     """Say on stderr what the flags, the files and the environment came to."""
     session, home = agent.session, agent.home
     model = session.model
     chosen = f"{model.provider}/{model.id} at {model.base_url}, thinking {session.thinking}" if model else "none"
-    complain(f"fairlead: version {__version__}" + (f", dialect {profile.name}" if profile else ""))
+    complain(f"fairlead: version {__version__}" + (f", dialect {dialect}" if dialect else ""))
     complain(f"fairlead: model {chosen}")
     complain(f"fairlead: tools {', '.join(session.active_tools) or 'none'}")
     complain(f"fairlead: home {home.root}" + (", not read" if home.isolated else ""))

@@ -14,12 +14,13 @@ from fairlead.cli.speak import complain, say
 from fairlead.errors import ConfigError, FairleadError
 
 if TYPE_CHECKING:
+    from fairlead.agent import Agent
+    from fairlead.wire.dialects import Dialect
     from fairlead.wire.pi.profile import Profile
 
-#: The dialect that a program of this name speaks.
-NAMES = {"pi": "pi", "omp": "omp", "xcsh": "xcsh", "opal-server": "opal"}
-DEFAULT_DIALECT = "omp"
 SMALLEST_FRAME = 1024
+#: Modes that are the name of a dialect.
+_SERVERS = {"opal": "opal"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,7 +60,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     if argv[:1] == ["schema"]:
         from fairlead.cli.schema import schema
 
-        return schema(argv[1:], _dialect())
+        return schema(argv[1:], _dialect)
     if argv[:1] == ["export"]:
         return _export(argv[1:])
     arguments = parse(argv)
@@ -72,15 +73,14 @@ def _dispatch(argv: Sequence[str]) -> int:
     for flag in arguments.ignored:
         complain(f"fairlead: {flag} has no effect here")
     frame_limit = _frame_limit(arguments.max_frame_bytes)
-    speaks_opal = _speaks_opal(arguments)
-    if arguments.unknown and (speaks_opal or ((arguments.isolated or arguments.no_extensions) and not arguments.extension)):
+    served = _served(arguments)
+    is_server = served is not None and served.is_server
+    if arguments.unknown and (is_server or ((arguments.isolated or arguments.no_extensions) and not arguments.extension)):
         raise UsageError(unknown_flag(f"--{next(iter(arguments.unknown))}"))
     if arguments.list_models is not None:
         return _list_models(argv, arguments, arguments.list_models)
-    if speaks_opal:
-        return _opal(arguments)
-    if arguments.mode in ("rpc", "rpc-ui"):
-        return _rpc(argv, arguments, frame_limit)
+    if served is not None:
+        return _serve(argv, arguments, served, frame_limit)
     gc.enable()
     from fairlead.cli.once import once
 
@@ -117,47 +117,40 @@ def _export(words: Sequence[str]) -> int:
     return 0
 
 
-def _rpc(argv: Sequence[str], arguments: Arguments, frame_limit: int | None) -> NoReturn:
-    """Serve a host of the pi family."""
+def _serve(argv: Sequence[str], arguments: Arguments, dialect: Dialect, frame_limit: int | None) -> NoReturn:
+    """Serve a host."""
     _refuse_files(arguments)
-    profile = _profile(arguments)
-    if arguments.mode == "rpc-ui" and profile.form == "2025":
-        raise ConfigError(f"The dialect {profile.name} has no way to ask its user anything: use --mode rpc.")
+    if arguments.mode == "rpc-ui" and not dialect.can_ask:
+        raise ConfigError(f"The dialect {dialect.name} has no way to ask its user anything: use --mode rpc.")
+    for name in dialect.ignored_flags:
+        if getattr(arguments, name) is not None:
+            complain(f"fairlead: --{name.replace('_', '-')} has no effect in {dialect.name} mode")
 
     from fairlead.wire.stdio import take_over
 
     stdin, stdout = take_over()
-    from fairlead.cli.build import build_agent, given
-    from fairlead.wire.rpc import RpcOptions, serve
+    from fairlead.cli.build import agent_options, describe, given
+    from fairlead.wire.dialects import ServeOptions
 
-    async def work() -> int:
-        agent = build_agent(arguments, profile)
+    async def prepare(agent: Agent) -> None:
+        if arguments.verbose:
+            describe(agent, dialect.name)
         if arguments.unknown:
             from fairlead.cli.extension_flags import settled
 
             await settled(agent, argv, arguments)
         await agent.extensions.find_model()
-        options = RpcOptions(profile=profile, max_frame_bytes=frame_limit, **given(arguments, "updates", "on_eof"))
-        return await serve(agent, stdin, stdout, options)
-
-    _run_and_leave(work)
-
-
-def _opal(arguments: Arguments) -> NoReturn:
-    """Serve a client of Opal's."""
-    _refuse_files(arguments)
-    for flag, value in (("--max-frame-bytes", arguments.max_frame_bytes), ("--updates", arguments.updates)):
-        if value is not None:
-            complain(f"fairlead: {flag} has no effect in opal mode")
-
-    from fairlead.wire.stdio import take_over
-
-    stdin, stdout = take_over()
-    from fairlead.cli.build import agent_options, given
-    from fairlead.wire.opal.serve import serve
 
     async def work() -> int:
-        return await serve(agent_options(arguments, None), stdin, stdout, **given(arguments, "on_eof"))
+        options = ServeOptions(
+            stdin=stdin,
+            stdout=stdout,
+            agent_options=lambda profile: agent_options(arguments, profile),
+            prepare=prepare,
+            max_frame_bytes=frame_limit,
+            **given(arguments, "updates", "on_eof"),
+        )
+        return await dialect.load().serve(dialect.name, options)
 
     _run_and_leave(work)
 
@@ -191,25 +184,34 @@ def _frame_limit(text: str | None) -> int | None:
     return limit
 
 
-def _dialect(flag: str | None = None) -> str:
+def _dialect(flag: str | None = None) -> Dialect:
+    """The dialect that the command line, the environment or the name of the program asks for. Raises ConfigError."""
     from pathlib import Path
 
-    return flag or os.environ.get("FAIRLEAD_DIALECT") or NAMES.get(Path(sys.argv[0]).stem, DEFAULT_DIALECT)
+    from fairlead.wire.dialects import DEFAULT_DIALECT, dialect_named, dialect_of_program
+
+    named = flag or os.environ.get("FAIRLEAD_DIALECT")
+    return dialect_named(named) if named else dialect_of_program(Path(sys.argv[0]).stem) or dialect_named(DEFAULT_DIALECT)
 
 
-def _speaks_opal(arguments: Arguments) -> bool:
-    """Opal's server has no modes: who asks for its dialect wants to be served, unless they ask for an answer."""
-    if arguments.mode == "opal":
-        return True
-    is_served = arguments.mode in ("rpc", "rpc-ui") or not (arguments.mode or arguments.print or arguments.words)
-    return is_served and _dialect(arguments.dialect) == "opal"
+def _served(arguments: Arguments) -> Dialect | None:
+    """The dialect to serve a host in; None if nobody is to be served. A dialect that only serves is asked for by its name."""
+    if arguments.mode in _SERVERS:
+        return _dialect(_SERVERS[arguments.mode])
+    if arguments.mode in ("rpc", "rpc-ui"):
+        return _dialect(arguments.dialect)
+    if arguments.mode or arguments.print or arguments.words:
+        return None
+    dialect = _dialect(arguments.dialect)
+    return dialect if dialect.is_server else None
 
 
 def _profile(arguments: Arguments) -> Profile:
+    from fairlead.wire.dialects import DEFAULT_DIALECT
     from fairlead.wire.pi.profile import profile_named
 
-    name = _dialect(arguments.dialect)
-    return profile_named(DEFAULT_DIALECT if name == "opal" else name)
+    dialect = _dialect(arguments.dialect)
+    return profile_named(DEFAULT_DIALECT if dialect.is_server else dialect.name)
 
 
 def _replace_closed_streams() -> None:

@@ -15,8 +15,7 @@ from pathlib import Path
 from fairlead.cli.flags import UsageError
 from fairlead.cli.speak import say
 from fairlead.errors import ConfigError
-
-USAGE = "usage: fairlead shim pi|omp|xcsh|opal DIR"
+from fairlead.wire.dialects import DIALECTS
 
 _NODE = """\
 #!/usr/bin/env node
@@ -36,26 +35,27 @@ child.on("exit", (code, signal) => {{
 
 
 def shim(arguments: Sequence[str]) -> int:
+    launchable = {name: dialect for name, dialect in DIALECTS.items() if dialect.program is not None}
+    usage = f"usage: fairlead shim {'|'.join(launchable)} DIR"
     if len(arguments) != 2:
-        raise UsageError(USAGE)
-    dialect, folder = arguments[0], Path(arguments[1])
-    if dialect not in ("pi", "omp", "xcsh", "opal"):
-        raise UsageError(f"Unknown dialect {dialect!r}. {USAGE}")
+        raise UsageError(usage)
+    folder, dialect = Path(arguments[1]), launchable.get(arguments[0])
+    if dialect is None or dialect.program is None:
+        raise UsageError(f"Unknown dialect {arguments[0]!r}. {usage}")
     # -P: hosts start this in a project's folder, whose files must not pass for Python's own modules.
-    command = [sys.executable, "-P", "-m", "fairlead", "--dialect", dialect]
+    command = [sys.executable, "-P", "-m", "fairlead", "--dialect", dialect.name]
+    written = [folder / dialect.program]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        launcher = folder / ("opal-server" if dialect == "opal" else dialect)
-        _write(launcher, f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-        if dialect == "opal":
-            say(str(launcher))
-            return 0
-        _write(folder / "cli.js", _NODE.format(command=json.dumps(command)))
-        # A package.json further up could declare every .js file a module; this one is not.
-        _write(folder / "package.json", '{"type": "commonjs"}\n', mode=0o644)
+        _write(folder / dialect.program, f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        if dialect.has_node_launcher:
+            _write(folder / "cli.js", _NODE.format(command=json.dumps(command)))
+            # A package.json further up could declare every .js file a module; this one does not.
+            _write(folder / "package.json", '{"type": "commonjs"}\n', mode=0o644)
+            written.append(folder / "cli.js")
     except OSError as error:
         raise ConfigError(f"Cannot write launchers to {folder}: {error.strerror}") from error
-    say(f"{launcher}\n{folder / 'cli.js'}")
+    say("\n".join(map(str, written)))
     return 0
 
 

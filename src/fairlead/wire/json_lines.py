@@ -9,8 +9,8 @@ from fairlead.session.entries import encode_line
 from fairlead.wire.output import Output
 from fairlead.wire.pi.outlet import ChunkedOutlet
 from fairlead.wire.pi.profile import Profile
+from fairlead.wire.pi.serve import server_type
 from fairlead.wire.pi.updates import Form, Pacing, Updates
-from fairlead.wire.rpc import server_type
 
 
 class JsonLines:

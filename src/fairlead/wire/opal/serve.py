@@ -1,4 +1,4 @@
-"""Opal mode: a client of Opal's on standard input and output."""
+"""Serving a client of Opal on standard input and output."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -13,6 +14,7 @@ from fairlead.agent import shared_by_agents
 from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home
 from fairlead.config.settings import load_settings
+from fairlead.wire.dialects import ServeOptions
 from fairlead.wire.opal.server import OpalServer
 from fairlead.wire.opal.store import OpalStore
 from fairlead.wire.opal.table import Surroundings
@@ -22,8 +24,25 @@ from fairlead.wire.process import HostProcess, OnEof
 THREADS = 128
 
 
-async def serve(base: AgentOptions, stdin: int, stdout: int, *, on_eof: OnEof = "abort") -> int:
-    """Serve one client until it leaves. `base` is the agent that sessions are like. Returns the exit code."""
+async def serve(dialect: str, options: ServeOptions) -> int:
+    return await serve_sessions(options.agent_options(None), options.stdin, options.stdout, on_eof=options.on_eof)
+
+
+def schema(dialect: str, *, closed: bool = False) -> dict[str, Any]:
+    from fairlead.protocol.schema.opal import opal_schema
+
+    return opal_schema()
+
+
+def types(dialect: str, title: str) -> str:
+    from fairlead.protocol.schema import typescript
+
+    return typescript.opal_types(title)
+
+
+async def serve_sessions(base: AgentOptions, stdin: int, stdout: int, *, on_eof: OnEof = "abort") -> int:
+    """Serve one client until it leaves. Sessions are like `base` where the client does not say otherwise. Returns the exit
+    code."""
     around = surroundings(base)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="fairlead"))
     process = HostProcess(lambda connection: OpalServer(connection, around), stdin, stdout, around.settings.output, on_eof=on_eof)

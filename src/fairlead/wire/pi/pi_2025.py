@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -19,7 +19,11 @@ from fairlead.wire.pi.codec import PiCodec
 from fairlead.wire.pi.encode import EventFrames, encode
 from fairlead.wire.pi.handlers import BASIC_ROUTES, submit
 from fairlead.wire.pi.routes import command_name
+from fairlead.wire.pi.serve import schema_of, serve, types_of
 from fairlead.wire.pi.server import PiServer
+
+if TYPE_CHECKING:
+    from fairlead.protocol.schema.family import Lines
 
 
 class Codec2025(PiCodec):
@@ -67,7 +71,6 @@ class EventFrames2025(EventFrames):
 class Server2025(PiServer):
     codec_type = Codec2025
     events_type = EventFrames2025
-    can_ask = False
 
     def make_routes(self) -> Routes:
         return routes_2025()
@@ -89,3 +92,23 @@ def routes_2025() -> Routes:
 
     kept = [route for route in (*BASIC_ROUTES, *session_handlers.ROUTES) if route.declaration in (Abort, Compact)]
     return Routes(command_name, [Route(Prompt2025, _prompt, needs_extensions=False), *kept])
+
+
+# The dialect, for `fairlead.wire.dialects`
+
+SERVER = Server2025
+__all__ = ["SERVER", "lines", "schema", "serve", "types"]
+
+
+def lines(dialect: str) -> Lines:
+    from fairlead.wire.pi.schema import lines_2025
+
+    return lines_2025()
+
+
+def schema(dialect: str, *, closed: bool = False) -> dict[str, Any]:
+    return schema_of(dialect, lines(dialect), closed=closed)
+
+
+def types(dialect: str, title: str) -> str:
+    return types_of(title, lines(dialect))

@@ -15,8 +15,6 @@ from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS
 
 class Profile(Struct, frozen=True, kw_only=True):
     name: str
-    #: The protocol: the family's, or that of pi in 2025, with three commands, no responses and fewer events.
-    form: Literal["family", "2025"] = "family"
     #: The first frame: none, `ready` with our version, or `ready` with the versions of the protocol.
     ready: Literal["none", "version", "protocols"]
     #: Whether the answer to an unknown command has its id.
@@ -81,7 +79,6 @@ PI = Profile(
 
 PI_2025 = Profile(
     name="pi-2025",
-    form="2025",
     ready="none",
     unknown_command_echoes_id=False,
     late_prompt_errors=False,
@@ -155,7 +152,10 @@ PROFILES = {profile.name: profile for profile in (PI, PI_2025, OMP, XCSH)}
 
 
 def profile_named(name: str) -> Profile:
+    """The profile of a member of the family. Raises ConfigError if there is no such dialect."""
     try:
         return PROFILES[name]
     except KeyError:
-        raise ConfigError(f"Unknown dialect {name!r}. The dialects are: {', '.join(PROFILES)}, opal") from None
+        from fairlead.wire.dialects import DIALECTS
+
+        raise ConfigError(f"Unknown dialect {name!r}. The dialects are: {', '.join(DIALECTS)}") from None

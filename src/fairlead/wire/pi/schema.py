@@ -15,8 +15,8 @@ from fairlead.protocol.pi.frames import Frame, InnerEvent, Response
 from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
 from fairlead.protocol.pi.passed_on import GivenPhase, TreeNode
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, EVENTS_2025, Compaction, Error
-from fairlead.protocol.schema.family import Lines, family_schema
-from fairlead.protocol.schema.shapes import Refinements, Schema, reference
+from fairlead.protocol.schema.family import Lines
+from fairlead.protocol.schema.shapes import Refinements, reference
 from fairlead.session.entries import Entry, Header, MessageEntry, OtherEntry
 from fairlead.session.rules import Rule
 from fairlead.session.todos import TodoPhase, TodoTask
@@ -50,24 +50,22 @@ _UNIONS: dict[str, Any] = {
 }
 
 
-def schema(profile: Profile, *, closed: bool = False) -> Schema:
-    """The JSON Schema of the lines of one member of the family; see `family_schema`."""
-    return family_schema(f"The protocol of {profile.name}, as fairlead speaks it", lines(profile), closed=closed)
-
-
 def lines(profile: Profile) -> Lines:
-    """What goes over the wire in that member."""
-    if profile.form == "2025":
-        return msgspec.structs.replace(
-            whole_family(),
-            commands=COMMANDS_2025,
-            answers=(),
-            events=events(profile),
-            responses=False,
-            command_examples=COMMAND_EXAMPLES_2025,
-            line_examples=LINE_EXAMPLES | EXAMPLES_2025,
-        )
+    """What goes over the wire in a member of the family."""
     return msgspec.structs.replace(whole_family(), events=events(profile))
+
+
+def lines_2025() -> Lines:
+    """What goes over the wire in pi-2025."""
+    return msgspec.structs.replace(
+        whole_family(),
+        commands=COMMANDS_2025,
+        answers=(),
+        events=[frame for frame in (*FRAMES, Compaction, Error) if _tag(frame) in EVENTS_2025],
+        responses=False,
+        command_examples=COMMAND_EXAMPLES_2025,
+        line_examples=LINE_EXAMPLES | EXAMPLES_2025,
+    )
 
 
 def whole_family() -> Lines:
@@ -87,8 +85,6 @@ def whole_family() -> Lines:
 
 def events(profile: Profile) -> list[type[Frame]]:
     """The frames that its hosts may get, beside responses."""
-    if profile.form == "2025":
-        return [frame for frame in (*FRAMES, Compaction, Error) if _tag(frame) in EVENTS_2025]
     unsent = {_tag(Response), *profile.hidden_events}
     if profile.ready == "none":
         unsent.add("ready")

@@ -14,6 +14,7 @@ from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.command import Command
 from fairlead.session.session import Session
 from fairlead.wire.connection import Connection
+from fairlead.wire.dialects import dialect_named
 from fairlead.wire.dispatcher import Dispatcher, Id, Reply, Request, Routes
 from fairlead.wire.pi.codec import PiCodec
 from fairlead.wire.pi.encode import EventFrames
@@ -36,8 +37,6 @@ class PiServer:
 
     codec_type: ClassVar[type[PiCodec]] = PiCodec
     events_type: ClassVar[type[EventFrames]] = EventFrames
-    #: Whether the host can be asked something.
-    can_ask: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -75,7 +74,7 @@ class PiServer:
         self.dispatcher = Dispatcher(connection, self)
         self._is_extended = not session.may_be_extended
         session.gate = connection.output
-        if self.can_ask:
+        if dialect_named(profile.name).can_ask:
             session.make_ui = self._make_ui
         session.subscribe(self._tell)
 

@@ -1,15 +1,25 @@
-"""RPC mode: a host of the pi family on standard input and output."""
+"""Serving a host of the pi family on standard input and output."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
 from fairlead.agent import Agent
 from fairlead.wire.connection import Connection
-from fairlead.wire.pi.profile import Profile
+from fairlead.wire.dialects import ServeOptions, dialect_named
+from fairlead.wire.pi.profile import Profile, profile_named
 from fairlead.wire.pi.server import PiServer
 from fairlead.wire.pi.updates import Form, Pacing
 from fairlead.wire.process import HostProcess, OnEof
+
+if TYPE_CHECKING:
+    from fairlead.protocol.schema.family import Lines
+
+
+#: See `server_type`.
+SERVER = PiServer
 
 
 class RpcOptions(Struct, kw_only=True):
@@ -19,8 +29,21 @@ class RpcOptions(Struct, kw_only=True):
     on_eof: OnEof = "abort"
 
 
-async def serve(agent: Agent, stdin: int, stdout: int, options: RpcOptions) -> int:
-    """Serve one host until it leaves. Returns the exit code."""
+async def serve(dialect: str, options: ServeOptions) -> int:
+    profile = profile_named(dialect)
+    agent = Agent(options.agent_options(profile))
+    await options.prepare(agent)
+    rpc = RpcOptions(profile=profile, updates=options.updates, max_frame_bytes=options.max_frame_bytes, on_eof=options.on_eof)
+    return await serve_agent(agent, options.stdin, options.stdout, rpc)
+
+
+def server_type(profile: Profile) -> type[PiServer]:
+    """The kind of server that speaks to hosts of a profile."""
+    return cast("Any", dialect_named(profile.name).load()).SERVER
+
+
+async def serve_agent(agent: Agent, stdin: int, stdout: int, options: RpcOptions) -> int:
+    """Serve one host with an agent until the host leaves. Returns the exit code."""
     process = HostProcess(
         lambda connection: AgentServer(connection, agent, options),
         stdin,
@@ -30,6 +53,33 @@ async def serve(agent: Agent, stdin: int, stdout: int, options: RpcOptions) -> i
     )
     agent.extensions.on_shutdown = process.leave
     return await process.run()
+
+
+def lines(dialect: str) -> Lines:
+    """What goes over the wire."""
+    from fairlead.wire.pi import schema
+
+    return schema.lines(profile_named(dialect))
+
+
+def schema(dialect: str, *, closed: bool = False) -> dict[str, Any]:
+    return schema_of(dialect, lines(dialect), closed=closed)
+
+
+def types(dialect: str, title: str) -> str:
+    return types_of(title, lines(dialect))
+
+
+def schema_of(dialect: str, lines: Lines, *, closed: bool) -> dict[str, Any]:
+    from fairlead.protocol.schema.family import family_schema
+
+    return family_schema(f"The protocol of {dialect}, as fairlead speaks it", lines, closed=closed)
+
+
+def types_of(title: str, lines: Lines) -> str:
+    from fairlead.protocol.schema import typescript
+
+    return typescript.family_types(title, lines)
 
 
 class AgentServer:
@@ -66,11 +116,3 @@ class AgentServer:
     async def close(self) -> None:
         await self._session.close()
         self._frames.flush()
-
-
-def server_type(profile: Profile) -> type[PiServer]:
-    if profile.form == "2025":
-        from fairlead.wire.pi.pi_2025 import Server2025
-
-        return Server2025
-    return PiServer

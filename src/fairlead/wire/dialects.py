@@ -1,0 +1,98 @@
+"""The dialects that fairlead speaks. The command line, the schemas and the launchers all go by this registry."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+from msgspec import Struct
+
+from fairlead.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fairlead.agent import Agent
+    from fairlead.agent.options import AgentOptions
+    from fairlead.wire.pi.profile import Profile
+    from fairlead.wire.process import OnEof
+
+DEFAULT_DIALECT = "omp"
+
+
+class ServeOptions(Struct, kw_only=True):
+    """How the command line wants a host to be served."""
+
+    stdin: int
+    stdout: int
+    #: The agent that the flags describe, with the defaults of a profile.
+    agent_options: Callable[[Profile | None], AgentOptions]
+    #: Called with an agent before it serves anything.
+    prepare: Callable[[Agent], Awaitable[None]]
+    updates: Literal["full", "delta"] = "full"
+    max_frame_bytes: int | None = None
+    on_eof: OnEof = "abort"
+
+
+class Implementation(Protocol):
+    """A module that implements one dialect or several."""
+
+    async def serve(self, dialect: str, options: ServeOptions) -> int:
+        """Serve one host until it leaves. Returns the exit code."""
+        ...
+
+    def schema(self, dialect: str, *, closed: bool = False) -> dict[str, Any]:
+        """The JSON Schema of its lines; `closed` allows no fields that are not declared."""
+        ...
+
+    def types(self, dialect: str, title: str) -> str:
+        """Its lines as TypeScript types."""
+        ...
+
+
+class Dialect(Struct, frozen=True, kw_only=True):
+    name: str
+    #: The program that its hosts start. Started under this name, fairlead speaks the dialect. None if another has the name.
+    program: str | None
+    module: str
+    #: Whether its hosts may also start a `cli.js` with node or bun.
+    has_node_launcher: bool = False
+    #: Flags of the command line that mean nothing to it.
+    ignored_flags: tuple[str, ...] = ()
+    #: Whether its hosts can be asked something, as `--mode rpc-ui` wants.
+    can_ask: bool = True
+    #: Whether it is served when the command line asks for nothing else, and flags of extensions are unknown to it.
+    is_server: bool = False
+
+    def load(self) -> Implementation:
+        return cast("Implementation", import_module(self.module))
+
+
+DIALECTS: dict[str, Dialect] = {
+    dialect.name: dialect
+    for dialect in (
+        Dialect(name="pi", program="pi", module="fairlead.wire.pi.serve", has_node_launcher=True),
+        Dialect(name="pi-2025", program=None, module="fairlead.wire.pi.pi_2025", can_ask=False),
+        Dialect(name="omp", program="omp", module="fairlead.wire.pi.serve", has_node_launcher=True),
+        Dialect(name="xcsh", program="xcsh", module="fairlead.wire.pi.serve", has_node_launcher=True),
+        Dialect(
+            name="opal",
+            program="opal-server",
+            module="fairlead.wire.opal.serve",
+            ignored_flags=("max_frame_bytes", "updates"),
+            is_server=True,
+        ),
+    )
+}
+
+
+def dialect_named(name: str) -> Dialect:
+    """Raises ConfigError if there is no such dialect."""
+    try:
+        return DIALECTS[name]
+    except KeyError:
+        raise ConfigError(f"Unknown dialect {name!r}. The dialects are: {', '.join(DIALECTS)}") from None
+
+
+def dialect_of_program(program: str) -> Dialect | None:
+    """The dialect of a program that was started under this name."""
+    return next((dialect for dialect in DIALECTS.values() if dialect.program == program), None)

@@ -1,0 +1,160 @@
+"""Adding a dialect takes a codec and a table of routes: this one, `echo`, answers in upper case."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from fairlead.core.runtime import Cancel
+from fairlead.errors import BadCommand
+from fairlead.wire.connection import Connection
+from fairlead.wire.dispatcher import Dispatcher, Message, Problem, Reply, Request, Route, Routes
+from fairlead.wire.questions import Question, Questions
+
+
+class EchoCodec:
+    """`NAME TEXT` is a request, `=ID TEXT` a reply."""
+
+    def read(self, line: bytes | None) -> Message | None:
+        word, _, text = (line or b"").decode().partition(" ")
+        if not word:
+            return Problem(UNSET, BadCommand("empty line"))
+        return Reply("reply", UNSET, word[1:], text) if word.startswith("=") else Request(word, UNSET, text)
+
+    def parameters(self, request: Request, declaration: str) -> str:
+        return request.body
+
+    def result(self, request: Request, result: Any) -> Sequence[bytes]:
+        return [f"{request.name} -> {result}\n".encode()]
+
+    def error(self, message: Message, error: BaseException) -> Sequence[bytes]:
+        return [f"error: {type(error).__name__} {error}\n".encode()]
+
+
+class EchoServer:
+    def __init__(self, connection: Connection) -> None:
+        self.codec = EchoCodec()
+        self.routes = Routes(str, ROUTES)
+        self.send = connection.output.send
+        self.questions = Questions(self.send, new_id=lambda: "q1")
+        self.gate = asyncio.Event()
+        self.dispatcher = Dispatcher(connection, self)
+
+    def hears(self, reply: Reply) -> None:
+        self.questions.hear(reply)
+
+    def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
+        return None
+
+    def serving(self, request: Request) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+async def wait(server: EchoServer, text: str) -> str:
+    await server.gate.wait()
+    return text.upper()
+
+
+async def ask(server: EchoServer, text: str) -> str:
+    question = Question(ask=lambda ident: f"?{ident} {text}\n".encode())
+    return (await server.questions.ask(question, Cancel())).body
+
+
+def open_gate(server: EchoServer, request: Request, before: Iterable[Request]) -> bool:
+    server.gate.set()
+    return False
+
+
+ROUTES = (
+    Route("echo", lambda server, text: text.upper()),
+    Route("wait", wait),
+    Route("later", wait, when="late"),
+    Route("ping", lambda server, text: "pong", when="now"),
+    Route("ask", ask),
+    Route("go", lambda server, text: "went", urgent=open_gate),
+    Route("fail", lambda server, text: 1 / 0),
+)
+
+
+class Echo:
+    """A server and the other ends of its pipes."""
+
+    def __init__(self) -> None:
+        self._stdin, self._input = os.pipe()
+        self._output, self._stdout = os.pipe()
+        self._connection = Connection(self._stdin, self._stdout, queue_bytes=1 << 20, line_bytes=1 << 16)
+        self._server = EchoServer(self._connection)
+        self._connection.start()
+        self._serving = asyncio.ensure_future(self._server.dispatcher.serve())
+
+    def say(self, *lines: str) -> None:
+        os.write(self._input, "".join(f"{line}\n" for line in lines).encode())
+
+    async def heard(self) -> str:
+        return (await asyncio.to_thread(os.read, self._output, 1 << 16)).decode()
+
+    async def finish(self) -> list[str]:
+        """Close the input. Returns the lines that are left to read."""
+        os.close(self._input)
+        async with asyncio.timeout(20):
+            await self._serving
+            await self._server.dispatcher.late_answers()
+            await self._connection.output.flushed(20)
+        os.close(self._stdout)
+        with os.fdopen(self._output, "rb") as rest:
+            found = rest.read().decode().splitlines()
+        os.close(self._stdin)
+        return found
+
+
+def conversation(*lines: str) -> list[str]:
+    """The lines that answer these, which arrive all at once."""
+
+    async def main() -> list[str]:
+        echo = Echo()
+        echo.say(*lines)
+        return await echo.finish()
+
+    return asyncio.run(main())
+
+
+def test_requests_are_answered_in_order() -> None:
+    assert conversation("echo a", "echo b", "nope c", "", "echo d") == [
+        "echo -> A",
+        "echo -> B",
+        "error: UnknownRequest nope",
+        "error: BadCommand empty line",
+        "echo -> D",
+    ]
+
+
+def test_a_late_request_lets_others_pass_and_an_urgent_one_acts_before_its_turn() -> None:
+    answers = conversation("later x", "wait y", "echo z", "go")
+    assert sorted(answers) == ["echo -> Z", "go -> went", "later -> X", "wait -> Y"]
+    assert answers.index("wait -> Y") < answers.index("echo -> Z") < answers.index("go -> went")
+
+
+def test_a_request_that_acts_now_overtakes_those_that_wait() -> None:
+    assert conversation("wait y", "go", "ping")[0] == "ping -> pong"
+
+
+def test_a_bug_in_a_handler_costs_one_answer(capfd: pytest.CaptureFixture[str]) -> None:
+    assert conversation("fail", "echo a") == ["error: ZeroDivisionError division by zero", "echo -> A"]
+    assert "ZeroDivisionError" in capfd.readouterr().err
+
+
+def test_a_reply_finds_its_question_although_the_request_that_asked_holds_up_the_line() -> None:
+    async def main() -> list[str]:
+        echo = Echo()
+        echo.say("ask name", "echo a")
+        assert await echo.heard() == "?q1 name\n"
+        echo.say("=q2 Bob", "=q1 Ada")
+        return await echo.finish()
+
+    assert asyncio.run(main()) == ["ask -> Ada", "echo -> A"]
