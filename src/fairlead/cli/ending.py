@@ -7,6 +7,8 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from fairlead.config.ending import runs_foreign_code
+
 T = TypeVar("T")
 
 
@@ -18,17 +20,12 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     try:
         return runner.run(work)
     finally:
-        if not had_extensions():
+        if not runs_foreign_code():
             runner.close()
-
-
-def had_extensions() -> bool:
-    """Whether code of an extension's may have run in this process."""
-    return "fairlead.extend.extensions.engine" in sys.modules
 
 
 def leave(code: int) -> None:
     """End the process here and now, if threads of extensions, or what they want to do at its end, could keep it alive."""
-    if had_extensions():
+    if runs_foreign_code():
         sys.stderr.flush()
         os._exit(code)

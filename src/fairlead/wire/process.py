@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
-import sys
 import threading
 import traceback
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
+from fairlead.config.ending import process_is_ending
 from fairlead.config.settings import OutputSettings
 from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
@@ -102,7 +102,7 @@ class HostProcess:
         self._connection.on_broken = lambda: self._finish(0)
         self._connection.on_end = self._input_ended
         if self._on_eof == "abort":
-            self._connection.on_end_seen = _hurry_extensions
+            self._connection.on_end_seen = process_is_ending
         self._connection.start()
         serving = asyncio.create_task(self._serve())
         self._server.dispatcher.after_first_answer = self._after_first_answer
@@ -180,7 +180,7 @@ class HostProcess:
 
     async def _wind_down(self) -> None:
         """Stop what runs, let its last events out, and leave nothing behind."""
-        _hurry_extensions()
+        process_is_ending()
         self._server.cancel()
         self._server.host_left()  # what is no part of a run stops waiting for an answer, too
         try:
@@ -200,7 +200,7 @@ class HostProcess:
             if hasattr(signal, name):
                 loop.add_signal_handler(getattr(signal, name), self._finish, code)
                 # The loop hears of the signal all the same, once whatever blocks it has been interrupted.
-                signal.signal(getattr(signal, name), lambda number, frame: _hurry_extensions())
+                signal.signal(getattr(signal, name), lambda number, frame: process_is_ending())
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
 
     def _interrupt(self) -> None:
@@ -209,10 +209,3 @@ class HostProcess:
             self._finish(130)
         self._interrupted_at = now
         self._server.cancel()
-
-
-def _hurry_extensions() -> None:
-    """Code of an extension's that blocks keeps the loop from noticing that the process is to end."""
-    deadline = sys.modules.get("fairlead.extend.extensions.deadline")
-    if deadline is not None:  # else nothing of theirs is loaded
-        deadline.hurry()

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from fairlead.config.ending import on_process_ending
 from fairlead.core.events import ExtensionError
 from fairlead.errors import FairleadError
 from fairlead.extend.extensions.api import Fairlead
@@ -17,7 +18,7 @@ from fairlead.extend.extensions.bus import EventBus, Listeners
 from fairlead.extend.extensions.calling import call, from_their_side, told
 from fairlead.extend.extensions.checking import answer
 from fairlead.extend.extensions.context import CommandContext, Context
-from fairlead.extend.extensions.deadline import Deadline
+from fairlead.extend.extensions.deadline import Deadline, hurry
 from fairlead.extend.extensions.finding import Found, own_extensions, project_extensions
 from fairlead.extend.extensions.loading import forget, setup_function, without_bytecode
 from fairlead.extend.extensions.outbox import Outbox
@@ -52,6 +53,7 @@ class Engine:
         self.at_work: set[asyncio.Task[Any]] = set()
         self._background: set[asyncio.Task[Any]] = set()
         host.trust.consult = self._consult
+        on_process_ending(hurry)
 
     # Loading
 
