@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from bench import peers
 
-from fairlead.cli.schema import DIALECTS, types_text
+from fairlead.cli.schema import types_text
 from fairlead.protocol.opal.events import EVENTS
 from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
 from fairlead.protocol.schema.opal import event_name, params_name, result_name
-from fairlead.wire.dialects import dialect_named
+from fairlead.wire.dialects import DIALECTS, dialect_named
 
 pytestmark = pytest.mark.system
 
@@ -85,7 +85,7 @@ def examples(dialect: str) -> Iterator[tuple[str, Any]]:
 def test_examples_are_of_their_types(dialect: str, tmp_path: Path) -> None:
     installed = peers.install(f"typescript-{VERSION}", "typescript", VERSION)
     compiler = installed / "node_modules" / "typescript" / "bin" / "tsc"
-    (tmp_path / "types.ts").write_text(types_text(dialect))
+    (tmp_path / "types.ts").write_text(types_text(dialect_named(dialect)))
     typed = [
         f"const example{number}: types.{name} = {json.dumps(value)};" for number, (name, value) in enumerate(examples(dialect))
     ]
