@@ -89,7 +89,7 @@ ASKING: list[Any] = [{"action": "ask"}, {"tool": "*", "pattern": "*", "action": 
 
 
 @pytest.mark.parametrize("rule", ASKING)
-@pytest.mark.parametrize("subject", [Subject("command", "touch x"), Subject("path", "/work/x"), Subject("arguments", "{}")])
+@pytest.mark.parametrize("subject", [Subject("command", "touch x"), Subject("path", "/there/x"), Subject("arguments", "{}")])
 def test_a_project_does_not_turn_a_refusal_into_a_question(tmp_path: Path, rule: Any, subject: Subject) -> None:
     settings, _ = loaded(tmp_path, {"approvals": {"mode": "deny"}}, {"approvals": {"rules": [rule]}})
     assert verdict(settings, subject) == "deny"
@@ -128,7 +128,7 @@ def test_a_project_file_that_cannot_be_used_does_not_turn_a_refusal_into_a_quest
 
 def verdict(settings: Settings, subject: Subject, mode: ApprovalMode | None = None, *, harmless: bool = False) -> str:
     policy = Policy(mode or settings.approvals.mode, settings.approvals.rules)
-    return policy.verdict("bash", harmless=harmless, subject=subject, around=Surroundings("/work", "/home/user")).action
+    return policy.verdict("bash", harmless=harmless, subject=subject, around=Surroundings("/there", "/home/user")).action
 
 
 @pytest.mark.parametrize(
