@@ -35,23 +35,23 @@ class Secrets:
     """Texts that no error may show."""
 
     def __init__(self) -> None:
-        #: The forms in which each secret may appear. A dict, for the order in which they became known.
-        self._forms: dict[str, tuple[str, ...]] = {}
+        #: In the order in which they became known. The forms of each are worked out when there is an error to show.
+        self._known: dict[str, None] = {}
 
     def learn(self, *secrets: str | None) -> None:
         """Remember secrets. Those that are too short to be told from words are left alone."""
         for secret in secrets:
             text = (secret or "").strip()
-            if len(text) < _SHORTEST or text in self._forms:
+            if len(text) < _SHORTEST or text in self._known:
                 continue
-            self._forms[text] = tuple(dict.fromkeys(form.lower() for form in _forms(text) if len(form) >= _SHORTEST))
-            if len(self._forms) > _MOST:
-                self._forms.pop(next(iter(list(self._forms))), None)
+            self._known[text] = None
+            if len(self._known) > _MOST:
+                self._known.pop(next(iter(list(self._known))), None)
 
     def learn_headers(self, headers: Iterable[tuple[str, str]]) -> None:
         """Remember the values of headers that may be secret, and what they are made of."""
         for name, value in headers:
-            if value in self._forms or len(value) < _SHORTEST or name.lower() in _HARMLESS:
+            if value in self._known or len(value) < _SHORTEST or name.lower() in _HARMLESS:
                 continue
             self.learn(value, *_parts(value))
 
@@ -73,10 +73,10 @@ class Secrets:
 
     def redacted(self, text: str) -> str:
         """The text without the secrets, in whichever case. At its end, where it was cut off, the beginning of one is one too."""
-        if not self._forms or len(text) < _SHORTEST:
+        if not self._known or len(text) < _SHORTEST:
             return text
         # The longest first: one secret may be part of another.
-        forms = sorted((form for known in list(self._forms.values()) for form in known), key=len, reverse=True)
+        forms = sorted((form for secret in list(self._known) for form in _forms(secret)), key=len, reverse=True)
         lowered = text.lower()
         for form in forms:
             if _anchor(form) in lowered:
@@ -119,8 +119,14 @@ def _parts(value: str) -> Iterator[str]:
         yield pair.partition(":")[2]
 
 
-def _forms(secret: str) -> Iterator[str]:
-    """A secret as it may begin in an answer: as it is, in JSON, in an address, in HTML, in base64."""
+@lru_cache(_MOST)
+def _forms(secret: str) -> tuple[str, ...]:
+    """The forms in which a secret may appear, in lower case."""
+    return tuple(dict.fromkeys(form.lower() for form in _encodings(secret) if len(form) >= _SHORTEST))
+
+
+def _encodings(secret: str) -> Iterator[str]:
+    """A secret as it may appear in an answer: as it is, in JSON, in a URL, in HTML, in base64."""
     import json
     from base64 import b64encode, urlsafe_b64encode
     from html import escape
