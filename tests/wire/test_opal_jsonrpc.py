@@ -13,8 +13,8 @@ from fairlead.protocol.opal.events import NOTIFICATION, MessageDelta
 from fairlead.protocol.opal.method import Nothing
 from fairlead.protocol.opal.server_requests import AskUser
 from fairlead.wire import jsonrpc
-from fairlead.wire.dispatcher import Problem, Reply, Request
 from fairlead.wire.jsonrpc import RpcError, read
+from fairlead.wire.messages import Problem, Reply, Request
 
 PARSE, INVALID, UNKNOWN = (-32700, "Parse error"), (-32600, "Invalid request"), -32601
 

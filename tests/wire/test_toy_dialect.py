@@ -14,7 +14,8 @@ from msgspec import UNSET
 from fairlead.core.runtime import Cancel
 from fairlead.errors import BadCommand
 from fairlead.wire.connection import Connection
-from fairlead.wire.dispatcher import Dispatcher, Message, Problem, Reply, Request, Route, Routes
+from fairlead.wire.dispatcher import Dispatcher
+from fairlead.wire.messages import Message, Problem, Reply, Request, Route, Routes
 from fairlead.wire.questions import Question, Questions
 
 

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
 from fairlead.errors import BadParams, FairleadError
-from fairlead.wire.dispatcher import Message, Problem, Reply, Request, UnknownRequest
+from fairlead.wire.messages import Message, Problem, Reply, Request, UnknownRequest
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 
@@ -151,7 +151,7 @@ def _line(message: _Message) -> bytes:
 
 
 class JsonRpcCodec:
-    """Implements `fairlead.wire.dispatcher.Codec`, but for `parameters`."""
+    """Implements `fairlead.wire.messages.Codec`, but for `parameters`."""
 
     def read(self, line: bytes | None) -> Message | None:
         return read(line)

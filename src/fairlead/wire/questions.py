@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from fairlead.core.runtime import Cancel
-from fairlead.wire.dispatcher import Reply
+from fairlead.wire.messages import Reply
 
 
 class Unanswered(Exception):

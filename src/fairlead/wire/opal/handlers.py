@@ -14,8 +14,8 @@ from fairlead.errors import BadParams, EntryNotFound, LoginFailed, MoveCancelled
 from fairlead.protocol.opal import methods as m
 from fairlead.protocol.opal.method import Nothing
 from fairlead.protocol.opal.version import PROTOCOL_VERSION
-from fairlead.wire.dispatcher import Answer, Request, Route
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
+from fairlead.wire.messages import Answer, Request, Route
 from fairlead.wire.opal import choices
 
 if TYPE_CHECKING:

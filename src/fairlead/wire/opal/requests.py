@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from fairlead.core.runtime import Cancel
 from fairlead.protocol.opal.method import Method
-from fairlead.wire.dispatcher import Reply
 from fairlead.wire.jsonrpc import RESULT, question_line
+from fairlead.wire.messages import Reply
 from fairlead.wire.questions import Question, Questions, Unanswered
 
 R = TypeVar("R", bound=Struct)

@@ -17,8 +17,9 @@ from fairlead.protocol.opal.methods import AgentAbort, OfSession
 from fairlead.protocol.opal.params import decode
 from fairlead.protocol.opal.shapes import Auth
 from fairlead.wire.connection import Connection
-from fairlead.wire.dispatcher import Dispatcher, Reply, Request, Routes
+from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.jsonrpc import JsonRpcCodec
+from fairlead.wire.messages import Reply, Request, Routes
 from fairlead.wire.opal.auth import probe
 from fairlead.wire.opal.handlers import ROUTES
 from fairlead.wire.opal.opal_session import OpalSession
@@ -35,7 +36,7 @@ class OpalCodec(JsonRpcCodec):
 
 
 class OpalServer:
-    """Implements `fairlead.wire.process.HostServer` and `fairlead.wire.dispatcher.Service`."""
+    """Implements `fairlead.wire.process.HostServer` and `fairlead.wire.messages.Service`."""
 
     def __init__(self, connection: Connection, around: Surroundings) -> None:
         self.codec = OpalCodec()

@@ -13,7 +13,7 @@ from fairlead.errors import BadCommand, BusyError, FairleadError
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.commands import ANSWER_NAMES
-from fairlead.wire.dispatcher import Id, Message, Problem, Reply, Request, UnknownRequest
+from fairlead.wire.messages import Id, Message, Problem, Reply, Request, UnknownRequest
 from fairlead.wire.pi import decode
 from fairlead.wire.pi.encode import Spliced, encode, encode_spliced
 from fairlead.wire.pi.outlet import FrameOutlet
@@ -27,7 +27,7 @@ _PROMPTS = frozenset(("prompt", "abort_and_prompt"))
 
 
 class PiCodec:
-    """Implements `fairlead.wire.dispatcher.Codec`. `outlet` says how long a frame may be."""
+    """Implements `fairlead.wire.messages.Codec`. `outlet` says how long a frame may be."""
 
     def __init__(self, profile: Profile, outlet: FrameOutlet) -> None:
         self._profile = profile

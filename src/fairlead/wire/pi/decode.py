@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from fairlead.core import lenient
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi.command import Command
-from fairlead.wire.dispatcher import Id
+from fairlead.wire.messages import Id
 
 T = TypeVar("T", bound=Struct)
 

@@ -15,7 +15,7 @@ from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.state import ContextUsage, SessionStats, State, Tokens
 from fairlead.session.session import Session
 from fairlead.session.user_bash import BashDone
-from fairlead.wire.dispatcher import Answer, Late, Request, Route
+from fairlead.wire.messages import Answer, Late, Request, Route
 from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairlead.protocol.pi import host_commands as c
-from fairlead.wire.dispatcher import Route
+from fairlead.wire.messages import Route
 
 if TYPE_CHECKING:
     from fairlead.wire.pi.server import PiServer

@@ -11,7 +11,7 @@ from msgspec import UNSET, to_builtins
 from fairlead.errors import BadCommand, CompactionCancelled, FairleadError, LoginFailed, MoveCancelled
 from fairlead.protocol.pi import omp_commands as c
 from fairlead.protocol.pi.frames import BOUND, BOUNDED_VERSION
-from fairlead.wire.dispatcher import Route
+from fairlead.wire.messages import Route
 
 if TYPE_CHECKING:
     from fairlead.wire.pi.server import PiServer

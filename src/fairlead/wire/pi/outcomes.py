@@ -10,7 +10,7 @@ from fairlead.core.events import AgentSettled, AgentStart, Event, MessageEnd, Se
 from fairlead.core.messages import UserMessage
 from fairlead.protocol.pi import frames
 from fairlead.session.session import Session
-from fairlead.wire.dispatcher import Id
+from fairlead.wire.messages import Id
 from fairlead.wire.pi.encode import EventFrames
 
 

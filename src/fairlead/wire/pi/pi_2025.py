@@ -14,7 +14,7 @@ from fairlead.errors import BadCommand
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.commands import Abort
 from fairlead.protocol.pi.protocol_2025 import EVENTS_2025, Compaction, Error, Prompt2025
-from fairlead.wire.dispatcher import Id, Message, Request, Route, Routes
+from fairlead.wire.messages import Id, Message, Request, Route, Routes
 from fairlead.wire.pi.codec import PiCodec
 from fairlead.wire.pi.encode import EventFrames, encode
 from fairlead.wire.pi.handlers import BASIC_ROUTES, submit

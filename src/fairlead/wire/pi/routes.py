@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fairlead.protocol.pi.command import Command
-from fairlead.wire.dispatcher import Route, Routes
+from fairlead.wire.messages import Route, Routes
 from fairlead.wire.pi.handlers import BASIC_ROUTES
 
 

@@ -15,7 +15,8 @@ from fairlead.protocol.pi.command import Command
 from fairlead.session.session import Session
 from fairlead.wire.connection import Connection
 from fairlead.wire.dialects import dialect_named
-from fairlead.wire.dispatcher import Dispatcher, Id, Reply, Request, Routes
+from fairlead.wire.dispatcher import Dispatcher
+from fairlead.wire.messages import Id, Reply, Request, Routes
 from fairlead.wire.pi.codec import PiCodec
 from fairlead.wire.pi.encode import EventFrames
 from fairlead.wire.pi.outlet import ChunkedOutlet
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class PiServer:
-    """Implements `fairlead.wire.dispatcher.Service`. Handlers reach everything that they need through it."""
+    """Implements `fairlead.wire.messages.Service`. Handlers reach everything that they need through it."""
 
     codec_type: ClassVar[type[PiCodec]] = PiCodec
     events_type: ClassVar[type[EventFrames]] = EventFrames

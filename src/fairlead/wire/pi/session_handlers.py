@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from fairlead.errors import BadCommand, CompactionCancelled, EntryNotFound, FairleadError, MoveCancelled
 from fairlead.protocol.pi import session_commands as c
-from fairlead.wire.dispatcher import Route
+from fairlead.wire.messages import Route
 from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi import subagent_commands as c
-from fairlead.wire.dispatcher import Route
+from fairlead.wire.messages import Route
 from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:
