@@ -424,7 +424,7 @@ def test_warming_up_loads_what_the_first_prompt_needs() -> None:
 import sys, threading
 from fairlead import Agent
 agent = Agent(isolated=True, env={"ANTHROPIC_API_KEY": "x"})
-late = {"h11", "fairlead.session.store"}
+late = {"h11", "fairlead.session.history.store"}
 assert not late & set(sys.modules)
 agent.warm_up()
 [thread.join() for thread in threading.enumerate() if thread.name == "fairlead-warm-up"]

@@ -13,7 +13,7 @@ from tests.extend.extended import Extended, calling, extended, run
 
 from fairlead.core.messages import CustomMessage, ToolCall, UserMessage, user_text
 from fairlead.core.model import Request
-from fairlead.session import moves
+from fairlead.session.history import moves
 from fairlead.testing import Turn
 
 HEADER = "import asyncio, sys\nfrom typing import Annotated, Literal\nfrom fairlead.extension import *\n"

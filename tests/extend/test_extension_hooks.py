@@ -9,7 +9,7 @@ from tests.extend.extended import calling, extended, run
 
 from fairlead.core.messages import UserMessage, user_text
 from fairlead.errors import CompactionCancelled, MoveCancelled
-from fairlead.session import moves
+from fairlead.session.history import moves
 from fairlead.testing import Turn
 
 HEADER = "from fairlead.extension import *\n"

@@ -12,7 +12,7 @@ import pytest
 from tests.extend.around import Around, a_skill
 from tests.support.stage import another, says, stage
 
-from fairlead.session.rules import MOST_RULES, load_rules
+from fairlead.session.rules.rules import MOST_RULES, load_rules
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from fairlead.core.model import BlockDelta, Model, Price, Request, StreamEnd, St
 from fairlead.core.runtime import Cancel
 from fairlead.models.connect import connect
 from fairlead.models.endpoint import Endpoint
-from fairlead.models.http import Http
+from fairlead.models.http.client import Http
 from fairlead.testing import ProviderServer, ReceivedRequest
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -11,11 +11,11 @@ import pytest
 from asking import PIXEL, a_model, a_request, a_result, an_answer
 
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, ToolResultMessage, UserMessage
-from fairlead.models import history
+from fairlead.models.apis import history
+from fairlead.models.apis.encoding import Continued, EncodedMessages, acceptable, encode_json
 from fairlead.models.connect import connect
-from fairlead.models.encoding import Continued, EncodedMessages, acceptable, encode_json
 from fairlead.models.endpoint import Endpoint
-from fairlead.models.http import Http
+from fairlead.models.http.client import Http
 
 API = "anthropic-messages"
 MODEL = a_model(API)

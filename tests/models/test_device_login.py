@@ -22,7 +22,7 @@ from fairlead.errors import LoginFailed, NoCredentials
 from fairlead.models import device_login
 from fairlead.models.access import ModelAccess
 from fairlead.models.device_login import DeviceCode, Token, begin, wait_for_token
-from fairlead.models.http import Http
+from fairlead.models.http.client import Http
 from fairlead.models.logins import Logins, renew_if_due
 from fairlead.models.models_json import OAuthEntry
 from fairlead.models.registry import Registry

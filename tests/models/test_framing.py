@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.models.framing import BodyUntilClose, ChunkedBody, FixedBody, MalformedBody
+from fairlead.models.http.framing import BodyUntilClose, ChunkedBody, FixedBody, MalformedBody
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

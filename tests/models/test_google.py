@@ -25,7 +25,7 @@ from hypothesis import given, settings
 
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, UserMessage
 from fairlead.core.model import BlockEnd, BlockStart, PartialMessage, Request
-from fairlead.models.google import GoogleReader
+from fairlead.models.apis.google import GoogleReader
 
 API = "google-generative-ai"
 SIGNATURE = "c2lnbmF0dXJl"

@@ -12,9 +12,9 @@ from raw_server import Talk, answering, raw_server, read_request, saying_nothing
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
-from fairlead.models.connection import Connection, explain
-from fairlead.models.exchange import receive_head
-from fairlead.models.http import Http, HttpRequest, RequestAborted
+from fairlead.models.http.client import Http, HttpRequest, RequestAborted
+from fairlead.models.http.connection import Connection, explain
+from fairlead.models.http.exchange import receive_head
 from fairlead.testing import ProviderServer
 
 if TYPE_CHECKING:

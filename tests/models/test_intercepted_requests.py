@@ -13,7 +13,7 @@ from fairlead.core.model import StreamEnd, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.models.connect import connect
 from fairlead.models.endpoint import Endpoint
-from fairlead.models.http import Http
+from fairlead.models.http.client import Http
 
 APIS = ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"]
 

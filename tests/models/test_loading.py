@@ -12,10 +12,10 @@ from tests.models.raw_server import raw_server, until
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
+from fairlead.models.apis.loading import when_loaded
 from fairlead.models.connect import connect
 from fairlead.models.endpoint import Endpoint
-from fairlead.models.http import Http, HttpRequest
-from fairlead.models.loading import when_loaded
+from fairlead.models.http.client import Http, HttpRequest
 from fairlead.testing import ProviderServer
 
 APIS = ("openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai")
@@ -77,7 +77,7 @@ def test_an_abort_ends_the_wait() -> None:
 
 
 def test_the_wait_has_an_end_and_its_error_is_not_tried_again() -> None:
-    from fairlead.session.retry import is_retryable
+    from fairlead.session.run.retry import is_retryable
 
     async def main() -> ProviderError:
         async with ProviderServer([LOADING]) as server, asyncio.timeout(20):

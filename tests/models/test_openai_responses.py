@@ -23,7 +23,7 @@ from hypothesis import given, settings
 
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, UserMessage
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, PartialMessage
-from fairlead.models.openai_responses import ResponsesReader
+from fairlead.models.apis.openai_responses import ResponsesReader
 
 API = "openai-responses"
 

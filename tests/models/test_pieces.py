@@ -13,10 +13,10 @@ from asking import a_model, outcome, sse
 
 from fairlead.core.messages import TextContent, ThinkingContent, ToolCall
 from fairlead.core.model import BlockDelta, BlockEnd, PartialMessage, StreamEvent
-from fairlead.models.anthropic_stream import AnthropicReader
-from fairlead.models.google import GoogleReader
-from fairlead.models.openai_completions import ChatReader
-from fairlead.models.openai_responses import ResponsesReader
+from fairlead.models.apis.anthropic_stream import AnthropicReader
+from fairlead.models.apis.google import GoogleReader
+from fairlead.models.apis.openai_completions import ChatReader
+from fairlead.models.apis.openai_responses import ResponsesReader
 
 ANTHROPIC, COMPLETIONS = "anthropic-messages", "openai-completions"
 RESPONSES, GOOGLE = "openai-responses", "google-generative-ai"

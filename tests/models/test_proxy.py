@@ -11,8 +11,8 @@ from raw_server import Talk, answering, raw_server, saying_nothing
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
-from fairlead.models.http import Http, HttpRequest, RequestAborted
-from fairlead.models.proxy import proxy_for
+from fairlead.models.http.client import Http, HttpRequest, RequestAborted
+from fairlead.models.http.proxy import proxy_for
 from fairlead.testing import ProviderServer
 
 if TYPE_CHECKING:

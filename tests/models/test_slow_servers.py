@@ -10,8 +10,8 @@ from raw_server import RawServer, Talk, raw_server
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
-from fairlead.models.http import Http, HttpRequest
-from fairlead.models.loading import when_loaded
+from fairlead.models.apis.loading import when_loaded
+from fairlead.models.http.client import Http, HttpRequest
 
 #: Seconds of silence that are allowed here, and between two drops.
 IDLE, DROP = 0.3, 0.02
@@ -83,7 +83,7 @@ def test_of_a_body_in_drops_what_has_come_in_time_is_shown() -> None:
 
 
 def test_a_server_that_is_not_ready_and_says_so_in_drops_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead.models.loading._BODY_SECONDS", 0.5)
+    monkeypatch.setattr("fairlead.models.apis.loading._BODY_SECONDS", 0.5)
 
     async def main() -> bytes | None:
         http = Http(idle_timeout=IDLE)

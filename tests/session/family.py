@@ -14,15 +14,15 @@ from fairlead.core.messages import ToolCall, ToolResultMessage, UserMessage, use
 from fairlead.core.model import Request, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool
-from fairlead.session.agents import BUILT_IN, AgentDefinition
+from fairlead.session.history.sessions import Sessions
 from fairlead.session.models import OneModel
 from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.session import Session
-from fairlead.session.sessions import Sessions
-from fairlead.session.spawner import Match, SessionSpawner
-from fairlead.session.subagents import Family, Subagents
-from fairlead.session.task_tool import task_tool
+from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
+from fairlead.session.subagents.spawner import Match, SessionSpawner
+from fairlead.session.subagents.subagents import Family, Subagents
+from fairlead.session.subagents.tool import task_tool
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.tools import builtin_tools
 

@@ -14,14 +14,14 @@ from fairlead.core.messages import AssistantMessage, Message, UserMessage, user_
 from fairlead.core.model import Model, ModelStream, Request, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool, ToolContext, ToolResult
-from fairlead.session.entries import role_of
-from fairlead.session.log import Log
+from fairlead.session.compaction.summary import SYSTEM_PROMPT as SUMMARY_PROMPT
+from fairlead.session.history.entries import role_of
+from fairlead.session.history.log import Log
+from fairlead.session.history.sessions import Sessions
 from fairlead.session.models import OneModel
 from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.session import Session
-from fairlead.session.sessions import Sessions
-from fairlead.session.summary import SYSTEM_PROMPT as SUMMARY_PROMPT
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.tools.workspace import Workspace
 

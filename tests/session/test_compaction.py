@@ -31,9 +31,9 @@ from fairlead.core.messages import (
 from fairlead.core.model import ModelStream, Request, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.errors import AlreadyCompacted, CompactionCancelled, FairleadError, NothingToCompact, ProviderError
-from fairlead.session.compaction import Item, Plan, compact, plan
-from fairlead.session.summary import HISTORY_TASK, SYSTEM_PROMPT, TURN_PREFIX_TASK
-from fairlead.session.tokens import estimate_all, should_compact
+from fairlead.session.compaction.cut import Item, Plan, compact, plan
+from fairlead.session.compaction.summary import HISTORY_TASK, SYSTEM_PROMPT, TURN_PREFIX_TASK
+from fairlead.session.context.tokens import estimate_all, should_compact
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 # Conversations, in which `n` tokens are 4n characters

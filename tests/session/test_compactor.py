@@ -43,9 +43,9 @@ from fairlead.errors import (
     ProviderError,
     SessionError,
 )
-from fairlead.session.entries import CompactionEntry, Entry
-from fairlead.session.moves import new_session
-from fairlead.session.reading import read_session
+from fairlead.session.history.entries import CompactionEntry, Entry
+from fairlead.session.history.moves import new_session
+from fairlead.session.history.reading import read_session
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 

@@ -21,9 +21,9 @@ from fairlead.core.messages import (
     user_message,
 )
 from fairlead.errors import EntryNotFound, SessionError
-from fairlead.session.conversation import Conversation
-from fairlead.session.log import Log
-from fairlead.session.reading import read_session
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.log import Log
+from fairlead.session.history.reading import read_session
 from fairlead.testing import SCRIPTED_MODEL
 
 

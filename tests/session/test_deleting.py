@@ -12,12 +12,12 @@ from tests.support.races import repeating
 
 from fairlead.core.messages import UserMessage
 from fairlead.errors import SessionError
-from fairlead.session.deleting import delete_session
-from fairlead.session.entries import new_header
-from fairlead.session.log import Log
-from fairlead.session.places import session_path
-from fairlead.session.placing import lock, temporary
-from fairlead.session.store import SessionFile
+from fairlead.session.history.deleting import delete_session
+from fairlead.session.history.entries import new_header
+from fairlead.session.history.locking import lock, temporary
+from fairlead.session.history.log import Log
+from fairlead.session.history.paths import session_path
+from fairlead.session.history.store import SessionFile
 
 
 def written(path: Path, parent: Path | None = None) -> Path:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fairlead.core.messages import AssistantMessage, TextContent, ToolResultMessage, UserMessage
-from fairlead.session.entries import (
+from fairlead.session.history.entries import (
     CompactionEntry,
     ContextEditEntry,
     CustomMessageEntry,

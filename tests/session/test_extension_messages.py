@@ -26,8 +26,8 @@ from tests.session.scene import (
 from fairlead.core import events as e
 from fairlead.core.messages import CustomMessage, TextContent, UserMessage, user_text
 from fairlead.errors import BadCommand, CompactingError, ConfigError, EntryNotFound, SessionError
-from fairlead.session.entries import TASKS, TODOS, WAITING, CustomEntry
-from fairlead.session.moves import clone
+from fairlead.session.history.entries import TASKS, TODOS, WAITING, CustomEntry
+from fairlead.session.history.moves import clone
 from fairlead.session.session import Session
 from fairlead.testing import Scripted, Turn
 

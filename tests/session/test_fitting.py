@@ -19,8 +19,8 @@ from fairlead.core.messages import (
     Usage,
     UserMessage,
 )
-from fairlead.session.fitting import NO_ROOM_FOR_IMAGE, Fitter, without_middle
-from fairlead.session.tokens import characters
+from fairlead.session.context.fitting import NO_ROOM_FOR_IMAGE, Fitter, without_middle
+from fairlead.session.context.tokens import characters
 
 
 def user(size: int) -> UserMessage:

@@ -15,8 +15,8 @@ from tests.session.scene import PATIENCE, Listener, a_kept_session, a_session, h
 from fairlead.core import events as e
 from fairlead.core.messages import CustomMessage, UserMessage
 from fairlead.errors import BadCommand, BusyError, RunAborted
+from fairlead.session.history.moves import new_session
 from fairlead.session.hooks import Heard, Opening
-from fairlead.session.moves import new_session
 from fairlead.testing import Scripted, Turn
 
 TOO_LATE = 'Extension command "/say" cannot be queued. Use prompt() or execute the command when not streaming.'

@@ -29,9 +29,9 @@ from fairlead.config.settings import CompactionSettings
 from fairlead.core import events as e
 from fairlead.core.messages import BashExecutionMessage, ToolCall, Usage
 from fairlead.errors import CompactionCancelled, EntryNotFound, FairleadError, MoveCancelled
-from fairlead.session.entries import BranchSummaryEntry, CompactionEntry
+from fairlead.session.history.entries import BranchSummaryEntry, CompactionEntry
+from fairlead.session.history.moves import clone, fork, hand_off, navigate, new_session, open_folder, switch_session
 from fairlead.session.hooks import Cancelled, CompactionPlan, Summary, TreePlan
-from fairlead.session.moves import clone, fork, hand_off, navigate, new_session, open_folder, switch_session
 from fairlead.session.session import Session
 from fairlead.session.user_bash import BashDone
 from fairlead.testing import Scripted, Turn

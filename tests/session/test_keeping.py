@@ -28,11 +28,11 @@ from tests.session.scene import (
 from fairlead.core import events as e
 from fairlead.core.model import ThinkingLevel
 from fairlead.errors import ConfigError, SessionError
-from fairlead.session.choice import chosen_conversation
-from fairlead.session.conversation import Conversation
-from fairlead.session.places import session_folder
-from fairlead.session.reading import read_session
-from fairlead.session.sessions import Sessions
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.initial import chosen_conversation
+from fairlead.session.history.paths import session_folder
+from fairlead.session.history.reading import read_session
+from fairlead.session.history.sessions import Sessions
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 THIRD = structs.replace(SCRIPTED_MODEL, id="third")

@@ -14,18 +14,18 @@ import pytest
 
 from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMessage, user_text
 from fairlead.errors import SessionError
-from fairlead.session.entries import new_header
-from fairlead.session.listing import (
+from fairlead.session.history.entries import new_header
+from fairlead.session.history.listing import (
     find_session,
     latest_session,
     list_sessions,
     session_with_id,
 )
-from fairlead.session.log import Log
-from fairlead.session.places import iso, session_folder, session_path
-from fairlead.session.reading import read_session
-from fairlead.session.stats import totals
-from fairlead.session.store import SessionFile
+from fairlead.session.history.log import Log
+from fairlead.session.history.paths import iso, session_folder, session_path
+from fairlead.session.history.reading import read_session
+from fairlead.session.history.stats import totals
+from fairlead.session.history.store import SessionFile
 
 
 def written(

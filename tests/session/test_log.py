@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fairlead.core.messages import AssistantMessage, CompactionSummaryMessage, Message, TextContent, Usage, UserMessage
 from fairlead.errors import EntryNotFound, FairleadError
-from fairlead.session.entries import Entry, Header, MessageEntry, Replacement, decode_line, new_header
-from fairlead.session.log import Log, ModelChoice
-from fairlead.session.tree import Label
+from fairlead.session.history.entries import Entry, Header, MessageEntry, Replacement, decode_line, new_header
+from fairlead.session.history.log import Log, ModelChoice
+from fairlead.session.history.tree import Label
 
 HEADER = new_header("session", "/work", 0)
 

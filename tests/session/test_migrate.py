@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fairlead.session.migrate import migrate
-from fairlead.session.reading import read_session
-from fairlead.session.store import SessionFile
+from fairlead.session.history.migration import migrate
+from fairlead.session.history.reading import read_session
+from fairlead.session.history.store import SessionFile
 
 
 def lines(*values: Any) -> list[bytes]:

@@ -41,12 +41,12 @@ from fairlead.errors import (
     ProviderError,
     SessionError,
 )
-from fairlead.session.entries import BranchSummaryEntry
-from fairlead.session.moves import clone, fork, navigate, new_session, switch_session
-from fairlead.session.reading import read_session
+from fairlead.session.history.entries import BranchSummaryEntry
+from fairlead.session.history.moves import clone, fork, navigate, new_session, switch_session
+from fairlead.session.history.reading import read_session
+from fairlead.session.history.stats import totals
+from fairlead.session.history.store import SessionFile
 from fairlead.session.session import Session
-from fairlead.session.stats import totals
-from fairlead.session.store import SessionFile
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 THIRD = structs.replace(SCRIPTED_MODEL, id="third")

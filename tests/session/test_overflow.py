@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.session.overflow import is_overflow, told_size, told_window
+from fairlead.session.context.overflow import is_overflow, told_size, told_window
 
 OVERFLOWS = {
     "anthropic": (

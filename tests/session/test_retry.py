@@ -12,7 +12,7 @@ from fairlead.config.settings import RetrySettings
 from fairlead.core.messages import AssistantMessage, StopReason, Usage
 from fairlead.core.model import StreamEnd
 from fairlead.errors import FairleadError
-from fairlead.session.retry import RetryPolicy, WaitTooLong, is_retryable, wait_asked_for
+from fairlead.session.run.retry import RetryPolicy, WaitTooLong, is_retryable, wait_asked_for
 
 POLICY = RetryPolicy.from_settings(RetrySettings())
 

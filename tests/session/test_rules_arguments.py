@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.session.rule_arguments import ArgumentReader, Place
+from fairlead.session.rules.arguments import ArgumentReader, Place
 
 PLACES = frozenset({("path",), ("content",), ("edits", "newText")})
 

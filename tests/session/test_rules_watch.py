@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from fairlead.config.settings import RuleSettings
-from fairlead.session.rule_blocks import LOOKBACK
-from fairlead.session.rule_watch import RuleWatch
-from fairlead.session.rules import Rule, RuleSource, StreamKind
+from fairlead.session.rules.blocks import LOOKBACK
+from fairlead.session.rules.rules import Rule, RuleSource, StreamKind
+from fairlead.session.rules.watch import RuleWatch
 
 
 def rule(name: str, *condition: str, **fields: Any) -> Rule:

@@ -17,9 +17,9 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import learn
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import BadCommand, BusyError, ConfigError, ModelNotFound
-from fairlead.session.ids import new_session_id
-from fairlead.session.running import report
-from fairlead.session.telling import bash_text, for_model
+from fairlead.session.context.model_view import bash_text, for_model
+from fairlead.session.history.ids import new_session_id
+from fairlead.session.run.run import report
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 PLAIN = structs.replace(SCRIPTED_MODEL, id="plain", reasoning=False)

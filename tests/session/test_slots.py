@@ -10,7 +10,7 @@ import pytest
 from tests.session.scene import PATIENCE
 
 from fairlead.core.runtime import Cancel
-from fairlead.session.slots import Slot, Slots
+from fairlead.session.subagents.slots import Slot, Slots
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

@@ -21,12 +21,12 @@ from tests.session.scene import file_size_limit
 
 from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMessage
 from fairlead.errors import SessionError
-from fairlead.session.entries import OtherEntry, new_header
-from fairlead.session.listing import list_sessions
-from fairlead.session.log import Log
-from fairlead.session.placing import temporary
-from fairlead.session.reading import read_session
-from fairlead.session.store import SessionFile
+from fairlead.session.history.entries import OtherEntry, new_header
+from fairlead.session.history.listing import list_sessions
+from fairlead.session.history.locking import temporary
+from fairlead.session.history.log import Log
+from fairlead.session.history.reading import read_session
+from fairlead.session.history.store import SessionFile
 
 
 def user(text: str) -> UserMessage:
@@ -140,7 +140,7 @@ COUNT_WRITES = """
 import sys
 from pathlib import Path
 from fairlead.core.messages import UserMessage
-from fairlead.session.store import SessionFile
+from fairlead.session.history.store import SessionFile
 
 def writes():
     return next(int(line.split()[1]) for line in Path("/proc/self/io").read_text().splitlines() if line.startswith("syscw"))
@@ -257,7 +257,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from fairlead.session.store import SessionFile
+from fairlead.session.history.store import SessionFile
 file, log, problems = SessionFile.open(Path(sys.argv[1]))
 print("open", flush=True)
 sys.stdin.read()
@@ -450,9 +450,9 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> Non
 COPY = """
 import sys
 from pathlib import Path
-from fairlead.session.entries import new_header
-from fairlead.session.reading import read_session
-from fairlead.session.store import SessionFile
+from fairlead.session.history.entries import new_header
+from fairlead.session.history.reading import read_session
+from fairlead.session.history.store import SessionFile
 
 log, _ = read_session(Path(sys.argv[1]))
 print("copying", flush=True)
@@ -617,11 +617,11 @@ APPEND = """
 import os, sys
 from pathlib import Path
 from fairlead.core.messages import UserMessage
-from fairlead.session.entries import new_header
-from fairlead.session.listing import list_sessions
-from fairlead.session.log import Log
-from fairlead.session.placing import temporary
-from fairlead.session.store import SessionFile
+from fairlead.session.history.entries import new_header
+from fairlead.session.history.listing import list_sessions
+from fairlead.session.history.log import Log
+from fairlead.session.history.locking import temporary
+from fairlead.session.history.store import SessionFile
 path = Path(sys.argv[1])
 if path.exists():
     file, log, problems = SessionFile.open(path)

@@ -19,15 +19,15 @@ from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool
 from fairlead.errors import ModelNotFound
-from fairlead.session.agents import AgentDefinition
-from fairlead.session.deleting import delete_session
-from fairlead.session.entries import UsageEntry
-from fairlead.session.listing import list_all_sessions, list_sessions
-from fairlead.session.moves import new_session
-from fairlead.session.places import transcripts_folder
+from fairlead.session.history.deleting import delete_session
+from fairlead.session.history.entries import UsageEntry
+from fairlead.session.history.listing import list_all_sessions, list_sessions
+from fairlead.session.history.moves import new_session
+from fairlead.session.history.paths import transcripts_folder
+from fairlead.session.history.stats import totals
 from fairlead.session.session import Session
-from fairlead.session.stats import totals
-from fairlead.session.subagents import Order
+from fairlead.session.subagents.agents import AgentDefinition
+from fairlead.session.subagents.subagents import Order
 from fairlead.testing import SCRIPTED_MODEL, Turn
 
 DONE = Turn(text="all done")

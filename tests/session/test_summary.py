@@ -21,7 +21,7 @@ from fairlead.core.messages import (
     Usage,
     UserMessage,
 )
-from fairlead.session.summary import (
+from fairlead.session.compaction.summary import (
     HISTORY_TASK,
     TURN_PREFIX_TASK,
     UPDATE_NOTE,

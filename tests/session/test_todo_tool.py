@@ -14,8 +14,8 @@ from fairlead.core.messages import TextContent, ToolCall, ToolResultMessage
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import SessionError, ToolError
-from fairlead.session.todo_tool import todo_write_tool
-from fairlead.session.todos import TodoList
+from fairlead.session.todos.todos import TodoList
+from fairlead.session.todos.tool import todo_write_tool
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 TWO_TASKS = {"op": "replace", "phases": [{"name": "One", "tasks": [{"content": "first task"}, {"content": "second task"}]}]}

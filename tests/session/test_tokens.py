@@ -22,9 +22,9 @@ from fairlead.core.messages import (
     Usage,
     UserMessage,
 )
-from fairlead.session.entries import new_header
-from fairlead.session.log import Log
-from fairlead.session.tokens import add_usage, context_tokens, estimate
+from fairlead.session.context.tokens import add_usage, context_tokens, estimate
+from fairlead.session.history.entries import new_header
+from fairlead.session.history.log import Log
 
 
 def answer(

@@ -16,7 +16,7 @@ from tests.support.windows import APIS, an_agent
 from fairlead.core import events as e
 from fairlead.core.messages import ImageContent
 from fairlead.errors import ProviderError
-from fairlead.session.images import ENTRY, UNREADABLE
+from fairlead.session.context.unreadable_images import ENTRY, UNREADABLE
 from fairlead.testing import ProviderServer
 
 IMAGE = ImageContent("aW1hZ2U=", "image/png")

@@ -28,12 +28,12 @@ from fairlead.core import events as e
 from fairlead.core.messages import BashExecutionMessage, ImageContent, ToolCall, UserMessage, user_message
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import SessionError
-from fairlead.session.entries import WAITING, new_header
-from fairlead.session.log import Log
-from fairlead.session.moves import adopt, clone, fork, navigate, new_session, switch_session
-from fairlead.session.reading import read_session
+from fairlead.session.history.entries import WAITING, new_header
+from fairlead.session.history.log import Log
+from fairlead.session.history.moves import adopt, clone, fork, navigate, new_session, switch_session
+from fairlead.session.history.queue_log import CLEARED, Line, Waiting, still_waiting, waits
+from fairlead.session.history.reading import read_session
 from fairlead.session.session import Session
-from fairlead.session.waiting import CLEARED, Line, Waiting, still_waiting, waits
 from fairlead.testing import Scripted, Turn
 
 BASH = BashExecutionMessage("true", "", False, False, 1, exit_code=0)

@@ -14,10 +14,10 @@ from bench.contestants import Turn, scripted_provider, surroundings
 from bench.peers import PI_087
 
 from fairlead.core.messages import AssistantMessage, TextContent, ToolCall, ToolResultMessage, Usage, UserMessage
-from fairlead.session.entries import Replacement, encode_message, new_header
-from fairlead.session.log import Log
-from fairlead.session.reading import read_session
-from fairlead.session.store import SessionFile
+from fairlead.session.history.entries import Replacement, encode_message, new_header
+from fairlead.session.history.log import Log
+from fairlead.session.history.reading import read_session
+from fairlead.session.history.store import SessionFile
 
 pytestmark = pytest.mark.system
 

@@ -22,7 +22,7 @@ from fairlead.core.events import AgentSettled, Event
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model
 from fairlead.errors import ConfigError, LimitReached, ModelNotFound, ProviderError, RunAborted
-from fairlead.models.http import Http
+from fairlead.models.http.client import Http
 from fairlead.models.registry import Registry
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ class Agent:
 
     def _load(self) -> None:
         # In the order in which a prompt needs it: it is written down before the model is asked.
-        import fairlead.session.store  # noqa: F401  # pyright: ignore[reportUnusedImport]
+        import fairlead.session.history.store  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
         model = self.session.model
         if model is not None:
@@ -216,7 +216,7 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
 def clear_leftovers(sessions: Path | None) -> None:
     """Remove the scratch folders of processes that were killed, and their temporary files in a folder of sessions."""
     from fairlead.config.scratch import remove_leftovers
-    from fairlead.session.placing import remove_leftovers_in
+    from fairlead.session.history.locking import remove_leftovers_in
 
     remove_leftovers()
     if sessions is not None:

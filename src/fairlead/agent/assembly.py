@@ -20,15 +20,15 @@ from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import Tool
 from fairlead.errors import ModelNotFound
 from fairlead.extend.additions import UserAdditions
-from fairlead.models.http import Http
+from fairlead.models.http.client import Http
 from fairlead.models.patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
-from fairlead.session.conversation import Conversation
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.sessions import Sessions
 from fairlead.session.models import Models, OneModel
 from fairlead.session.options import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.session import Session
-from fairlead.session.sessions import Sessions
 from fairlead.session.system_prompt import SystemPrompt
 from fairlead.tools import builtin_tools
 from fairlead.tools.guard import Guard, LateGuard, readable
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from fairlead.extend.places import Places
     from fairlead.policy.sandbox import Bubblewrap
     from fairlead.session.approvals import Approvals
-    from fairlead.session.rule_keeper import RuleKeeper
-    from fairlead.session.spawner import SessionSpawner
-    from fairlead.session.subagents import Subagents
+    from fairlead.session.rules.keeper import RuleKeeper
+    from fairlead.session.subagents.spawner import SessionSpawner
+    from fairlead.session.subagents.subagents import Subagents
 
 #: Tools that are made with what belongs to them, and only where they are wanted.
 TODO_WRITE, TASK, ASK = "todo_write", "task", "ask"
@@ -152,12 +152,12 @@ class Assembly:
             default_timeout=settings.tools.timeout_seconds,
         )
         if (self._options.sandbox or settings.sandbox) == "workspace":
-            from fairlead.session.bounds import sandbox
+            from fairlead.session.protection import sandbox
 
             workspace.sandbox = self.sandbox = sandbox(self._home, settings, workspace, self._scratch.path)
 
         def guard() -> Guard:
-            from fairlead.session.bounds import protection
+            from fairlead.session.protection import protection
 
             return protection(self._home, settings, workspace)
 
@@ -169,7 +169,7 @@ class Assembly:
         mode, settings = self._options.approval, self._settings.approvals
         if (mode or settings.mode) == "auto" and not settings.rules:
             return None
-        from fairlead.session.bounds import approvals
+        from fairlead.session.protection import approvals
 
         return approvals(self._settings, mode)
 
@@ -211,7 +211,7 @@ class Assembly:
         named = (options.session, options.fork, options.session_id)
         if not options.resume and all(name is None for name in named):
             return sessions, None
-        from fairlead.session.choice import chosen_conversation
+        from fairlead.session.history.initial import chosen_conversation
 
         found = chosen_conversation(
             sessions,
@@ -277,8 +277,8 @@ class Assembly:
         folders = self._home.rules_folders(self._cwd)
         if not self._settings.ttsr.enabled or not any(folder.is_dir() for folder in folders.values()):
             return None
-        from fairlead.session.rule_keeper import RuleKeeper
-        from fairlead.session.rules import load_rules
+        from fairlead.session.rules.keeper import RuleKeeper
+        from fairlead.session.rules.rules import load_rules
 
         trusted = self.extensions.trust.known(self._cwd)
         rules, problems = load_rules(folders, self._home.boundary(self._cwd), trusted=trusted)
@@ -337,7 +337,7 @@ class Assembly:
 
     def _spawner(self, models: Models, runtime: AsyncioRuntime) -> SessionSpawner:
         """What makes the sessions of sub-agents."""
-        from fairlead.session.spawner import SessionSpawner
+        from fairlead.session.subagents.spawner import SessionSpawner
 
         overrides, appended = self._settings.task.agent_model_overrides, self._options.append_system_prompt
         if self._options.stream is not None:
@@ -346,8 +346,8 @@ class Assembly:
 
     def _subagents(self, spawner: SessionSpawner, tools: dict[str, Tool]) -> Subagents:
         """The sub-agents, and among the tools the one that gives them work, if there may be any."""
-        from fairlead.session.agents import load_agents
-        from fairlead.session.subagents import Family, Subagents
+        from fairlead.session.subagents.agents import load_agents
+        from fairlead.session.subagents.subagents import Family, Subagents
 
         task = self._settings.task
         folders = self._home.agents_folders(self._cwd)
@@ -357,7 +357,7 @@ class Assembly:
         self._warn(problems)
         subagents = Subagents(Family(agents, task, spawner))
         if subagents.may_spawn:
-            from fairlead.session.task_tool import task_tool
+            from fairlead.session.subagents.tool import task_tool
 
             tools[TASK] = task_tool(subagents)
         return subagents

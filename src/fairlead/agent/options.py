@@ -14,9 +14,9 @@ from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule, Tool
 from fairlead.errors import BadOption
 from fairlead.extend.extensions.late import Mode
-from fairlead.session.conversation import Conversation
-from fairlead.session.sessions import Durability, Sessions
-from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS
+from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.sessions import Durability, Sessions
 from fairlead.tools import DEFAULT_TOOLS
 
 

@@ -18,9 +18,9 @@ from fairlead.cli.speak import complain, say
 from fairlead.config import files
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
-from fairlead.session.rule_patterns import PatternTimeout, compile_pattern
-from fairlead.session.rule_watch import RuleWatch
-from fairlead.session.rules import DEFAULT_SCOPES, Rule, Scope, parse_scope, read_rule, scopes_of
+from fairlead.session.rules.patterns import PatternTimeout, compile_pattern
+from fairlead.session.rules.rules import DEFAULT_SCOPES, Rule, Scope, parse_scope, read_rule, scopes_of
+from fairlead.session.rules.watch import RuleWatch
 
 USAGE = (
     "usage: fairlead rules test FILE [--text TEXT | --file SAMPLE] [--scope text|thinking|tool:NAME] [--path PATH]\n"
@@ -82,7 +82,7 @@ def _options(words: Sequence[str]) -> _Options:
 def _nearest(name: str) -> str:
     from difflib import get_close_matches
 
-    from fairlead.session.rules import FIELDS
+    from fairlead.session.rules.rules import FIELDS
 
     near = get_close_matches(name, FIELDS, 1)
     return f". Did you mean {near[0]}?" if near else "."

@@ -14,8 +14,8 @@ from fairlead.config.files import is_of_kernel
 from fairlead.core import lenient
 from fairlead.errors import ConfigError
 from fairlead.export.page import render
-from fairlead.session.placing import remove_leftovers_in, temporary
-from fairlead.session.reading import LARGEST
+from fairlead.session.history.locking import remove_leftovers_in, temporary
+from fairlead.session.history.reading import LARGEST
 
 #: How much of a file tells what it is.
 _BEGINNING = 1 << 16

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from fairlead.models.connection import in_thread
+from fairlead.models.http.connection import in_thread
 
 if TYPE_CHECKING:
     from fairlead.extend.places import Places

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from fairlead.core.model import Model, ModelStream
 from fairlead.errors import FairleadError
 from fairlead.models.connect import connect
-from fairlead.models.http import Http
+from fairlead.models.http.client import Http
 from fairlead.models.registry import Registry
 
 if TYPE_CHECKING:

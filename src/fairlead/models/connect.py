@@ -8,7 +8,7 @@ from typing import Protocol, cast
 from fairlead.core.model import Model, ModelStream
 from fairlead.errors import ConfigError
 from fairlead.models.endpoint import Endpoint
-from fairlead.models.http import Http
+from fairlead.models.http.client import Http
 
 #: The module and class for each API. Adapters are imported when a model needs them.
 ADAPTERS: Mapping[str, tuple[str, str]] = {
@@ -48,5 +48,5 @@ def connect(
     from importlib import import_module
 
     module, name = ADAPTERS[model.api]
-    adapter = cast("_Adapter", getattr(import_module(f"fairlead.models.{module}"), name))
+    adapter = cast("_Adapter", getattr(import_module(f"fairlead.models.apis.{module}"), name))
     return adapter(model, endpoint, http, now_ms, thinking_budgets)

@@ -18,7 +18,7 @@ from fairlead.core import lenient
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import learn, redacted
 from fairlead.errors import LoginFailed, ProviderError
-from fairlead.models.http import Http, HttpRequest
+from fairlead.models.http.client import Http, HttpRequest
 from fairlead.models.models_json import OAuthEntry
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"

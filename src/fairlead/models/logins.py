@@ -11,7 +11,7 @@ from fairlead.errors import ConfigError, LoginFailed, NoCredentials, ProviderErr
 from fairlead.models.access import EARLY_MS
 from fairlead.models.credentials import store_login
 from fairlead.models.device_login import DEFAULT_LIFETIME, DeviceCode, Sleep, begin, renew, wait_for_token
-from fairlead.models.http import Http
+from fairlead.models.http.client import Http
 from fairlead.models.models_json import OAuthEntry
 from fairlead.models.registry import Registry
 

@@ -19,7 +19,7 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ApprovedFile, Tool
 from fairlead.errors import ToolError
 from fairlead.policy.approvals import Policy, Subject, Surroundings
-from fairlead.session.running import report
+from fairlead.session.run.run import report
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session

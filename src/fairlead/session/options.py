@@ -11,20 +11,20 @@ from fairlead.config.settings import CompactionSettings, RetrySettings, TodoSett
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Approver, Schedule, Tool
-from fairlead.session.conversation import Conversation
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.sessions import Sessions
 from fairlead.session.models import Models
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Scoped
-from fairlead.session.sessions import Sessions
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.session.additions import Additions
     from fairlead.session.hooks import CallHooks, LateHooks
-    from fairlead.session.rule_keeper import RuleKeeper
+    from fairlead.session.rules.keeper import RuleKeeper
     from fairlead.session.servers import Servers
     from fairlead.session.session import Session
-    from fairlead.session.subagents import Subagents
+    from fairlead.session.subagents.subagents import Subagents
 
 
 class Gate(Protocol):

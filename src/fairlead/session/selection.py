@@ -11,7 +11,7 @@ from fairlead.errors import ModelNotFound
 from fairlead.session.models import Models
 
 if TYPE_CHECKING:
-    from fairlead.session.log import Log
+    from fairlead.session.history.log import Log
 
 #: Models to cycle through, each with the level to take on with it, if one was given.
 Scoped = Sequence[tuple[Model, ThinkingLevel | None]]

@@ -33,16 +33,16 @@ from fairlead.core.queues import Behavior, Queues
 from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.core.tool import Tool
 from fairlead.errors import BadCommand, RunAborted, SessionError
-from fairlead.session.attempts import Attempts
-from fairlead.session.compactor import Compactor
-from fairlead.session.conversation import Conversation
-from fairlead.session.late_todos import LateTodos
+from fairlead.session.compaction.compactor import Compactor
+from fairlead.session.context.budget import Room
+from fairlead.session.context.tokens import is_good_answer
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.sessions import Sessions
 from fairlead.session.options import Gate, SessionOptions
-from fairlead.session.room import Room
-from fairlead.session.running import Running, report
+from fairlead.session.run.attempts import Attempts
+from fairlead.session.run.run import Running, report
 from fairlead.session.selection import Selection
-from fairlead.session.sessions import Sessions
-from fairlead.session.tokens import is_good_answer
+from fairlead.session.todos.lazy import LateTodos
 from fairlead.session.toolbox import Toolbox
 from fairlead.session.user_bash import UserCommands
 from fairlead.tools.workspace import Workspace
@@ -50,11 +50,11 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from fairlead.core.ui import Ui
     from fairlead.session.additions import SlashCommand
+    from fairlead.session.context.unreadable_images import Images
     from fairlead.session.extending import Extending
     from fairlead.session.hooks import CallHooks, Hooks, InputSource, LateHooks
-    from fairlead.session.images import Images
-    from fairlead.session.intake import Deliver, Intake
-    from fairlead.session.turns import Turns
+    from fairlead.session.run.intake import Deliver, Intake
+    from fairlead.session.run.turns import Turns
 
 T = TypeVar("T")
 
@@ -176,7 +176,7 @@ class Session:
     def intake(self) -> Intake:
         """The way in for everything that is said to it."""
         if self._intake is None:
-            from fairlead.session.intake import Intake
+            from fairlead.session.run.intake import Intake
 
             self._intake = Intake(self)
         return self._intake
@@ -341,8 +341,8 @@ class Session:
         """Keep state of an extension's in the session; the model is not told. Returns the entry's id. Raises SessionError."""
         from msgspec import UNSET, Raw
 
-        from fairlead.session.entries import TASKS, TODOS, WAITING
-        from fairlead.session.intake import as_json
+        from fairlead.session.history.entries import TASKS, TODOS, WAITING
+        from fairlead.session.run.intake import as_json
 
         if custom_type in (TASKS, TODOS, WAITING):
             raise BadCommand(f'Entries of type "{custom_type}" are kept by fairlead itself; choose another name.')
@@ -430,7 +430,7 @@ class Session:
 
     @cached_property
     def turns(self) -> Turns:
-        from fairlead.session.turns import Turns
+        from fairlead.session.run.turns import Turns
 
         return Turns(self, self._options)
 
@@ -438,7 +438,7 @@ class Session:
     def images(self) -> Images:
         """The images that servers could not read."""
         if self._images is None or self._images.conversation is not self.conversation:
-            from fairlead.session.images import Images
+            from fairlead.session.context.unreadable_images import Images
 
             self._images = Images(self.conversation)
         return self._images
@@ -473,7 +473,7 @@ class Session:
         self.stands_elsewhere()
         if not conversation.has_begun:
             return list(conversation.problems)
-        from fairlead.session.resuming import resume
+        from fairlead.session.history.resuming import resume
 
         return resume(self, model=not model_goes_first, level=not thinking_goes_first)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from fairlead.agent import Agent
-from fairlead.session.entries import encode_line
+from fairlead.session.history.entries import encode_line
 from fairlead.wire.output import Output
 from fairlead.wire.pi.outlet import ChunkedOutlet
 from fairlead.wire.pi.profile import Profile

@@ -221,26 +221,26 @@ class CommandContext(Context):
         """Begin a new conversation; `parent` is the file of the one it comes from, if that is to be on record.
 
         Like all of these: False if an extension has cancelled it."""
-        from fairlead.session import moves
+        from fairlead.session.history import moves
 
         return await self._go(lambda: moves.new_session(self._session, parent))
 
     async def fork(self, entry_id: str) -> bool:
         """Go on in a new session with all that came before a message of the user's. Raises EntryNotFound."""
-        from fairlead.session import moves
+        from fairlead.session.history import moves
 
         return await self._go(lambda: moves.fork(self._session, entry_id))
 
     async def navigate(self, target_id: str | None, *, summarise: bool = False, instructions: str | None = None) -> bool:
         """Go to another entry of the tree; None is the beginning. With `summarise`, the model is told of the branch that is
         left. Raises EntryNotFound."""
-        from fairlead.session import moves
+        from fairlead.session.history import moves
 
         return await self._go(lambda: moves.navigate(self._session, target_id, summarise=summarise, instructions=instructions))
 
     async def switch_session(self, path: str | Path) -> bool:
         """Go on with the conversation in a file. Raises SessionError."""
-        from fairlead.session import moves
+        from fairlead.session.history import moves
 
         return await self._go(lambda: moves.switch_session(self._session, str(path)))
 

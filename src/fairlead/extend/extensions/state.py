@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 if TYPE_CHECKING:
-    from fairlead.session.log import Log
+    from fairlead.session.history.log import Log
 
 _PREFIX = "fairlead.state."
 
@@ -55,7 +55,7 @@ class State(MutableMapping[str, Any]):
 
     def take_up(self, log: Log | None) -> None:
         """Be what was written last on the way to where the conversation stands."""
-        from fairlead.session.entries import CustomEntry
+        from fairlead.session.history.entries import CustomEntry
 
         found: Any = None
         if log is not None:

@@ -15,7 +15,7 @@ from fairlead.core.secrets import redacted
 from fairlead.errors import ToolError
 from fairlead.extend.mcp.config import ServerConfig
 from fairlead.extend.mcp.waiting import unless
-from fairlead.session.child import cut
+from fairlead.session.subagents.subagent import cut
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:

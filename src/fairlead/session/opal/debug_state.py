@@ -11,7 +11,7 @@ from fairlead.core.events import Event, MessageUpdate, SubagentEvent, ToolUpdate
 from fairlead.core.lenient import scrub
 from fairlead.core.messages import Message
 from fairlead.core.tool import ToolContext, ToolResult
-from fairlead.session.child import cut
+from fairlead.session.subagents.subagent import cut
 from fairlead.tools.truncate import head
 
 if TYPE_CHECKING:

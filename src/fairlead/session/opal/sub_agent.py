@@ -16,17 +16,17 @@ from fairlead.tools.opal.results import SUB_AGENT, text_of
 from fairlead.tools.truncate import head
 
 if TYPE_CHECKING:
-    from fairlead.session.agents import AgentDefinition
     from fairlead.session.session import Session
-    from fairlead.session.subagents import Subagents
+    from fairlead.session.subagents.agents import AgentDefinition
+    from fairlead.session.subagents.subagents import Subagents
 
 #: Characters: what the host is told that it is about, and of each call in its log the arguments, the result, or the failure.
 _LABEL, _ARGUMENTS, _RESULT, _FAILURE = 80, 500, 500, 200
 
 
 async def run_sub_agent(session: Session, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    from fairlead.session.child import cut
-    from fairlead.session.subagents import Order
+    from fairlead.session.subagents.subagent import cut
+    from fairlead.session.subagents.subagents import Order
 
     subagents = session.subagents
     if subagents is None or not subagents.may_spawn:
@@ -57,13 +57,13 @@ async def run_sub_agent(session: Session, arguments: dict[str, Any], context: To
 
 
 def _available(session: Session, subagents: Subagents) -> list[str]:
-    """The tools that a sub-agent may have: as in `fairlead.session.spawner`, nothing that its parent may not use."""
+    """The tools that a sub-agent may have: as in `fairlead.session.subagents.spawner`, nothing that its parent may not use."""
     made = subagents.family.make_tools(session.workspace)
     return [name for name, tool in session.toolbox.active_tools().items() if name in made or not tool.bound]
 
 
 def _agent(arguments: dict[str, Any], available: list[str]) -> AgentDefinition:
-    from fairlead.session.agents import BUILT_IN, AgentDefinition
+    from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
 
     tools: list[str] | None = arguments.get("tools")
     unknown = [name for name in tools or () if name not in available]
@@ -87,7 +87,7 @@ class _CallLog:
         self._results: dict[str, str] = {}
 
     def hear(self, event: Event) -> None:
-        from fairlead.session.child import cut
+        from fairlead.session.subagents.subagent import cut
 
         match event:
             case SubagentEvent(id=self._id, event=ToolStart() as call):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from fairlead.session.entries import TASKS, CustomEntry
+from fairlead.session.history.entries import TASKS, CustomEntry
 from fairlead.session.opal.tasks import Draft, State, from_entry_data, to_entry_data
 
 if TYPE_CHECKING:

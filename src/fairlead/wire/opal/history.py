@@ -22,8 +22,8 @@ from fairlead.core.messages import (
     UserMessage,
 )
 from fairlead.protocol.opal.shapes import HistoryMessage, HistoryToolCall
-from fairlead.session.conversation import Conversation
-from fairlead.session.entries import CompactionEntry, Entry, selected
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.entries import CompactionEntry, Entry, selected
 from fairlead.session.opal.statuses import without_statuses
 
 SUMMARY = "[Conversation summary — older messages were compacted]\n\n"

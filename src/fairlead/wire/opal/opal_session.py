@@ -215,7 +215,7 @@ class OpalSession:
     async def branch(self, entry_id: str) -> Callable[[], None]:
         """Go on from another message. Returns what tells of the run that was stopped for it. Raises EntryNotFound, and
         MoveCancelled if an extension forbids it."""
-        from fairlead.session import moves
+        from fairlead.session.history import moves
 
         await moves.allow_branch(self.session, entry_id)
         self._runs_after_compaction = False

@@ -14,9 +14,9 @@ from fairlead.config import files
 from fairlead.config.home import Home
 from fairlead.errors import BadParams, ConfigError, SessionError
 from fairlead.protocol.opal.shapes import ListedSession
-from fairlead.session.conversation import Conversation
-from fairlead.session.places import iso, transcripts_folder
-from fairlead.session.sessions import Sessions
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.paths import iso, transcripts_folder
+from fairlead.session.history.sessions import Sessions
 
 #: Characters of an id that a client may choose.
 LONGEST_ID = 1024
@@ -50,7 +50,7 @@ class OpalStore(Struct, frozen=True):
 
     def has(self, session_id: str) -> bool:
         """Whether there is a saved session of that id, or something in its place that cannot be used."""
-        from fairlead.session.reading import is_blank_file
+        from fairlead.session.history.reading import is_blank_file
 
         path = self.path(session_id)
         return path.exists() and not is_blank_file(path)
@@ -68,7 +68,7 @@ class OpalStore(Struct, frozen=True):
 
     def listed(self, warn: Callable[[str], None] | None) -> list[ListedSession]:
         """The saved sessions, those that changed last first. The list has no place for damaged files: `warn` is told of them."""
-        from fairlead.session.listing import list_sessions
+        from fairlead.session.history.listing import list_sessions
 
         found = list_sessions(self.folder)
         for info in found:
@@ -79,7 +79,7 @@ class OpalStore(Struct, frozen=True):
 
     def delete(self, session_id: str) -> bool:
         """Delete a saved session; False if there is none. Raises SessionError if it cannot be deleted."""
-        from fairlead.session.deleting import delete_session
+        from fairlead.session.history.deleting import delete_session
 
         path = self.path(session_id)
         if not path.exists():

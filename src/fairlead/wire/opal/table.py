@@ -18,10 +18,10 @@ from fairlead.errors import BadParams, FairleadError
 from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.methods import SessionStart
 from fairlead.protocol.opal.shapes import FeatureChanges, Features
-from fairlead.session.conversation import Conversation
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.sessions import Sessions
 from fairlead.session.opal.statuses import ADVICE
 from fairlead.session.session import Session
-from fairlead.session.sessions import Sessions
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, notification_line
 from fairlead.wire.opal.choices import level_named, model_named
 from fairlead.wire.opal.narrator import Narrator

@@ -142,7 +142,7 @@ def _state(server: PiServer) -> State:
 
 
 def _get_session_stats(server: PiServer, command: c.GetSessionStats) -> SessionStats:
-    from fairlead.session.stats import totals
+    from fairlead.session.history.stats import totals
 
     session = server.session
     sums = totals(session.conversation.log)

@@ -40,7 +40,7 @@ def _set_event_filter(server: PiServer, command: c.SetEventFilter) -> c.EventFil
 
 
 async def _open_session(server: PiServer, command: c.OpenSession) -> c.OpenedSession:
-    from fairlead.session.moves import open_folder
+    from fairlead.session.history.moves import open_folder
 
     session = server.session
     try:
@@ -51,7 +51,7 @@ async def _open_session(server: PiServer, command: c.OpenSession) -> c.OpenedSes
 
 
 async def _handoff(server: PiServer, command: c.Handoff) -> c.HandedOff:
-    from fairlead.session.moves import hand_off
+    from fairlead.session.history.moves import hand_off
 
     session = server.session
     if not session.conversation.count:

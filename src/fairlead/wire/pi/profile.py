@@ -10,7 +10,7 @@ from fairlead.config.settings import SettingsGroup
 from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule
 from fairlead.errors import ConfigError
-from fairlead.session.tokens import DEFAULT_RESERVE_TOKENS
+from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 
 
 class Profile(Struct, frozen=True, kw_only=True):

@@ -17,9 +17,9 @@ from fairlead.protocol.pi.passed_on import GivenPhase, TreeNode
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, EVENTS_2025, Compaction, Error
 from fairlead.protocol.schema.family import Lines
 from fairlead.protocol.schema.shapes import Refinements, reference
-from fairlead.session.entries import Entry, Header, MessageEntry, OtherEntry
-from fairlead.session.rules import Rule
-from fairlead.session.todos import TodoPhase, TodoTask
+from fairlead.session.history.entries import Entry, Header, MessageEntry, OtherEntry
+from fairlead.session.rules.rules import Rule
+from fairlead.session.todos.todos import TodoPhase, TodoTask
 from fairlead.wire.pi.profile import Profile
 
 _ENTRY = get_args(Entry)

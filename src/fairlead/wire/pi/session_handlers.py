@@ -29,7 +29,7 @@ LONGEST_OFFSET = 18
 
 
 async def _new_session(server: PiServer, command: c.NewSession) -> c.Switched:
-    from fairlead.session.moves import new_session
+    from fairlead.session.history.moves import new_session
 
     try:
         await new_session(server.session, command.parent_session)
@@ -39,7 +39,7 @@ async def _new_session(server: PiServer, command: c.NewSession) -> c.Switched:
 
 
 async def _switch_session(server: PiServer, command: c.SwitchSession) -> c.Switched:
-    from fairlead.session.moves import switch_session
+    from fairlead.session.history.moves import switch_session
 
     try:
         created = await switch_session(server.session, command.session_path)
@@ -49,7 +49,7 @@ async def _switch_session(server: PiServer, command: c.SwitchSession) -> c.Switc
 
 
 async def _fork(server: PiServer, command: c.Fork | c.Branch) -> c.Forked:
-    from fairlead.session.moves import fork
+    from fairlead.session.history.moves import fork
 
     try:
         return c.Forked(cancelled=False, text=await fork(server.session, command.entry_id))
@@ -61,7 +61,7 @@ async def _fork(server: PiServer, command: c.Fork | c.Branch) -> c.Forked:
 
 
 async def _clone(server: PiServer, command: c.Clone) -> c.Switched:
-    from fairlead.session.moves import clone
+    from fairlead.session.history.moves import clone
 
     if not server.session.conversation.count:
         raise BadCommand("Nothing to clone yet - start a conversation first")
@@ -73,7 +73,7 @@ async def _clone(server: PiServer, command: c.Clone) -> c.Switched:
 
 
 async def _list_sessions(server: PiServer, command: c.ListSessions) -> c.SessionList:
-    from fairlead.session.listing import list_all_sessions, list_sessions
+    from fairlead.session.history.listing import list_all_sessions, list_sessions
 
     sessions = server.session.sessions
     folder = sessions.place()
@@ -87,7 +87,7 @@ async def _list_sessions(server: PiServer, command: c.ListSessions) -> c.Session
 
 
 def _delete_session(server: PiServer, command: c.DeleteSession) -> None:
-    from fairlead.session.deleting import delete_session
+    from fairlead.session.history.deleting import delete_session
 
     session = server.session
     path = session.workspace.resolve(command.session_path)
@@ -123,7 +123,7 @@ def _get_tree(server: PiServer, command: c.GetTree) -> Spliced:
 
 
 async def _navigate_tree(server: PiServer, command: c.NavigateTree) -> c.Navigated:
-    from fairlead.session.moves import navigate
+    from fairlead.session.history.moves import navigate
 
     session = server.session
     try:
@@ -217,7 +217,7 @@ def _export_html(server: PiServer, command: c.ExportHtml) -> Coroutine[Any, Any,
 
 async def _export(lines: list[bytes], leaf: str | None, path: Path, name: str) -> c.Exported:
     from fairlead.export import export_lines
-    from fairlead.models.connection import in_thread
+    from fairlead.models.http.connection import in_thread
 
     # A thread that does not hold up the end of the process: a page of a long session takes a while.
     await in_thread(lambda: export_lines(lines, leaf, path))

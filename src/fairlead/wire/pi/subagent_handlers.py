@@ -31,7 +31,7 @@ def _get_subagents(server: PiServer, command: c.GetSubagents) -> c.Subagents:
 
 
 def _get_subagent_messages(server: PiServer, command: c.GetSubagentMessages) -> Spliced:
-    from fairlead.session.transcripts import read_transcript
+    from fairlead.session.subagents.transcripts import read_transcript
 
     path = _transcript(server, command)
     piece = read_transcript(path, command.from_byte or 0)

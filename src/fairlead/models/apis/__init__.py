@@ -1,0 +1,1 @@
+"""One adapter per provider API, and what the adapters share."""

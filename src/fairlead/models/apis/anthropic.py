@@ -1,0 +1,198 @@
+"""Anthropic's Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fairlead.core.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    ModelMessage,
+    TextContent,
+    ThinkingContent,
+    ToolResultMessage,
+    UserBlock,
+)
+from fairlead.core.model import PartialMessage, Request, ThinkingLevel
+from fairlead.models.apis.adapter import Adapter
+from fairlead.models.apis.anthropic_stream import AnthropicReader
+from fairlead.models.apis.encoding import Continued, EncodedMessages, acceptable, encode_json
+from fairlead.models.apis.levels import provider_level
+from fairlead.models.http.client import HttpRequest
+
+#: Thinking tokens by level, for models that want a number.
+BUDGETS: Mapping[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32768}
+#: The API accepts no smaller budget; as much is left for the answer itself.
+_LEAST_BUDGET = 1024
+
+#: Sent where neither the request nor the model has a limit: the API demands one.
+_UNKNOWN_MAX_TOKENS = 4096
+
+#: Efforts by level, for models that decide by themselves how much to think.
+_EFFORTS: Mapping[str, str | None] = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
+
+_INTERLEAVED_THINKING = "interleaved-thinking-2025-05-14"
+_OAUTH = "oauth-2025-04-20"
+_OAUTH_KEY_PREFIX = "sk-ant-oat"
+
+_EPHEMERAL = {"type": "ephemeral"}
+
+
+class AnthropicMessages(Adapter):
+    """Asks a model over POST /v1/messages.
+
+    Departures of imitators, in `model.compat`: `thinking` ("adaptive": the model takes an effort, "budget": a number of
+    tokens), `forceAdaptiveThinking` (true: the same as "adaptive", in pi's words) and
+    `supportsEagerToolInputStreaming` (false: tools are sent without that field).
+    """
+
+    def _set_up(self) -> None:
+        self._budgets = {**BUDGETS, **self._budgets}
+        self._compat = self._model.compat or {}
+        self._encoded: EncodedMessages[ModelMessage] = EncodedMessages()
+        self._sent: Continued[bytes] = Continued()
+
+    def _reader(self, partial: PartialMessage) -> AnthropicReader:
+        return AnthropicReader(partial)
+
+    def _request(self, request: Request) -> HttpRequest:
+        base = self._model.base_url.rstrip("/").removesuffix("/v1")
+        messages = acceptable(request.messages, self._model, self._history)
+        settings = self._settings(request, messages)
+        headers = [
+            ("content-type", "application/json"),
+            ("accept", "text/event-stream"),
+            ("anthropic-version", "2023-06-01"),
+        ]
+        betas: list[str] = []
+        key = self._endpoint.api_key
+        if key is not None and key.startswith(_OAUTH_KEY_PREFIX):
+            headers.append(("authorization", f"Bearer {key}"))
+            betas.append(_OAUTH)
+        elif key is not None:
+            headers.append(("x-api-key", key))
+        if settings.get("thinking", {}).get("type") == "enabled":
+            # Models with adaptive thinking interleave by themselves.
+            betas.append(_INTERLEAVED_THINKING)
+        if betas:
+            headers.append(("anthropic-beta", ",".join(betas)))
+        body = encode_json(settings)[:-1] + b',"messages":[' + b",".join(self._turns(messages)) + b"]}"
+        return HttpRequest("POST", f"{base}/v1/messages", self._endpoint.merged(headers), body)
+
+    # everything but the messages
+
+    def _settings(self, request: Request, messages: list[ModelMessage]) -> dict[str, Any]:
+        max_tokens = self._longest_answer(request) or _UNKNOWN_MAX_TOKENS
+        settings: dict[str, Any] = {"model": self._model.id, "max_tokens": max_tokens, "stream": True}
+        if request.system_prompt.strip():
+            settings["system"] = [{"type": "text", "text": request.system_prompt, "cache_control": _EPHEMERAL}]
+        if request.tools:
+            settings["tools"] = list(self._tools(request))
+        if self._model.reasoning:
+            if self._thinks_adaptively():
+                settings.update(self._effort(request.thinking))
+            elif request.thinking != "off" and max_tokens > _LEAST_BUDGET and _may_start_thinking(messages):
+                budget = max(_LEAST_BUDGET, min(self._budgets[request.thinking], max_tokens - _LEAST_BUDGET))
+                settings["thinking"] = {"type": "enabled", "budget_tokens": budget, "display": "summarized"}
+        return settings
+
+    def _tools(self, request: Request) -> Iterator[dict[str, Any]]:
+        eager = self._compat.get("supportsEagerToolInputStreaming", True)
+        for position, tool in enumerate(request.tools):
+            sent: dict[str, Any] = {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+            if eager:
+                # Arguments arrive as they are written, not all at once in the end.
+                sent["eager_input_streaming"] = True
+            if position == len(request.tools) - 1:
+                sent["cache_control"] = _EPHEMERAL
+            yield sent
+
+    def _thinks_adaptively(self) -> bool:
+        """Whether the model wants an effort: it says so, or its levels have names of their own."""
+        if "thinking" in self._compat:
+            return self._compat["thinking"] == "adaptive"
+        if self._compat.get("forceAdaptiveThinking") is True:
+            return True
+        names = self._model.thinking_level_map or {}
+        return any(name is not None for level, name in names.items() if level != "off")
+
+    def _effort(self, level: ThinkingLevel) -> dict[str, Any]:
+        if level != "off":
+            effort = provider_level(self._model, level, _EFFORTS)
+            # Newer models keep their thinking to themselves unless asked.
+            return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
+        names = self._model.thinking_level_map or {}
+        # A model whose map has no "off" refuses to be told so.
+        return {} if names.get("off", "off") is None else {"thinking": {"type": "disabled"}}
+
+    # the messages
+
+    def _turns(self, messages: list[ModelMessage]) -> list[bytes]:
+        """The messages as the API wants them: the results of one turn together, the last block marked for the cache."""
+        parts = self._encoded.parts(messages, _encode_blocks)
+        last = len(messages) - 1
+        index, turns = self._sent.resume(messages)
+        start = index
+        while index <= last:
+            start = index
+            while (
+                isinstance(messages[index], ToolResultMessage)
+                and index < last
+                and isinstance(messages[index + 1], ToolResultMessage)
+            ):
+                index += 1
+            blocks = b",".join(parts[start : index + 1])
+            if isinstance(messages[index], AssistantMessage):
+                turns.append(b'{"role":"assistant","content":[' + blocks + b"]}")
+            else:
+                if index == last:
+                    blocks = blocks[:-1] + b',"cache_control":{"type":"ephemeral"}}'
+                turns.append(b'{"role":"user","content":[' + blocks + b"]}")
+            index += 1
+        self._sent.keep(messages[:start], turns[:-1])  # the last one is marked, and more results may join it
+        return turns
+
+
+def _may_start_thinking(messages: list[ModelMessage]) -> bool:
+    """Whether the API lets the model think with a budget: not in the middle of a turn that began without thinking."""
+    if not messages or not isinstance(messages[-1], ToolResultMessage):
+        return True
+    answer = next(message for message in reversed(messages) if isinstance(message, AssistantMessage))
+    return isinstance(answer.content[0], ThinkingContent)
+
+
+def _encode_blocks(message: ModelMessage) -> bytes:
+    """The content blocks of a message, joined by commas."""
+    if isinstance(message, AssistantMessage):
+        blocks = [_assistant_block(block) for block in message.content]
+    elif isinstance(message, ToolResultMessage):
+        result: dict[str, Any] = {
+            "type": "tool_result",
+            "tool_use_id": message.tool_call_id,
+            # The API refuses an error without content.
+            "content": [_user_block(block) for block in message.content or [TextContent("(no output)")]],
+            "is_error": message.is_error,
+        }
+        blocks = [result]
+    elif isinstance(message.content, str):
+        blocks = [{"type": "text", "text": message.content}]
+    else:
+        blocks = [_user_block(block) for block in message.content]
+    return encode_json(blocks)[1:-1]
+
+
+def _assistant_block(block: AssistantBlock) -> dict[str, Any]:
+    if isinstance(block, TextContent):
+        return {"type": "text", "text": block.text}
+    if isinstance(block, ThinkingContent):
+        if block.redacted:
+            return {"type": "redacted_thinking", "data": block.thinking_signature}
+        return {"type": "thinking", "thinking": block.thinking, "signature": block.thinking_signature}
+    return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.arguments}
+
+
+def _user_block(block: UserBlock) -> dict[str, Any]:
+    if isinstance(block, TextContent):
+        return {"type": "text", "text": block.text}
+    return {"type": "image", "source": {"type": "base64", "media_type": block.mime_type, "data": block.data}}

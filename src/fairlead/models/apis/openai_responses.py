@@ -1,0 +1,373 @@
+"""OpenAI's Responses, used without any state on the server.
+
+A tool call's id is the provider's `call_id`. The id of the item that carried the call is not kept: the
+server needs it only for what it stores, and a plain id survives a change of provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from fairlead.core.messages import (
+    AssistantMessage,
+    ImageContent,
+    ModelMessage,
+    TextContent,
+    ThinkingContent,
+    ToolResultMessage,
+    UserMessage,
+)
+from fairlead.core.model import PartialMessage, Request
+from fairlead.models.apis.adapter import Adapter
+from fairlead.models.apis.blocks import Blocks, count, decode_event, decoded, fail_with, new_call_id, record, records, string
+from fairlead.models.apis.encoding import EncodedMessages, acceptable, encode_json
+from fairlead.models.apis.levels import openai_efforts, provider_level
+from fairlead.models.http.client import HttpRequest
+
+#: The smallest limit the API takes.
+_SHORTEST_ANSWER = 16
+_LONGEST_KEY = 64
+
+
+class OpenAIResponses(Adapter):
+    """Asks a model through `POST {base_url}/responses`.
+
+    Thinking budgets have no place in this API, which knows efforts alone.
+    """
+
+    def _set_up(self) -> None:
+        self._messages = EncodedMessages[ModelMessage]()
+
+    def _reader(self, partial: PartialMessage) -> ResponsesReader:
+        return ResponsesReader(partial)
+
+    def _request(self, request: Request) -> HttpRequest:
+        headers = [("content-type", "application/json"), ("accept", "text/event-stream")]
+        if self._endpoint.api_key is not None:
+            headers.append(("authorization", f"Bearer {self._endpoint.api_key}"))
+        url = f"{self._model.base_url.rstrip('/')}/responses"
+        return HttpRequest("POST", url, self._endpoint.merged(headers), self._encode(request))
+
+    def _encode(self, request: Request) -> bytes:
+        items = self._messages.parts(acceptable(request.messages, self._model, self._history), _items)
+        head = encode_json(self._parameters(request))
+        return b"".join((head[:-1], b',"input":[', b",".join(filter(None, items)), b"]}"))
+
+    def _parameters(self, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self._model.id, "stream": True, "store": False}
+        if request.system_prompt:
+            body["instructions"] = request.system_prompt
+        if limit := self._longest_answer(request):
+            body["max_output_tokens"] = max(limit, _SHORTEST_ANSWER)
+        if request.session_id:
+            body["prompt_cache_key"] = request.session_id[:_LONGEST_KEY]
+        if request.tools:
+            # Not strict: strictness, the default here, allows no optional parameters.
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                    "strict": False,
+                }
+                for tool in request.tools
+            ]
+        if self._model.reasoning:
+            body["include"] = ["reasoning.encrypted_content"]
+            effort = provider_level(self._model, request.thinking, openai_efforts(self._model))
+            if effort is not None:
+                body["reasoning"] = {"effort": effort, "summary": "auto"}
+        return body
+
+
+def _items(message: ModelMessage) -> bytes:
+    """The input items of a message, with commas between; nothing if there is nothing to send."""
+    if isinstance(message, AssistantMessage):
+        items = _assistant_items(message)
+    elif isinstance(message, UserMessage):
+        blocks = [TextContent(message.content)] if isinstance(message.content, str) else message.content
+        items = [{"role": "user", "content": [_part(block) for block in blocks]}]
+    else:
+        items = [{"type": "function_call_output", "call_id": _call_id(message.tool_call_id), "output": _output(message)}]
+    return b",".join(encode_json(item) for item in items)
+
+
+def _assistant_items(message: AssistantMessage) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    reasoning: list[dict[str, Any]] = []
+    thoughts = [_reasoning_item(block) for block in message.content if isinstance(block, ThinkingContent)]
+    # The server refuses a message that it knows by id without the reasoning that led to it.
+    with_ids = all(thoughts)
+    for block in message.content:
+        if isinstance(block, ThinkingContent):
+            if item := _reasoning_item(block):
+                reasoning.append(item)
+            continue
+        if isinstance(block, TextContent):
+            if not block.text:
+                continue
+            item = _message_item(block, with_ids)
+        else:
+            arguments = encode_json(block.arguments).decode()
+            item = {"type": "function_call", "call_id": _call_id(block.id), "name": block.name, "arguments": arguments}
+        # Reasoning that led to nothing is refused as well, so it waits for what follows.
+        items += [*reasoning, item]
+        reasoning = []
+    return items
+
+
+def _reasoning_item(block: ThinkingContent) -> dict[str, Any] | None:
+    """The item as the server sent it; None if the server could not make anything of it."""
+    item = record(decoded(block.thinking_signature or ""))
+    if item.get("type") != "reasoning" or not (item.get("encrypted_content") or item.get("content")):
+        return None
+    return _sendable(item)
+
+
+def _sendable(item: dict[str, Any]) -> dict[str, Any]:
+    """A reasoning item without what only the server may say."""
+    kept = ("type", "id", "summary", "content", "encrypted_content")
+    return {"summary": [], **{field: item[field] for field in kept if item.get(field) is not None}}
+
+
+def _message_item(block: TextContent, with_id: bool) -> dict[str, Any]:
+    """`text_signature` is the item's id or, as pi writes it, an object of id and phase."""
+    signature = block.text_signature or ""
+    signed = record(decoded(signature)) if signature.startswith("{") else {"id": signature}
+    id, phase = string(signed.get("id")), string(signed.get("phase"))
+    item: dict[str, Any] = {"type": "message", "role": "assistant", "content": block.text}
+    if with_id and id.startswith("msg") and len(id) <= _LONGEST_KEY:
+        item.update(id=id, status="completed", content=[{"type": "output_text", "text": block.text, "annotations": []}])
+    if phase:
+        item["phase"] = phase
+    return item
+
+
+def _part(block: TextContent | ImageContent) -> dict[str, Any]:
+    if isinstance(block, TextContent):
+        return {"type": "input_text", "text": block.text}
+    return {"type": "input_image", "detail": "auto", "image_url": f"data:{block.mime_type};base64,{block.data}"}
+
+
+def _output(message: ToolResultMessage) -> str | list[dict[str, Any]]:
+    if any(isinstance(block, ImageContent) for block in message.content):
+        return [_part(block) for block in message.content]
+    return "\n".join(block.text for block in message.content if isinstance(block, TextContent)) or "(no output)"
+
+
+def _call_id(id: str) -> str:
+    """pi's sessions have the item's id after the call's."""
+    return id.partition("|")[0]
+
+
+# reading
+
+_Kind: TypeAlias = Literal["message", "reasoning", "function_call"]
+
+_DELTAS: Mapping[str, _Kind] = {
+    "response.output_text.delta": "message",
+    "response.refusal.delta": "message",
+    "response.reasoning_summary_text.delta": "reasoning",
+    "response.reasoning_text.delta": "reasoning",
+    "response.function_call_arguments.delta": "function_call",
+}
+
+
+class _Event(Struct):
+    """The fields of all events that matter; their types are checked where they are used."""
+
+    type: Any = None
+    output_index: Any = None
+    item_id: Any = None
+    delta: Any = None
+    item: Any = None
+    summary_index: Any = None
+    response: Any = None
+    error: Any = None
+    code: Any = None
+    message: Any = None
+
+
+_decoder = msgspec.json.Decoder(_Event)
+
+
+class _Item(Struct):
+    kind: _Kind
+    key: int
+    #: Something arrived for it before its end.
+    streamed: bool = False
+    #: The item as its end described it.
+    whole: dict[str, Any] | None = None
+
+
+class ResponsesReader:
+    """Builds a message from the events of one response."""
+
+    def __init__(self, partial: PartialMessage) -> None:
+        self._partial = partial
+        self._blocks = Blocks(partial)
+        self._items: dict[int | str, _Item] = {}
+        self._call_ids: set[str] = set()
+        self._handlers: Mapping[str, Callable[[_Event], None]] = {
+            "response.created": self._created,
+            "response.output_item.added": self._item_added,
+            "response.reasoning_summary_part.added": self._summary_part_added,
+            "response.output_item.done": self._item_done,
+            "response.completed": self._completed,
+            "response.incomplete": self._completed,
+            "response.failed": self._failed,
+            "response.cancelled": self._failed,
+            "error": self._error,
+        }
+
+    def read(self, event: bytes, data: bytes) -> None:
+        """Take one event. Raises ValueError if it is no JSON."""
+        if data.strip() == b"[DONE]":
+            if self._items:  # imitators of the older API end in this way alone
+                self._partial.finish("toolUse" if self._call_ids else "stop")
+            return
+        try:
+            fields = _decoder.decode(data)
+        except (msgspec.DecodeError, UnicodeError):
+            fields = msgspec.convert(record(decode_event(data)), _Event)
+        kind = string(fields.type) or event.decode("utf-8", "replace")
+        if kind in _DELTAS:
+            self._delta(_DELTAS[kind], fields)
+        elif kind in self._handlers:
+            self._handlers[kind](fields)
+        elif fields.error:
+            self._error(fields)
+
+    def closed(self) -> None:
+        """This API says when it is done: an answer that just ends is not complete."""
+
+    def _created(self, event: _Event) -> None:
+        self._partial.response_id = string(record(event.response).get("id")) or None
+        self._partial.open()
+
+    def _item_added(self, event: _Event) -> None:
+        self._start(self._place(event), record(event.item))
+
+    def _start(self, place: int | str, item: dict[str, Any]) -> _Item | None:
+        """Begin the block of an item; none for items of other kinds, such as searches on the server."""
+        self._blocks.end()
+        kind = item.get("type")
+        if kind == "message":
+            started = _Item("message", self._blocks.text(""))
+        elif kind == "reasoning":
+            started = _Item("reasoning", self._blocks.thinking(""))
+        elif kind == "function_call":
+            id = string(item.get("call_id")) or string(item.get("id"))
+            id = id if id and id not in self._call_ids else new_call_id()
+            self._call_ids.add(id)
+            started = _Item("function_call", self._blocks.call(id, string(item.get("name"))))
+        else:
+            return None
+        self._items[place] = started
+        return started
+
+    def _delta(self, kind: _Kind, event: _Event) -> None:
+        place = self._place(event)
+        item = self._items.get(place)
+        if item is None or item.kind != kind:
+            if kind == "function_call":
+                return  # its name is not known before the item's end, which has the arguments too
+            item = self._start(place, {"type": kind})
+        if item is not None and item.whole is None and (piece := string(event.delta)):
+            item = self._reopened(place, item)
+            item.streamed = True
+            self._partial.add(item.key, piece)
+
+    def _reopened(self, place: int | str, item: _Item) -> _Item:
+        """The item, or one that goes on for it if its block had to end because another item started."""
+        if item.kind == "function_call" or self._partial.is_open(item.key):
+            return item
+        return self._start(place, {"type": item.kind}) or item
+
+    def _summary_part_added(self, event: _Event) -> None:
+        item = self._items.get(self._place(event))
+        if item is not None and item.streamed and item.kind == "reasoning":
+            self._partial.add(item.key, "\n\n")
+
+    def _item_done(self, event: _Event) -> None:
+        self._end(self._place(event), record(event.item))
+
+    def _end(self, place: int | str, whole: dict[str, Any]) -> None:
+        item = self._items.get(place)
+        if item is not None and item.whole == whole:
+            return
+        if item is None or item.whole is not None or item.kind != whole.get("type"):
+            item = self._start(place, whole)
+        if item is None:
+            return
+        if not item.streamed and (content := _content(whole)):
+            item = self._reopened(place, item)
+            self._partial.add(item.key, content)
+        item.whole = whole
+        if signature := _signature(whole):
+            self._partial.sign(item.key, signature)
+        self._blocks.end(item.key)
+
+    def _completed(self, event: _Event) -> None:
+        response = record(event.response)
+        if not self._items:
+            for index, item in enumerate(records(response.get("output"))):
+                self._end(index, item)
+        self._read_usage(record(response.get("usage")))
+        reason = record(response.get("incomplete_details")).get("reason")
+        if response.get("status") in ("failed", "cancelled"):
+            self._failed(event)
+        elif reason == "content_filter":
+            self._partial.fail("The provider's content filter stopped the answer. Rephrase the request, or ask another model.")
+        elif response.get("status") == "incomplete" or event.type == "response.incomplete":
+            self._partial.finish("length")
+        else:
+            self._partial.finish("toolUse" if self._call_ids else "stop")
+
+    def _failed(self, event: _Event) -> None:
+        response = record(event.response)
+        self._read_usage(record(response.get("usage")))
+        fail_with(self._partial, response.get("error"), "The provider ended the response without giving a reason.")
+
+    def _error(self, event: _Event) -> None:
+        error = event.error or {"message": event.message, "code": event.code}
+        fail_with(self._partial, error, "The provider reported an error without a text.")
+
+    def _read_usage(self, usage: dict[str, Any]) -> None:
+        details = record(usage.get("input_tokens_details"))
+        cached, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
+        ours = self._partial.usage
+        ours.input = max(0, count(usage.get("input_tokens")) - cached - written)
+        ours.output = count(usage.get("output_tokens"))
+        ours.cache_read, ours.cache_write = cached, written
+
+    def _place(self, event: _Event) -> int | str:
+        """What events of one item have in common. Not the item's id if it can be helped: some servers change it."""
+        if isinstance(event.output_index, int):
+            return event.output_index
+        return string(event.item_id) or string(record(event.item).get("id"))
+
+
+def _content(item: dict[str, Any]) -> str:
+    """All that a finished item says."""
+    if item.get("type") == "function_call":
+        return string(item.get("arguments"))
+    if item.get("type") == "message":
+        return "".join(string(part.get("text")) or string(part.get("refusal")) for part in records(item.get("content")))
+    parts = list(records(item.get("summary"))) or list(records(item.get("content")))
+    return "\n\n".join(string(part.get("text")) for part in parts)
+
+
+def _signature(item: dict[str, Any]) -> str:
+    """What the server needs to know an item again."""
+    if item.get("type") == "reasoning":
+        return encode_json(_sendable(item)).decode()
+    if item.get("type") != "message":
+        return ""
+    id, phase = string(item.get("id")), string(item.get("phase"))
+    return encode_json({"v": 1, "id": id, "phase": phase}).decode() if phase else id

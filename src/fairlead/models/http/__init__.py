@@ -1,0 +1,1 @@
+"""HTTP/1.1 to model servers: connections, requests, streamed responses."""

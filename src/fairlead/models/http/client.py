@@ -1,0 +1,313 @@
+"""HTTP/1.1 for model providers: requests out, streamed answers in, over connections that are kept alive.
+
+Small on purpose. There are no redirects and no retries: one request is one request. The single exception repeats
+no request that was served: where a kept connection turns out to be closed, without a byte of an
+answer, a fresh one takes its place, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from fairlead.core.runtime import Cancel
+from fairlead.core.secrets import learn_headers, redacted
+from fairlead.errors import ProviderError
+from fairlead.models.http.connection import Connection, ConnectionLost, IdleTimeout, explain, in_thread, open_connection
+from fairlead.models.http.exchange import Exchange, HttpRequest, NotHttp, RequestAborted, Response, Route, receive_head
+from fairlead.models.http.proxy import proxy_for
+from fairlead.models.http.tls import TlsContext
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+__all__ = ["Http", "HttpRequest", "RequestAborted", "Response"]
+
+#: Idle connections kept per server, and for how many seconds.
+_KEPT = 8
+_KEPT_FOR = 90.0
+#: How much may still come of an answer whose rest is noise, so that its connection can be kept.
+_LINGER_SECONDS = 2.0
+_LINGER_BYTES = 65536
+#: Seconds of a TLS handshake after which we look whether the server speaks plain HTTP, and that this look may take.
+_SLOW_HANDSHAKE = 4.0
+_LOOK_SECONDS = 3.0
+
+
+class Http:
+    """Connections to providers, shared by all sessions of a process.
+
+    `connect_timeout` bounds everything before a request is sent: name lookup, proxy, TLS. `idle_timeout` is how
+    long a server may be silent. Proxies and certificates are named by `env`, the process's environment by default.
+    """
+
+    def __init__(self, *, connect_timeout: float = 30, idle_timeout: float = 300, env: Mapping[str, str] | None = None) -> None:
+        self._connect_timeout = connect_timeout
+        self._idle_timeout = idle_timeout
+        self._env = os.environ if env is None else env
+        self._tls = TlsContext(self._env)
+        self._kept: dict[Route, list[Connection]] = {}
+        self._lingering: set[asyncio.Task[None]] = set()
+
+    @property
+    def idle_connections(self) -> int:
+        """How many connections are open and wait for a request."""
+        return sum(connection.reusable for kept in self._kept.values() for connection in kept)
+
+    def load(self, url: str) -> None:
+        """Load what the first request to `url` needs. It takes a while; another thread may do it."""
+        import h11  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+        if url.startswith("https:"):
+            with suppress(ProviderError):  # the request that needs it reports it
+                self._tls.get()
+
+    @asynccontextmanager
+    async def stream(self, request: HttpRequest, cancel: Cancel) -> AsyncGenerator[Response]:
+        """Send a request. When the block is entered the head of the answer has arrived.
+
+        Raises ProviderError if there is no answer or one that cannot be used, and RequestAborted as
+        soon as `cancel` fires. A connection serves another request only if its answer was read to the end.
+        """
+        route = self._route(request.url)
+        exchange, response, forget = await self._answer(request, route, cancel)
+        try:
+            _check(response)
+            yield response
+        except BaseException:
+            exchange.connection.abort()
+            raise
+        finally:
+            forget()
+        self._part_with(exchange, response)
+
+    async def close(self) -> None:
+        """Close all kept connections and wait until they are gone."""
+        for task in self._lingering:
+            task.cancel()
+        connections = [connection for kept in self._kept.values() for connection in kept]
+        self._kept.clear()
+        for connection in connections:
+            connection.abort()
+        await asyncio.gather(*self._lingering, *(connection.closed for connection in connections), return_exceptions=True)
+
+    def _route(self, url: str) -> Route:
+        from urllib.parse import urlsplit
+
+        try:
+            parts = urlsplit(url)
+            scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port
+            host = host if host is None or host.isascii() else host.encode("idna").decode()
+        except ValueError:
+            scheme, host, port = "", None, None
+        if scheme not in ("http", "https") or not host:
+            raise ProviderError(f"{url!r} is not an http:// or https:// URL; check the provider's base URL.")
+        port = port or (443 if scheme == "https" else 80)
+        return Route(scheme, host, port, proxy_for(scheme, host, port, self._env))
+
+    # a request and the head of its answer
+
+    async def _answer(
+        self, request: HttpRequest, route: Route, cancel: Cancel
+    ) -> tuple[Exchange, Response, Callable[[], object]]:
+        """The head of the answer, and the function that ends our interest in `cancel`."""
+        if cancel.fired:
+            raise RequestAborted
+        kept = self._take(route)
+        while True:
+            connection = kept or await self._connect(route, cancel)
+            forget = cancel.on_fire(connection.abort)
+            exchange = Exchange(connection, route, cancel, self._idle_timeout)
+            try:
+                response = await exchange.ask(request)
+                if cancel.fired:
+                    raise RequestAborted
+                if response is not None:
+                    return exchange, response, forget
+                if kept is None:
+                    text = f"Connection error: {route.authority} closed the connection without an answer."
+                    raise ProviderError(text, transient=True)
+            except BaseException:
+                forget()
+                connection.abort()
+                raise
+            forget()
+            connection.abort()
+            kept = None
+
+    async def _connect(self, route: Route, cancel: Cancel) -> Connection:
+        """A fresh connection. The only part of a request that runs as a task, since nothing else can cut a name lookup."""
+        opening = asyncio.get_running_loop().create_task(self._open(route))
+        forget = cancel.on_fire(opening.cancel)
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                connection = await opening
+        except BaseException as error:
+            opening.add_done_callback(_abort_late_connection)
+            if cancel.fired:
+                raise RequestAborted from None
+            if isinstance(error, TimeoutError):
+                where = route.proxy or route
+                text = f"Connection error: timeout, {where.host}:{where.port} did not answer within {self._connect_timeout:g} s."
+                raise ProviderError(text, transient=True) from None
+            raise
+        finally:
+            forget()
+        if cancel.fired:
+            connection.abort()
+            raise RequestAborted
+        return connection
+
+    async def _open(self, route: Route) -> Connection:
+        context = (self._tls.ready or await in_thread(self._tls.get)) if route.scheme == "https" else None
+        connection = await self._dial(route)
+        if context is None:
+            return connection
+        try:
+            await self._start_tls(connection, context, route)
+        except BaseException as error:
+            connection.abort()
+            if isinstance(error, (OSError, UnicodeError, ConnectionLost)) and not isinstance(error, TimeoutError):
+                raise explain(error, route.host, route.port) from error
+            raise
+        return connection
+
+    async def _dial(self, route: Route) -> Connection:
+        """A connection without encryption; for https through a proxy, one that the proxy has put through to the target."""
+        where = route.proxy or route
+        connection: Connection | None = None
+        try:
+            connection = await open_connection(where.host, where.port)
+            if route.proxy is not None and route.scheme == "https":
+                await self._tunnel(connection, route)
+            return connection
+        except BaseException as error:
+            if connection is not None:
+                connection.abort()
+            if isinstance(error, (OSError, UnicodeError, ConnectionLost)) and not isinstance(error, TimeoutError):
+                raise explain(error, where.host, where.port) from error
+            raise
+
+    async def _start_tls(self, connection: Connection, context: SSLContext, route: Route) -> None:
+        """Encrypt the connection. A server that speaks plain HTTP may wait for more instead of refusing: ask it then.
+
+        Raises OSError, ConnectionLost, and ProviderError if the server turns out to speak plain HTTP.
+        """
+        import ssl
+
+        handshake = asyncio.ensure_future(connection.start_tls(context, route.host))
+        try:
+            await asyncio.wait([handshake], timeout=_SLOW_HANDSHAKE)
+            failed = handshake.done() and handshake.exception()
+            is_tls = isinstance(failed, ssl.SSLCertVerificationError) or (handshake.done() and not failed)
+            if not is_tls and await self._speaks_plain_http(route):
+                raise ProviderError(
+                    f"{route.authority} speaks http, not https. Write http://{route.authority} in the provider's base URL."
+                )
+            await handshake
+        finally:
+            handshake.cancel()
+            handshake.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+
+    async def _speaks_plain_http(self, route: Route) -> bool:
+        """Whether the server answers a request in plain HTTP. The request says nothing: no key, no path."""
+        connection: Connection | None = None
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                connection = await self._dial(route)
+                connection.send(f"GET / HTTP/1.1\r\nhost: {route.authority}\r\nconnection: close\r\n\r\n".encode("latin1"))
+                head = await connection.read(_LOOK_SECONDS)
+        except (OSError, ProviderError, ConnectionLost, IdleTimeout):  # a TimeoutError is an OSError
+            return False
+        finally:
+            if connection is not None:
+                connection.abort()
+        # A TLS server may answer too, that it wants https, or that this is a bad request.
+        return head.startswith(b"HTTP/1") and head[8:12] != b" 400" and b"HTTPS" not in head.upper()
+
+    async def _tunnel(self, connection: Connection, route: Route) -> None:
+        """Have the proxy connect us through to the target."""
+        import h11
+
+        assert route.proxy is not None
+        target = f"[{route.host}]:{route.port}" if ":" in route.host else f"{route.host}:{route.port}"
+        headers = [("host", target)]
+        if route.proxy.authorization is not None:
+            headers.append(("proxy-authorization", route.proxy.authorization))
+        learn_headers(headers)
+        wire = h11.Connection(our_role=h11.CLIENT)
+        connection.send(wire.send(h11.Request(method="CONNECT", target=target, headers=headers)) or b"")
+        connection.send(wire.send(h11.EndOfMessage()) or b"")
+        proxy = f"The proxy {route.proxy.host}:{route.proxy.port}"
+        try:
+            answer, _ = await receive_head(wire, lambda: connection.read(self._connect_timeout))
+        except (NotHttp, IdleTimeout) as error:
+            if isinstance(error, NotHttp) and error.received:
+                raise error.explained(proxy) from None
+            raise ProviderError(f"{proxy} ended the connection to {target} without an answer.", transient=True) from None
+        if answer.status_code == 407:
+            raise ProviderError(f"{proxy} wants a user and a password: give them in its URL, as in http://user:password@host.")
+        if not 200 <= answer.status_code < 300:
+            reason = answer.reason.decode("latin1")
+            raise ProviderError(
+                f"{proxy} refused to connect to {target}: {answer.status_code} {reason}", transient=answer.status_code >= 500
+            )
+
+    # connections between requests
+
+    def _take(self, route: Route) -> Connection | None:
+        kept = self._kept.get(route)
+        now = asyncio.get_running_loop().time()
+        while kept:
+            connection = kept.pop()
+            if connection.reusable and now - connection.idle_since < _KEPT_FOR:
+                return connection
+            connection.abort()
+        return None
+
+    def _part_with(self, exchange: Exchange, response: Response) -> None:
+        if response.rest_is_noise and not response.body.complete and exchange.keep_alive:
+            task = asyncio.get_running_loop().create_task(self._linger(exchange, response))
+            self._lingering.add(task)
+            task.add_done_callback(self._lingering.discard)
+        else:
+            self._keep_or_close(exchange, response)
+
+    async def _linger(self, exchange: Exchange, response: Response) -> None:
+        try:
+            async with asyncio.timeout(_LINGER_SECONDS):
+                await response.read(_LINGER_BYTES)
+        except (TimeoutError, ProviderError, RequestAborted):
+            pass
+        finally:
+            self._keep_or_close(exchange, response)
+
+    def _keep_or_close(self, exchange: Exchange, response: Response) -> None:
+        connection, body = exchange.connection, response.body
+        kept = self._kept.setdefault(exchange.route, [])
+        if body.complete and not body.surplus and exchange.keep_alive and connection.reusable and len(kept) < _KEPT:
+            connection.idle_since = asyncio.get_running_loop().time()
+            kept.append(connection)
+        else:
+            connection.abort()
+
+
+def _check(response: Response) -> None:
+    status = response.status
+    if 300 <= status < 400:
+        location = redacted(response.headers.get("location", "nowhere"))
+        raise ProviderError(
+            f"{status}: the server redirects to {location}. Redirects are not followed: set the base URL to the new place.",
+            status=status,
+        )
+    encoding = response.headers.get("content-encoding", "identity").lower()
+    if encoding not in ("", "identity"):
+        raise ProviderError(f"The answer is compressed ({encoding}) although that was not asked for.", status=status)
+
+
+def _abort_late_connection(opening: asyncio.Task[Connection]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().abort()

@@ -1,0 +1,1 @@
+"""Compaction: replacing the older part of a conversation by a summary."""

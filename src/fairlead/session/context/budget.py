@@ -1,0 +1,202 @@
+"""How much of a model's context a session may use, and what is sent when the conversation needs more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from fairlead.core.messages import AssistantMessage
+from fairlead.core.model import Model, Request, StreamEnd
+from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.session.context.tokens import CHARACTERS_PER_TOKEN, estimate, reported_tokens, usable_reserve
+
+if TYPE_CHECKING:
+    from fairlead.session.context.fitting import Fitter
+    from fairlead.session.models import Models
+    from fairlead.session.session import Session
+
+#: The shortest answer that is asked for, in tokens.
+_SHORTEST_ANSWER = 256
+#: The part of the window that is left free for what estimates miss: marks around messages, rounding.
+_MARGIN = 32
+_LARGEST_MARGIN = 1_024
+#: More than the system prompt and the tools ever take; with this much to spare they need not be measured.
+_LARGE_OVERHEAD = 65_536
+#: How many tokens a provider may count for one that is estimated. More than this is not a matter of the text.
+_DENSEST = 16.0
+#: A conversation of fewer tokens than this is not shortened further.
+_SHORTEST_REQUEST = 64
+#: The part of the conversation that is sent after the first overflow of a window of unknown size. Later parts are powers of it.
+_LESS = 0.7
+
+
+class Room:
+    """The room for one conversation in the context of its model.
+
+    It trusts the declared window until a request overflows. From then on it counts on what the server told, and makes
+    every request fit by shortening what is sent.
+    """
+
+    def __init__(self, session: Session, models: Models) -> None:
+        self._session = session
+        self._models = models
+        #: Tokens that a model counts for one that is estimated, at least 1, where that is known.
+        self._densities: dict[tuple[str, str], float] = {}
+        #: The most that is sent in the present run, in tokens, because more has overflowed a window of unknown size.
+        self._ceiling: int | None = None
+        self._fitter: Fitter | None = None
+        #: Whether the last request was shortened; then the usage that is reported is not that of the whole conversation.
+        self._is_shortened = False
+        #: The last request, as it was sent.
+        self._sent: Request | None = None
+
+    def begin(self) -> None:
+        """A new run: what was guessed in the last one does not count any more."""
+        self._ceiling = None
+
+    # How much there is
+
+    def window(self, model: Model) -> int:
+        """The context window to count on, in tokens; 0 if it is not known."""
+        return self._models.windows.of(model)
+
+    def reserve(self, model: Model, wanted: int) -> int:
+        """How much of the window to leave free: `wanted`, but at most half of what the system prompt and the tools leave."""
+        window = self.window(model)
+        if window <= 0 or wanted <= (window - _LARGE_OVERHEAD) // 2:
+            return wanted
+        return usable_reserve(wanted, max(window - self._overhead(), 2))
+
+    def for_messages(self, model: Model) -> int:
+        """What the system prompt and the tools leave of the window, in tokens as they are estimated here."""
+        return max(self.estimated(self.window(model)) - self._estimated_overhead(), 0)
+
+    def estimated(self, tokens: int) -> int:
+        """As many tokens as the provider counts, in those that are estimated here."""
+        return int(tokens / self._density)
+
+    @property
+    def _density(self) -> float:
+        model = self._session.model
+        return 1.0 if model is None else self._densities.get((model.provider, model.id), 1.0)
+
+    def _overhead(self) -> int:
+        return int(self._estimated_overhead() * self._density)
+
+    def _estimated_overhead(self) -> int:
+        session = self._session
+        specs = [tool.spec() for tool in session.toolbox.active_tools().values()]
+        return _overhead(session.system_prompt(), specs)
+
+    # What is sent
+
+    def prepare(self, request: Request, model: Model) -> None:
+        """Make `request` fit the model's context, if need be, and limit its answer to what is left of that."""
+        window = self.window(model)
+        if window <= 0 and self._ceiling is None:
+            return
+        used = None if self._is_shortened else reported_tokens(self._session.conversation.log)
+        if used is None:
+            used = self._size(request)
+        if self._models.windows.is_told(model) or self._ceiling is not None:
+            limit = self._limit(model)
+            if used > limit or self._is_shortened:
+                self._shorten(request, limit)
+                used = self._size(request)
+        if window > 0 and model.max_tokens > 0:
+            margin = min(window // _MARGIN, _LARGEST_MARGIN)
+            least = min(_SHORTEST_ANSWER, window // 8)
+            longest = max(window - used - margin, least)
+            if longest < model.max_tokens:
+                request.max_tokens = longest
+        self._sent = request
+
+    def _limit(self, model: Model) -> int:
+        """How many tokens may be sent."""
+        window, wanted = self.window(model), self._session.compactor.reserve_tokens
+        limit = window - self.reserve(model, wanted) if window > 0 else None
+        if limit is None or self._ceiling is None:
+            return limit or self._ceiling or 0
+        return min(limit, self._ceiling)
+
+    def _shorten(self, request: Request, limit: int) -> None:
+        from fairlead.session.context.fitting import Fitter
+
+        if self._fitter is None:
+            self._fitter = Fitter()
+        room = self.estimated(limit) - _overhead(request.system_prompt, request.tools)
+        fitted = self._fitter.fit(request.messages, max(room, 0) * CHARACTERS_PER_TOKEN)
+        self._is_shortened = fitted != request.messages
+        request.messages = fitted
+
+    def _size(self, request: Request) -> int:
+        return int(_estimate(request) * self._density)
+
+    # Overflows
+
+    def succeeded(self, message: AssistantMessage) -> None:
+        """Learn from an answer how large the window is at least."""
+        model = self._session.model
+        if model is not None and (model.provider, model.id) == (message.provider, message.model):
+            usage = message.usage  # without the answer: some servers drop the beginning while they write
+            self._models.windows.prove(model, usage.input + usage.cache_read + usage.cache_write)
+
+    async def learn(self, end: StreamEnd, model: Model, cancel: Cancel) -> bool:
+        """Learn from a request that overflowed. Whether it can be sent again as it is, with a shorter answer."""
+        from fairlead.session.context.overflow import told_size, told_window
+
+        text, sent = end.message.error_message or "", self._sent
+        windows = self._models.windows
+        window = told_window(text)
+        if window is None and not windows.is_told(model):
+            window = await self._asked(model, cancel)
+        if window is not None:
+            windows.learn(model, window)
+        if sent is None:
+            return False
+        size, estimated = told_size(text), max(_estimate(sent), 1)
+        if size is not None and size <= estimated * _DENSEST:
+            self._densities[model.provider, model.id] = max(self._density, size / estimated)
+        longest = model.max_tokens if sent.max_tokens is None else sent.max_tokens
+        window = self.window(model)
+        return windows.is_told(model) and size is not None and size + _SHORTEST_ANSWER <= window < size + longest
+
+    def squeeze(self, model: Model, overflows: int) -> bool:
+        """Send less the next time than the last time, and each time a smaller part of it. The window may be a hundredth of the
+        declared one, and only few requests are made to find that out. False if nothing is left that could be shortened.
+        """
+        sent = self._sent
+        if sent is None:
+            return False
+        size, limit = self._size(sent), self._limit(model)
+        overhead = int(_overhead(sent.system_prompt, sent.tools) * self._density)
+        if limit <= 0 or size <= limit:  # nothing that is known explains the overflow
+            limit = overhead + int((size - overhead) * _LESS**overflows)
+        self._ceiling = limit
+        return limit - overhead >= _SHORTEST_REQUEST
+
+    async def _asked(self, model: Model, cancel: Cancel) -> int | None:
+        try:
+            asking = self._models.served_window(model)
+            return await self._session.runtime.bounded(asking, cancel, timeout=None, grace=0)
+        except Interrupted:
+            return None
+
+    def explained(self, model: Model) -> str:
+        """Why nothing more can be done about an overflow, and what the user can do."""
+        window, overhead = self.window(model), self._overhead()
+        known = f" of {window} tokens" if window > 0 else ""
+        return (
+            f"The request still does not fit the context window{known} of {model.provider}/{model.id}, although as little as "
+            f"possible was sent. The system prompt and the tools alone take about {overhead} tokens. Use fewer tools, start the "
+            "model server with a larger context, or switch to a larger-context model."
+        )
+
+
+def _estimate(request: Request) -> int:
+    return _overhead(request.system_prompt, request.tools) + sum(map(estimate, request.messages))
+
+
+def _overhead(system_prompt: str, tools: object) -> int:
+    return (len(system_prompt) + len(msgspec.json.encode(tools))) // CHARACTERS_PER_TOKEN

@@ -1,0 +1,160 @@
+"""How much of a model's context a conversation takes: what providers report, and estimates for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeGuard
+
+import msgspec
+
+from fairlead.core.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    Cost,
+    ImageContent,
+    Message,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    Usage,
+    reported_count,
+    sum_of_counts,
+)
+
+if TYPE_CHECKING:
+    from fairlead.session.history.log import Log
+
+#: Tokens of the context window that are left free, where neither the user nor the dialect says how many.
+DEFAULT_RESERVE_TOKENS = 16_384
+
+CHARACTERS_PER_TOKEN = 4
+#: An image counts as this many characters, that is as 1,200 tokens.
+IMAGE_CHARACTERS = 4_800
+
+
+def estimate(message: Message) -> int:
+    """About how many tokens the model reads for `message`; 0 if it is not told of it."""
+    return -(-characters(message) // CHARACTERS_PER_TOKEN)
+
+
+def estimate_all(messages: Iterable[Message]) -> int:
+    return sum(estimate(message) for message in messages)
+
+
+def context_tokens(log: Log) -> int | None:
+    """How much of the context a conversation takes: the usage of the last good answer, and estimates of what follows it.
+
+    An answer from before a compaction tells of a context that is gone. So right after a compaction, until
+    the next answer, the size is not known: None. Before the first answer ever, everything is estimated, and so
+    it is when the provider reports no usage. Only as much of the conversation is read as that takes.
+    """
+    answer, following, is_compacted = _since_last_answer(log)
+    if answer is None:
+        return None if is_compacted else following
+    used = _total(answer.usage)
+    return used + following if used else estimate_all(log.messages())
+
+
+def reported_tokens(log: Log) -> int | None:
+    """The same, as far as the provider has reported it, with the system prompt and the tools; None if it has not."""
+    answer, following, _ = _since_last_answer(log)
+    used = _total(answer.usage) if answer is not None else 0
+    return used + following if used else None
+
+
+def _since_last_answer(log: Log) -> tuple[AssistantMessage | None, int, bool]:
+    """The last good answer since the last compaction, an estimate for what follows it, and whether there is a compaction."""
+    from fairlead.session.history.entries import CompactionEntry, ContextEditEntry
+
+    following = 0
+    edits: dict[str, ContextEditEntry] = {}
+    for entry in log.back():
+        if isinstance(entry, CompactionEntry):
+            return None, following, True
+        if isinstance(entry, ContextEditEntry):
+            edits.setdefault(entry.target_id, entry)
+        for message in reversed(log.read(entry, edits.get(entry.id))):
+            if is_good_answer(message):
+                return message, following, False
+            following += estimate(message)
+    return None, following, False
+
+
+def tokens_since(messages: Sequence[Message], first: int) -> int | None:
+    """The size of a context of these messages, going by the answers from index `first` on; None if none of them is good."""
+    for index in range(len(messages) - 1, first - 1, -1):
+        message = messages[index]
+        if is_good_answer(message):
+            used = _total(message.usage)
+            return used + estimate_all(messages[index + 1 :]) if used else estimate_all(messages)
+    return None
+
+
+def should_compact(tokens: int | None, context_window: int, reserve_tokens: int) -> bool:
+    """Whether so little of the context window is left that it is time for a compaction.
+
+    `tokens` is what `context_tokens` says; while that is unknown there is no reason to.
+    """
+    if tokens is None or context_window <= 0:
+        return False
+    return tokens > context_window - usable_reserve(reserve_tokens, context_window)
+
+
+def usable_reserve(reserve_tokens: int, context_window: int) -> int:
+    """The reserve, but never more than half of the window: a model with a small one would be compacted without end."""
+    return min(reserve_tokens, context_window // 2) if context_window > 0 else reserve_tokens
+
+
+def add_usage(one: Usage, other: Usage) -> Usage:
+    """The sum of two usages, costs included."""
+    return Usage(
+        sum_of_counts(one.input, other.input),
+        sum_of_counts(one.output, other.output),
+        sum_of_counts(one.cache_read, other.cache_read),
+        sum_of_counts(one.cache_write, other.cache_write),
+        sum_of_counts(one.total_tokens, other.total_tokens),
+        Cost(
+            one.cost.input + other.cost.input,
+            one.cost.output + other.cost.output,
+            one.cost.cache_read + other.cost.cache_read,
+            one.cost.cache_write + other.cost.cache_write,
+            one.cost.total + other.cost.total,
+        ),
+    )
+
+
+def is_good_answer(message: Message) -> TypeGuard[AssistantMessage]:
+    """Whether it is an answer of the model that did not fail."""
+    return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
+
+
+def _total(usage: Usage) -> int:
+    total = usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
+    return reported_count(total)  # a session file may say anything
+
+
+def characters(message: Message) -> int:
+    """How many characters the model reads for `message`; 0 if it is not told of it."""
+    match message:
+        case BashExecutionMessage():
+            return 0 if message.exclude_from_context else len(message.command) + len(message.output)
+        case BranchSummaryMessage() | CompactionSummaryMessage():
+            return len(message.summary)
+        case _:
+            if isinstance(message.content, str):
+                return len(message.content)
+            return sum(map(_block_characters, message.content))
+
+
+def _block_characters(block: TextContent | ThinkingContent | ImageContent | ToolCall) -> int:
+    match block:
+        case TextContent():
+            return len(block.text)
+        case ThinkingContent():
+            return len(block.thinking)
+        case ImageContent():
+            return IMAGE_CHARACTERS
+        case ToolCall():
+            return len(block.name) + len(msgspec.json.encode(block.arguments).decode())

@@ -1,0 +1,175 @@
+"""Images that a model's server could not read: they are not sent to it again."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, ValidationError, convert, structs, to_builtins
+
+from fairlead.core.messages import (
+    AssistantMessage,
+    ImageContent,
+    ModelMessage,
+    TextContent,
+    UserBlock,
+)
+from fairlead.core.model import Model, ModelStream, Request, StreamEnd, StreamEvent
+from fairlead.core.runtime import Cancel
+from fairlead.session.context.overflow import is_overflow
+from fairlead.session.context.tokens import is_good_answer
+
+if TYPE_CHECKING:
+    from fairlead.session.history.conversation import Conversation
+
+UNREADABLE = "(an image was here; the model's server could not read it)"
+#: The type of the entries in which a session file has them.
+ENTRY = "fairlead.unreadable_images"
+
+#: Statuses with which servers refuse an image; llama.cpp uses 500. An error within a stream has none.
+_STATUSES = frozenset({None, 400, 404, 415, 422, 500, 501})
+_ABOUT_IMAGES = (
+    r"\bimages?\b|image_url|input_image|inline_?data|mmproj|multi-?modal|\bvision\b",
+    r"(?:invalid|malformed|incorrect|decod).{0,40}base64|base64.{0,40}(?:invalid|malformed|incorrect|decod)",
+    r"unsupported.{0,20}(?:media|mime)|(?:media|mime).?type.{0,40}(?:support|invalid)",
+    # A chat template or a schema without lists: what the servers of text-only models say.
+    r"content.{0,60}(?:must|should|expected|valid).{0,20}(?:\ba )?str(?:ing)?\b",
+)
+_PASSING = r"rate.?limit|too many requests|overloaded|\bquota\b|per (?:minute|day)"
+
+
+def is_refusal(end: StreamEnd) -> bool:
+    """Whether a request with images failed because of them. Whether it had any, the caller knows."""
+    text = end.message.error_message or ""
+    if end.message.stop_reason != "error" or end.status not in _STATUSES or is_overflow(text, end.status):
+        return False
+    about, passing = _patterns()
+    return about.search(text) is not None and passing.search(text) is None
+
+
+@functools.cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    return re.compile("|".join(_ABOUT_IMAGES), re.IGNORECASE | re.DOTALL), re.compile(_PASSING, re.IGNORECASE)
+
+
+class _Noted(Struct):
+    """What an entry of the session file says."""
+
+    provider: str
+    model: str
+    #: Digests of the images.
+    images: list[str]
+
+
+class Images:
+    """The images of one conversation that servers could not read. It is kept in the conversation's file."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        #: Digests, by provider and id of the model.
+        self._unreadable: dict[tuple[str, str], set[str]] = {}
+        #: The messages of the last request whose images were replaced, by identity, and the model that it was for. The original
+        #: is held beside the replacement, so that no other message can get the same id.
+        self._replaced: dict[int, tuple[ModelMessage, ModelMessage]] = {}
+        self._replaced_for: tuple[str, str] | None = None
+        #: Digests of the images of the last request, and of the one before, in the same way.
+        self._digests: dict[int, tuple[ImageContent, str]] = {}
+        self._earlier_digests: dict[int, tuple[ImageContent, str]] = {}
+        self._read_entries()
+
+    def prepare(self, request: Request, model: Model, stream: ModelStream) -> ModelStream:
+        """Replace the images that the model's server could not read before. If others are left, the stream that is
+        returned notices that it cannot read those either."""
+        key = (model.provider, model.id)
+        unreadable = self._unreadable.get(key)
+        if unreadable:
+            before = self._replaced if self._replaced_for == key else {}
+            self._replaced, self._replaced_for = {}, key
+            self._earlier_digests, self._digests = self._digests, {}
+            request.messages = [self._without(message, unreadable, before) for message in request.messages]
+        return self._noticing(stream, model) if any(map(_images, request.messages)) else stream
+
+    def _noticing(self, stream: ModelStream, model: Model) -> ModelStream:
+        async def noticing(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+            async for batch in stream(request, cancel):
+                end = batch[-1] if batch else None
+                if isinstance(end, StreamEnd) and is_refusal(end):
+                    count = self._remember(_suspects(request.messages, model), model)
+                    end.message.error_message = f"{end.message.error_message}\n{_explained(count)}"
+                    end.refused = True
+                yield batch
+
+        return noticing
+
+    def _remember(self, images: Sequence[ImageContent], model: Model) -> int:
+        self._replaced.clear()
+        digests = sorted({self._digest(image) for image in images})
+        self._unreadable.setdefault((model.provider, model.id), set()).update(digests)
+        log = self.conversation.log
+        noted = to_builtins(_Noted(model.provider, model.id, digests))
+        self.conversation.keep(lambda: log.custom(ENTRY, noted, keep=True))
+        return len(digests)
+
+    def _read_entries(self) -> None:
+        if not self.conversation.has_begun:
+            return
+        from fairlead.session.history.entries import CustomEntry
+
+        for entry in self.conversation.log.entries():
+            if isinstance(entry, CustomEntry) and entry.custom_type == ENTRY:
+                with suppress(ValidationError):  # another program may have written something else there
+                    noted = convert(entry.data, _Noted)
+                    self._unreadable.setdefault((noted.provider, noted.model), set()).update(noted.images)
+
+    def _without(
+        self, message: ModelMessage, unreadable: set[str], before: dict[int, tuple[ModelMessage, ModelMessage]]
+    ) -> ModelMessage:
+        if isinstance(message, AssistantMessage) or isinstance(message.content, str):
+            return message
+        known = before.get(id(message))
+        if known is None or known[0] is not message:
+            content: list[UserBlock] = [
+                TextContent(UNREADABLE) if isinstance(block, ImageContent) and self._digest(block) in unreadable else block
+                for block in message.content
+            ]
+            if content == message.content:
+                return message
+            known = (message, structs.replace(message, content=content))
+        self._replaced[id(message)] = known
+        return known[1]
+
+    def _digest(self, image: ImageContent) -> str:
+        known = self._digests.get(id(image)) or self._earlier_digests.get(id(image))
+        if known is None or known[0] is not image:
+            from hashlib import blake2b
+
+            known = (image, blake2b(image.data.encode("utf-8", "replace"), digest_size=16).hexdigest())
+        self._digests[id(image)] = known
+        return known[1]
+
+
+def _images(message: ModelMessage) -> list[ImageContent]:
+    if isinstance(message, AssistantMessage) or isinstance(message.content, str):
+        return []
+    return [block for block in message.content if isinstance(block, ImageContent)]
+
+
+def _suspects(messages: Sequence[ModelMessage], model: Model) -> list[ImageContent]:
+    """The images that may be at fault: those that the model has not answered to yet; if there are none, all of them."""
+    new: list[ImageContent] = []
+    for message in reversed(messages):
+        if is_good_answer(message) and (message.provider, message.model) == (model.provider, model.id):
+            break
+        new += _images(message)
+    return new or [image for message in messages for image in _images(message)]
+
+
+def _explained(count: int) -> str:
+    what = "The image is" if count == 1 else f"The {count} images are"
+    return (
+        f"{what} not sent to this model again: from the next prompt on, a note stands in the place. "
+        "Go on without, or choose a model that reads images."
+    )

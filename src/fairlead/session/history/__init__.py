@@ -1,0 +1,1 @@
+"""A session's history: its entries, the file that stores them, and finding, switching and deleting sessions."""

@@ -1,0 +1,265 @@
+"""One conversation: its tree of entries, the file that keeps it, and what the model is told of it.
+
+What has happened (a model's answer, a tool's result) is always added: if it cannot be written, it is part of the
+conversation all the same, `on_trouble` hears of it, and it is written before the next entry that can be. What somebody asks
+for (a prompt, a name) is refused with SessionError instead, and then nothing has changed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairlead.core.messages import AssistantMessage, Message, ModelMessage
+from fairlead.errors import SessionError
+from fairlead.session.context.model_view import for_model
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from fairlead.core.events import CompactionResult
+    from fairlead.core.model import Model
+    from fairlead.session.history.log import Log
+    from fairlead.session.history.store import SessionFile
+
+
+class Conversation:
+    """A conversation in memory, and in the file at `path` if it has one.
+
+    `begin` makes its log when that is first needed: a session that has only been asked for its state never pays for it.
+    """
+
+    def __init__(self, id: str, path: Path | None, begin: Callable[[], tuple[Log, SessionFile | None]]) -> None:
+        self.id = id
+        self.path = path
+        #: Told of what could not be written: once, until something can be written again.
+        self.on_trouble: Callable[[SessionError], None] = lambda error: None
+        #: Told what another program did to the file, and what became of it.
+        self.on_notice: Callable[[str], None] = lambda text: None
+        #: Called with a log that has just been made, to write down how the conversation starts.
+        self.on_begin: Callable[[Log], None] = lambda log: None
+        #: What was wrong with the file.
+        self.problems: list[str] = []
+        self._begin = begin
+        self._log: Log | None = None
+        self._file: SessionFile | None = None
+        # Made when first asked for, then kept up to date as messages are added.
+        self._messages: list[Message] | None = None
+        self._for_model: list[ModelMessage] | None = None
+        self._count: int | None = None
+
+    @classmethod
+    def of(cls, log: Log, file: SessionFile | None = None) -> Conversation:
+        """A conversation that has begun."""
+        conversation = cls(log.header.id, file.path if file else None, lambda: (log, file))
+        conversation._begun(log, file)
+        return conversation
+
+    @property
+    def log(self) -> Log:
+        if self._log is None:
+            log = self._begun(*self._begin())
+            self.on_begin(log)
+            return log
+        return self._log
+
+    @property
+    def lasting_log(self) -> Log:
+        """The log, for an entry that its author may rely on: it makes the file, if there is none yet, whatever it says."""
+        log = self.log
+        if self._file is not None:
+            self._file.eager = True
+        return log
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has a log yet."""
+        return self._log is not None
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether its file is there."""
+        return self._file is not None and self._file.begun
+
+    def is_kept_in(self, path: Path) -> bool:
+        """Whether its file is the one of that path, also if a link leads there."""
+        if self.path is None:
+            return False
+        try:
+            return path == self.path or os.path.samefile(path, self.path)  # noqa: PTH121
+        except OSError:
+            return False
+
+    # Adding
+
+    def ask(self, message: Message) -> None:
+        """Add what somebody asks for. Raises SessionError if it cannot be kept."""
+        self.log.message(message)
+        self._added(message)
+
+    def add(self, message: Message) -> None:
+        """Add what has happened."""
+        log = self.log
+        self.keep(lambda: log.message(message, keep=True))
+        self._added(message)
+
+    def note(self, custom_type: str, data: Any) -> None:
+        """Add state that the model is not told of, and that somebody asks for. Raises SessionError."""
+        self.lasting_log.custom(custom_type, data)
+
+    def choose_model(self, model: Model) -> None:
+        """Write down that another model answers from here on."""
+        if self._log is None:
+            self._begin_with_choice()
+        else:
+            log = self.lasting_log
+            self.keep(lambda: log.model_change(model.provider, model.id, keep=True))
+
+    def choose_level(self, level: str) -> None:
+        """Write down another thinking level."""
+        if self._log is None:
+            self._begin_with_choice()
+        else:
+            log = self.lasting_log
+            self.keep(lambda: log.thinking_level_change(level, keep=True))
+
+    def drop_last_answer(self) -> Raw | None:
+        """Keep the model from seeing its last answer, which failed and is asked for again. The entry that says so, as JSON."""
+        from msgspec import Raw
+
+        from fairlead.session.history.entries import role_of
+
+        log = self.log
+        failed = next((entry.id for entry in log.back() if role_of(entry) == "assistant"), None)
+        if failed is None:
+            return None
+        self.keep(lambda: log.context_edit(failed, None, keep=True))
+        self._changed()
+        return Raw(log.last_line)
+
+    def compacted(self, result: CompactionResult, *, from_hook: bool = False) -> None:
+        """Put a summary in the place of what came before the entries it keeps. Raises SessionError."""
+        self.log.compaction(
+            result.summary,
+            result.first_kept_entry_id,
+            result.tokens_before,
+            details=result.details,
+            usage=result.usage,
+            from_hook=from_hook,
+        )
+        self._changed()
+
+    def move(self, leaf: str | None) -> None:
+        """Go on from another entry. Raises EntryNotFound."""
+        self.log.move(leaf)
+        self._changed()
+
+    def changed(self) -> None:
+        """Entries other than messages were added that change what the model is told."""
+        self._changed()
+
+    # Looking
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages where the conversation stands, as far as their roles are known here."""
+        if self._messages is None:
+            self._messages = self.log.messages() if self._log is not None else []
+        return self._messages
+
+    @property
+    def count(self) -> int:
+        """How many messages there are, those of unknown roles included."""
+        if self._count is None:
+            self._count = len(self._log.raw_messages()) if self._log is not None else 0
+        return self._count
+
+    @property
+    def name(self) -> str | None:
+        return self._log.name if self._log is not None else None
+
+    def for_model(self) -> list[ModelMessage]:
+        """The messages as the model is told of them. Each is turned into that form once."""
+        if self._for_model is None:
+            self._for_model = [told for message in self.messages if (told := for_model(message)) is not None]
+        return list(self._for_model)
+
+    def last_answer(self) -> AssistantMessage | None:
+        """The last message of the model's that has something to say."""
+        if self._log is None:
+            return None
+        for message in reversed(self.messages):
+            if isinstance(message, AssistantMessage) and not (message.stop_reason == "aborted" and not message.content):
+                return message
+        return None
+
+    def context_tokens(self) -> int | None:
+        """How much of the model's context it takes; None where that is not known: from a compaction to the next answer."""
+        if self._log is None:
+            return 0
+        from fairlead.session.context.tokens import context_tokens
+
+        return context_tokens(self._log)
+
+    # The file
+
+    def keep(self, append: Callable[[], object]) -> None:
+        """Do `append`, which keeps what it adds even if that cannot be written; tell of it in that case."""
+        is_known = self._is_behind
+        try:
+            append()
+        except SessionError as error:
+            if not is_known:
+                self.on_trouble(error)
+
+    def flush(self) -> bool:
+        """Try again to write what could not be written. Whether everything is on disk."""
+        try:
+            if self._file is not None:
+                self._file.flush_pending()
+        except SessionError:  # it was told of when the first entry had to wait
+            return False
+        return True
+
+    def close(self) -> bool:
+        """Let others write the file; nothing may be added any more.
+
+        False, and the file stays with us, if something could not be written yet.
+        """
+        if not self.flush():
+            return False
+        if self._file is not None:
+            self._file.close()
+        return True
+
+    # Inside
+
+    def _begun(self, log: Log, file: SessionFile | None) -> Log:
+        self._log, self._file = log, file
+        if file is not None:
+            file.on_change = lambda text: self.on_notice(text)
+        return log
+
+    def _begin_with_choice(self) -> None:
+        """Begin the log, which starts with the model and the level that were just chosen, and make them last."""
+        self.log  # noqa: B018
+        if self._file is not None:
+            self.keep(self._file.begin)
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether something has happened that is not on disk yet."""
+        return self._file is not None and self._file.begun and bool(self._file.pending)
+
+    def _added(self, message: Message) -> None:
+        if self._messages is not None:
+            self._messages.append(message)
+        if self._for_model is not None and (told := for_model(message)) is not None:
+            self._for_model.append(told)
+        if self._count is not None:
+            self._count += 1
+
+    def _changed(self) -> None:
+        self._messages = self._for_model = self._count = None

@@ -1,0 +1,74 @@
+"""Which conversation an agent begins with, if not with a new one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fairlead.errors import ConfigError
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.listing import find_session, latest_session, session_with_id
+from fairlead.session.history.paths import session_folder
+from fairlead.session.history.sessions import Sessions
+
+#: Characters of an id: what a file's name has room for, and more than any program of the family uses.
+LONGEST_ID = 128
+
+
+def chosen_conversation(
+    sessions: Sessions,
+    root: Path | None,
+    *,
+    copy: bool,
+    session: str | Path | None,
+    resume: bool,
+    fork: str | Path | None,
+    session_id: str | None,
+) -> Conversation | None:
+    """The conversation that is asked for; None for a new one. `root` is where ids are looked for, also if nothing is
+    kept; None: nowhere but in the folder of `sessions`.
+
+    With `copy` its file is only read, and what is added stays in memory.
+    Raises SessionError if there is no such session or it cannot be used.
+    """
+    wanted = [name for name, given in _named(session, resume, fork, session_id) if given]
+    if len(wanted) > 1:
+        raise ConfigError(f"{' and '.join(wanted)} ask for different sessions: give one of them.")
+    folder = sessions.place()
+    if folder is None and root is not None:
+        folder = session_folder(root, sessions.workspace.cwd)
+    if fork is not None:
+        return sessions.fork_file(find_session(str(fork), folder, root))
+    if session_id is not None:
+        path = session_with_id(session_id, folder) if folder is not None else None
+        if path is None:
+            return sessions.new(id=_usable(session_id))
+    elif session is not None:
+        path = find_session(str(session), folder, root)
+    else:
+        path = latest_session(folder) if folder is not None else None
+        if path is None:
+            return None
+    if copy:
+        return sessions.fork_file(path)
+    conversation, _ = sessions.open_or_new(path)
+    return conversation
+
+
+def _usable(session_id: str) -> str:
+    """An id for a new session. It becomes part of a file's name, and hosts pass it on."""
+    plain = session_id.replace("-", "").replace("_", "").replace(".", "")
+    if len(session_id) <= LONGEST_ID and session_id[:1].isalnum() and plain.isalnum() and plain.isascii():
+        return session_id
+    raise ConfigError(
+        f"--session-id: expected at most {LONGEST_ID} letters, digits, '-', '_' or '.', the first one a letter or a digit, "
+        f"got {session_id!r}."
+    )
+
+
+def _named(session: str | Path | None, resume: bool, fork: str | Path | None, session_id: str | None) -> list[tuple[str, bool]]:
+    return [
+        ("--session", session is not None),
+        ("--continue", resume),
+        ("--fork", fork is not None),
+        ("--session-id", session_id is not None),
+    ]

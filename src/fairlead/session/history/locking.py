@@ -1,0 +1,203 @@
+"""Locks on session files, and new files that get their name only when they are complete.
+
+    handle, path = temporary(folder)      # locked, under a name that is never taken for a session
+    ...                                   # write all of it
+    put_in_place(path, target)            # now it is there, whole; an existing file is never overwritten
+
+A process that is killed on the way leaves a temporary file and no lock: `remove_leftovers` deletes those.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from fairlead.errors import SessionError
+from fairlead.session.history.reading import BINARY, is_blank
+
+#: Open neither what a link leads to nor, for ever, a pipe.
+NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+_PREFIX, _SUFFIX = ".fairlead-", ".tmp"
+#: What `link` says where the file system has no hard links.
+_LINKS_UNKNOWN = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES})
+
+
+# Temporary files
+
+
+def temporary(folder: Path) -> tuple[int, Path]:
+    """Make a new file for this user alone, locked by this process, under a name that no listing takes for a session.
+
+    Returns its handle and its path. Raises OSError.
+    """
+    while True:
+        path = folder / f"{_PREFIX}{os.urandom(8).hex()}{_SUFFIX}"
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
+        with suppress(FileNotFoundError):
+            if _flock(handle) is not False and os.path.samestat(os.fstat(handle), path.stat()):
+                return handle, path
+        # Before it was locked, another process has taken it for a leftover, and deletes it.
+        os.close(handle)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether `temporary` gives files such names."""
+    return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
+
+
+def remove_leftovers(paths: Iterable[str]) -> None:
+    """Delete those of some temporary files whose process is gone. A file that is locked belongs to a living one."""
+    if os.name == "nt":
+        return
+    for path in paths:
+        with suppress(OSError):
+            handle = os.open(path, os.O_RDWR | NO_LINKS)
+            try:
+                status = os.fstat(handle)
+                if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and _flock(handle):
+                    Path(path).unlink()
+            finally:
+                os.close(handle)
+
+
+def remove_leftovers_in(folder: Path) -> None:
+    """`remove_leftovers`, for all temporary files of a folder. A folder that cannot be read has none."""
+    with suppress(OSError), os.scandir(folder) as items:
+        remove_leftovers([item.path for item in items if is_temporary(item.name)])
+
+
+def put_in_place(source: Path, target: Path) -> None:
+    """Give a complete file its name. `target` is no link.
+
+    A blank file there gives way. Raises SessionError if there is anything else, and OSError; then `source` is still there.
+    """
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        _replace_blank(source, target)
+    except OSError as error:
+        if error.errno not in _LINKS_UNKNOWN:
+            raise
+        with suppress(FileExistsError):
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))  # no other process gets the name now
+        _replace_blank(source, target)
+    else:
+        with suppress(OSError):  # if it stays, it is a leftover like any other
+            source.unlink()
+
+
+def _replace_blank(source: Path, target: Path) -> None:
+    if not stat.S_ISREG(target.lstat().st_mode):
+        raise SessionError(f"Session file {target} cannot be made: there is something of that name that is not a file.")
+    handle = open_locked(target, os.O_RDWR | BINARY)
+    try:
+        if not is_blank(handle):
+            raise SessionError(f"Session file {target} exists already.")
+        source.replace(target)
+    finally:
+        os.close(handle)
+
+
+def set_aside(path: Path) -> Path:
+    """Keep the present contents of a file under another name beside it, which no listing takes for a session's.
+
+    The file itself stays until another is put in its place, where the file system has hard links. Raises OSError.
+    """
+    for number in range(1, 1000):
+        aside = path.with_name(f"{path.name}.changed-{number}")
+        try:
+            os.link(path, aside)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            if error.errno not in _LINKS_UNKNOWN:
+                raise
+            if aside.exists():
+                continue
+            path.rename(aside)
+        return aside
+    raise OSError(errno.EEXIST, f"There are too many copies of {path.name} already")
+
+
+def make_folders(folder: Path) -> None:
+    """Make a folder and those above it, for this user alone."""
+    missing = [folder]
+    while not missing[-1].parent.exists():
+        missing.append(missing[-1].parent)
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names of a folder's files are on the disk."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# Locking
+
+
+def open_locked(path: Path, flags: int) -> int:
+    """Open a file that no other process has locked, and lock it. Raises SessionError if one has, and OSError."""
+    while True:
+        handle = os.open(path, flags)
+        try:
+            lock(handle, path)
+            # The process that held the lock before may have put another file in the place of the one that is open here.
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                return handle
+        except FileNotFoundError:
+            pass  # it was deleted
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def lock(handle: int, path: Path) -> None:
+    """Claim a session file for as long as `handle` is open. Raises SessionError if another process has."""
+    if _flock(handle) is not False:
+        return
+    pid = _lock_holder(handle)
+    if pid == os.getpid():
+        raise SessionError(f"Session file {path} is in use by another session of this process.")
+    known = f" (pid {pid})" if pid else ""
+    raise SessionError(f"Session file {path} is in use by another process{known}.")
+
+
+def _flock(handle: int) -> bool | None:
+    """Lock a file: True. False if another has locked it, None if the system has no locks for it."""
+    if os.name == "nt":  # a lock there would keep readers out
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
+    return True
+
+
+def _lock_holder(handle: int) -> int | None:
+    """The process that has locked a file, where the system tells."""
+    status = os.fstat(handle)
+    file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    try:
+        locks = Path("/proc/locks").read_text()
+    except OSError:
+        return None
+    for line in locks.splitlines():
+        words = line.split()
+        if len(words) >= 6 and words[1] == "FLOCK" and words[5] == file:
+            return int(words[4]) if words[4].isdecimal() else None
+    return None

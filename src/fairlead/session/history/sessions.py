@@ -1,0 +1,108 @@
+"""How conversations come to be: new ones, old ones, forks. And where they are kept: in files, or in memory only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.ids import new_session_id
+from fairlead.session.history.paths import Durability, id_in_name, iso, session_folder, session_path
+from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fairlead.session.history.log import Log
+    from fairlead.session.history.store import SessionFile
+
+
+class Sessions(Struct, kw_only=True):
+    """The conversations of one agent. A path that is named outright is used wherever it is."""
+
+    workspace: Workspace
+    now_ms: Callable[[], int]
+    #: Has a folder for each working directory; None: conversations are not kept.
+    root: Path | None = None
+    #: One folder for all working directories, instead.
+    folder: Path | None = None
+    durability: Durability = "flush"
+
+    def place(self) -> Path | None:
+        """The folder for new conversations; None if they are not kept."""
+        if self.folder is not None:
+            return self.folder
+        return session_folder(self.root, self.workspace.cwd) if self.root is not None else None
+
+    def new(self, *, id: str | None = None, parent: str | None = None, path: Path | None = None) -> Conversation:
+        """A new conversation. Nothing is written before somebody says something."""
+        session_id, now = id or new_session_id(), self.now_ms()
+        path = path or self._path(self.place(), session_id, now)
+        cwd = self.workspace.cwd
+
+        def begin() -> tuple[Log, SessionFile | None]:
+            from fairlead.session.history.entries import new_header
+            from fairlead.session.history.log import Log
+
+            return self._kept(Log(new_header(session_id, str(cwd), now, parent), now_ms=self.now_ms), path)
+
+        return Conversation(session_id, path, begin)
+
+    def open(self, path: Path) -> Conversation:
+        """An old conversation, to go on with. Raises SessionError."""
+        from fairlead.session.history.store import SessionFile
+
+        file, log, problems = SessionFile.open(path, durability=self.durability)
+        conversation = Conversation.of(log, file)
+        conversation.problems = problems
+        return conversation
+
+    def open_or_new(self, path: Path) -> tuple[Conversation, bool]:
+        """The conversation in that file; if there is no file, or a blank one, a new one that will be kept there, and True."""
+        from fairlead.session.history.reading import is_blank_file
+
+        try:
+            path.stat()
+        except FileNotFoundError:
+            return self.new(path=path), True
+        except OSError:
+            pass  # opening it says what is wrong
+        if is_blank_file(path):
+            return self.new(id=id_in_name(path), path=path), True
+        return self.open(path), False
+
+    def fork(self, source: Conversation, before: str | None = None) -> Conversation:
+        """A new conversation with the way to where `source` stands, or with what came before one of its entries."""
+        parent = source.path if source.is_saved else None
+        return self._fork(source.log, parent, before, source.path.parent if source.path else self.place())
+
+    def fork_file(self, path: Path) -> Conversation:
+        """A new conversation that begins as the one in a file, which may be in use, has gone so far."""
+        from fairlead.session.history.reading import read_session
+
+        log, problems = read_session(path)
+        conversation = self._fork(log, path, None, self.place())
+        conversation.problems = problems
+        return conversation
+
+    def _fork(self, source: Log, parent: Path | None, before: str | None, folder: Path | None) -> Conversation:
+        from fairlead.session.history.entries import WAITING, new_header
+        from fairlead.session.history.queue_log import FORKED, still_waiting
+
+        session_id, now = new_session_id(), self.now_ms()
+        header = new_header(session_id, str(self.workspace.cwd), now, str(parent) if parent else None)
+        log = source.forked(header, before)
+        if still_waiting(log):
+            log.custom(WAITING, FORKED)
+        return Conversation.of(*self._kept(log, self._path(folder, session_id, now)))
+
+    def _path(self, folder: Path | None, session_id: str, now: int) -> Path | None:
+        return session_path(folder, session_id, iso(now)) if folder is not None else None
+
+    def _kept(self, log: Log, path: Path | None) -> tuple[Log, SessionFile | None]:
+        if path is None:
+            return log, None
+        from fairlead.session.history.store import SessionFile
+
+        return log, SessionFile.create(path, log, durability=self.durability)

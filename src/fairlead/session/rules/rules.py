@@ -1,0 +1,312 @@
+"""Stream rules: files that say what a model should not write, and what it is told when it does.
+
+A rule is a Markdown file: front matter that says when it applies, then the text for the model. This module reads such
+files; `rule_watch` compares rules with what a model writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar, cast, get_args
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from fairlead.config import files
+from fairlead.config.home import Level
+from fairlead.config.settings import RepeatMode, RuleInterruptMode
+from fairlead.core.lenient import scrub_text
+from fairlead.errors import ConfigError, ToolError
+from fairlead.session import front_matter
+from fairlead.session.front_matter import Value
+from fairlead.session.rules.patterns import PatternError, compile_pattern
+from fairlead.tools.globs import Glob
+
+#: What a model writes: text for the user, thinking, or the arguments of a tool call.
+StreamKind: TypeAlias = Literal["text", "thinking", "tool"]
+
+#: The fields that a rule file may have. `ttsr_trigger` and `repeat` are other names of `condition` and `repeatMode`.
+FIELDS = (
+    "description",
+    "globs",
+    "alwaysApply",
+    "condition",
+    "ttsr_trigger",
+    "scope",
+    "interruptMode",
+    "repeatMode",
+    "repeat",
+    "repeatGap",
+)
+SUFFIXES = (".md", ".mdc")
+
+#: A project can bring rules, and they are read while the agent starts: how many files, their size together, how many conditions,
+#: scopes or globs one may have, and how long a glob may be.
+MOST_RULES = 200
+LARGEST_RULES = 1024 * 1024
+MOST_TEXTS = 100
+LONGEST_GLOB = 1000
+
+T = TypeVar("T")
+
+
+class RuleSource(Struct, rename="camel", frozen=True):
+    """Where a rule comes from, as hosts of omp know it."""
+
+    provider: str
+    provider_name: str
+    path: str
+    level: Level
+
+
+class Rule(Struct, rename="camel", frozen=True):
+    """A rule as hosts see it in `ttsr_triggered`. What its file does not say is left out."""
+
+    name: str
+    path: str
+    #: What the model is told.
+    content: str
+    source: RuleSource = msgspec.field(name="_source")
+    always_apply: bool = False
+    description: str | UnsetType = UNSET
+    #: The files it is about: with globs, only calls of tools that name such a file can match.
+    globs: list[str] | UnsetType = UNSET
+    #: Regular expressions, one of which has to match. A rule without any is never compared with what a model writes.
+    condition: list[str] | UnsetType = UNSET
+    scope: list[str] | UnsetType = UNSET
+    interrupt_mode: RuleInterruptMode | UnsetType = UNSET
+    repeat_mode: RepeatMode | UnsetType = UNSET
+    repeat_gap: int | UnsetType = UNSET
+
+
+class Scope(Struct, frozen=True):
+    """One of the places where a rule looks: `tool` and `glob` narrow down what calls of tools it is about."""
+
+    kind: StreamKind
+    tool: str | None = None
+    glob: str | None = None
+
+
+#: Where a rule looks that does not say where.
+DEFAULT_SCOPES = (Scope("text"), Scope("tool"))
+
+
+def load_rules(
+    folders: Mapping[Level, Path], within: Path | None = None, *, trusted: bool = True
+) -> tuple[list[Rule], list[str]]:
+    """The rules in the folders, by name, and a sentence for every file that could not be used.
+
+    Of two rules of the same name, that of the later folder holds. A folder that does not exist has no rules. Those of the
+    project must be in the directory `within`; if it is not `trusted`, they do not take the place of the user's.
+    """
+    rules: dict[str, Rule] = {}
+    problems: list[str] = []
+    for level, folder in folders.items():
+        bound = within if level == "project" else None
+        budget = files.Budget(files=MOST_RULES, size=LARGEST_RULES)
+        for path in _rule_files(folder, bound, budget, problems):
+            if path.stem in rules and level == "project" and not trusted:
+                problems.append(f"{path}: not used: you have a rule of this name, and the project is not trusted.")
+                continue
+            try:
+                rules[path.stem] = read_rule(path, level, bound, budget)[0]
+            except ConfigError as error:
+                problems.append(str(error))
+    return [rules[name] for name in sorted(rules)], problems
+
+
+def read_rule(
+    path: Path, level: Level = "project", within: Path | None = None, budget: files.Budget | None = None
+) -> tuple[Rule, list[str]]:
+    """The rule in a file, and the names of fields that mean nothing here.
+
+    Raises ConfigError, naming the file and the field, if it cannot be used.
+    """
+    data = (budget or files.Budget()).read(path, within=within)
+    if data is None:
+        raise ConfigError(f"{path}: there is no such file.")
+    try:
+        fields, content = front_matter.split(data.decode())
+        return _rule(path, level, fields, content), [name for name in fields if name not in FIELDS]
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: expected UTF-8 text.") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def scopes_of(rule: Rule) -> Sequence[Scope]:
+    """Where a rule looks."""
+    return DEFAULT_SCOPES if rule.scope is UNSET else [parse_scope(text) for text in rule.scope]
+
+
+def parse_scope(text: str) -> Scope:
+    """Raises ValueError, with a sentence."""
+    if text == "text" or text == "thinking":
+        return Scope(text)
+    name, parenthesis, glob = text.partition("(")
+    prefixed = name.startswith("tool:")
+    name = name.removeprefix("tool:").strip()
+    if parenthesis and not glob.endswith(")"):
+        raise ValueError(f'"{text}" has no closing parenthesis.')
+    if name and (prefixed or parenthesis or name == "tool"):
+        any_tool = name == "tool" and not prefixed
+        return Scope("tool", None if any_tool else name, _glob(glob[:-1].strip()) if parenthesis else None)
+    hint = f" For the tool of that name, write tool:{name}." if name else ""
+    raise ValueError(f'expected text, thinking, tool, tool:NAME, NAME(glob) or tool:NAME(glob), found "{text}".{hint}')
+
+
+def injection(rules: Sequence[Rule]) -> str:
+    """What the model is told after its answer was cut off because it broke these rules."""
+    return _told(rules, "system-interrupt", "Your answer was stopped, because it began to break the rule below.")
+
+
+def reminder(rules: Sequence[Rule]) -> str:
+    """What the model is told of rules that it broke and that let it finish."""
+    return _told(rules, "system-reminder", "What you just wrote breaks the rule below.")
+
+
+def _told(rules: Sequence[Rule], tag: str, what_happened: str) -> str:
+    return "\n\n".join(
+        f'<{tag} reason="rule_violation" rule="{_attribute(rule.name)}" path="{_attribute(rule.path)}">\n'
+        f"{what_happened} The user asks for nothing new: go on with the task, and keep to the rule.\n\n"
+        f"{rule.content}\n"
+        f"</{tag}>"
+        for rule in rules
+    )
+
+
+def _attribute(text: str) -> str:
+    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("\n", "&#10;")):
+        text = text.replace(character, entity)
+    return text
+
+
+def _rule_files(folder: Path, within: Path | None, budget: files.Budget, problems: list[str]) -> list[Path]:
+    """The rule files of a folder, one for each name."""
+    found: dict[str, Path] = {}
+    for path in (folder / name for name in files.list_folder(folder, problems, within=within, budget=budget)):
+        if path.suffix not in SUFFIXES or path.name.startswith("."):
+            continue
+        if found.setdefault(path.stem, path) is not path:
+            problems.append(f"{path}: not used, since {found[path.stem].name} is a rule of the same name.")
+    return list(found.values())
+
+
+def _rule(path: Path, level: Level, fields: Mapping[str, Value], content: str) -> Rule:
+    """Raises ValueError, naming the field."""
+    where = scrub_text(str(path))
+    rule = Rule(
+        name=scrub_text(path.stem),
+        path=where,
+        content=content,
+        source=RuleSource("native", "fairlead", where, level),
+        always_apply=_first(fields, _flag, "alwaysApply") is True,
+        description=_first(fields, _text, "description"),
+        globs=_first(fields, _globs, "globs"),
+        condition=_first(fields, _conditions, "condition", "ttsr_trigger"),
+        scope=_first(fields, _scopes, "scope"),
+        interrupt_mode=_first(fields, _interrupt_mode, "interruptMode"),
+        repeat_mode=_first(fields, _repeat_mode, "repeatMode", "repeat"),
+        repeat_gap=_first(fields, _count, "repeatGap"),
+    )
+    if rule.condition is not UNSET and not content:
+        raise ValueError("it has a condition, and no text after the front matter for the model to be told.")
+    return rule
+
+
+def _first(fields: Mapping[str, Value], read: Callable[[Value], T], *names: str) -> T | UnsetType:
+    """The first of these fields that has a value."""
+    for name in names:
+        if value := fields.get(name):
+            try:
+                return read(value)
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+    return UNSET
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, list):
+        raise ValueError("expected a text, found a list.")
+    return value
+
+
+def _texts(value: Value) -> list[str]:
+    """A list, or a single text with commas, of which those in parentheses and braces do not count."""
+    if isinstance(value, list):
+        return value
+    parts: list[str] = []
+    start = depth = 0
+    for at, character in enumerate(value):
+        depth += (character in "({[") - (character in ")}]")
+        if character == "," and depth <= 0:
+            parts.append(value[start:at])
+            start = at + 1
+    return [part.strip() for part in (*parts, value[start:])]
+
+
+def _flag(value: Value) -> bool:
+    if value not in ("true", "false"):
+        raise ValueError(f"expected true or false, found {files.found(value)}.")
+    return value == "true"
+
+
+def _count(value: Value) -> int:
+    if isinstance(value, list) or not (value.isascii() and value.isdigit()) or len(value) > 9:
+        raise ValueError(f"expected a whole number, found {files.found(value)}.")
+    return int(value)
+
+
+def _conditions(value: Value) -> list[str]:
+    sources = _not_too_many(value if isinstance(value, list) else [value])
+    for source in sources:
+        try:
+            compile_pattern(source)
+        except PatternError as error:
+            shown = source.replace("\b", r"\b")
+            raise ValueError(f"{shown} is not a regular expression that can be used: {error}.") from None
+    return sources
+
+
+def _scopes(value: Value) -> list[str]:
+    texts = _not_too_many(_texts(value))
+    for text in texts:
+        parse_scope(text)
+    return texts
+
+
+def _not_too_many(texts: list[str]) -> list[str]:
+    if len(texts) > MOST_TEXTS:
+        raise ValueError(f"expected at most {MOST_TEXTS}, found {len(texts)}.")
+    return texts
+
+
+def _globs(value: Value) -> list[str]:
+    return [_glob(text) for text in _not_too_many(_texts(value))]
+
+
+def _glob(text: str) -> str:
+    if not text:
+        raise ValueError("an empty glob matches nothing.")
+    if len(text) > LONGEST_GLOB:
+        raise ValueError(f"a glob is longer than {LONGEST_GLOB} characters.")
+    try:
+        Glob(text)
+    except ToolError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+def _interrupt_mode(value: Value) -> RuleInterruptMode:
+    return cast("RuleInterruptMode", _one_of(get_args(RuleInterruptMode), value))
+
+
+def _repeat_mode(value: Value) -> RepeatMode:
+    return cast("RepeatMode", _one_of(get_args(RepeatMode), value))
+
+
+def _one_of(choices: Sequence[str], value: Value) -> str:
+    if value not in choices:
+        raise ValueError(f"expected {', '.join(choices[:-1])} or {choices[-1]}, found {files.found(value)}.")
+    return cast("str", value)

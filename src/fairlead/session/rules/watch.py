@@ -1,0 +1,131 @@
+"""Compares what a model writes with the stream rules, while it writes.
+
+Nothing here waits or acts: the watch is fed with what the stream brings and says which rules match; who feeds it cuts the
+request off and tells the model. New text is tested together with the 8,192 characters before it, so that the cost grows with
+the length of a text and not with its square. A match that is longer is found when the text is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import UNSET
+
+from fairlead.config.settings import RuleSettings
+from fairlead.session.rules.blocks import Block, CallBlock, CompiledRule, RuleGroup
+from fairlead.session.rules.patterns import TIME_LIMIT, Passage, Pattern, PatternTimeout, occurs
+from fairlead.session.rules.rules import Rule, StreamKind
+
+
+class RuleWatch:
+    """The rules of one session, and which of them its model was told.
+
+    `injected` maps the name of a rule to the turn in which the model was last told of it; `turn` is the number of answers
+    begun so far. Both are plain data: a watch that is made with what another one had goes on where that one was.
+
+    `on_off` is called with a rule, and a sentence for the user, when a search took too long: from then on the rule is off.
+    Raises PatternError if a condition cannot be compiled; those of rules from `load_rules` can.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        settings: RuleSettings | None = None,
+        *,
+        cwd: str = "",
+        injected: Mapping[str, int] | None = None,
+        turn: int = 0,
+        on_off: Callable[[Rule, str], object] | None = None,
+    ) -> None:
+        self.settings = settings or RuleSettings()
+        self.injected: dict[str, int] = dict(injected or {})
+        self.turn = turn
+        #: How many characters were searched: the measure of what matching costs.
+        self.searched = 0
+        self._cwd = cwd
+        self._on_off = on_off
+        disabled = self.settings.disabled_rules
+        usable = [rule for rule in rules if rule.condition is not UNSET and rule.name not in disabled]
+        self._rules = [CompiledRule(rule) for rule in usable] if self.settings.enabled else []
+        #: Those that can still match in this answer.
+        self._open: dict[CompiledRule, None] = {}
+        #: None: a block that no rule looks at.
+        self._blocks: dict[int, Block | CallBlock | None] = {}
+
+    def begin(self) -> None:
+        """A model begins an answer."""
+        self.turn += 1
+        self._blocks.clear()
+        self._open = {compiled: None for compiled in self._rules if self._may_be_told(compiled.rule)}
+
+    def feed(self, kind: StreamKind, index: int, delta: str, *, tool: str | None = None) -> list[Rule]:
+        """The rules that match now that block `index` of the answer has grown by `delta`; each is given once in an answer.
+
+        For a call, `tool` is the name of the tool, and the deltas are the JSON of its arguments.
+        """
+        if index not in self._blocks:
+            self._blocks[index] = self._block(kind, tool)
+        block = self._blocks[index]
+        return [] if block is None else block.add(delta)
+
+    def end_block(self, index: int) -> list[Rule]:
+        """The rules that match now that block `index` is complete."""
+        block = self._blocks.pop(index, None)
+        return [] if block is None else block.end()
+
+    def interrupts(self, rule: Rule, kind: StreamKind) -> bool:
+        """Whether a match in a block of this kind cuts the answer off. If not, the model is told later."""
+        mode = self.settings.interrupt_mode if rule.interrupt_mode is UNSET else rule.interrupt_mode
+        return mode in ("always", "tool-only" if kind == "tool" else "prose-only")
+
+    def mark_injected(self, rules: Sequence[Rule]) -> None:
+        """The model was told of these rules."""
+        for rule in rules:
+            self.injected[rule.name] = self.turn
+
+    def _may_be_told(self, rule: Rule) -> bool:
+        told = self.injected.get(rule.name)
+        if told is None:
+            return True
+        mode = self.settings.repeat_mode if rule.repeat_mode is UNSET else rule.repeat_mode
+        gap = self.settings.repeat_gap if rule.repeat_gap is UNSET else rule.repeat_gap
+        return mode == "after-gap" and self.turn - told > gap
+
+    def _block(self, kind: StreamKind, tool: str | None) -> Block | CallBlock | None:
+        rules = [compiled for compiled in self._open if compiled.may_look_at(kind, tool)]
+        if not rules:
+            return None
+        return CallBlock(tool, rules, self._test, self._cwd) if kind == "tool" else Block(rules, self._test)
+
+    def _test(self, group: RuleGroup, passage: Passage) -> list[Rule]:
+        """Those of the rules that match and did not before in this answer."""
+        group.narrow_down(self._open, len(self._open))
+        one_is_fast = group.any_fast is not None and self._occurs(group.any_fast, passage)
+        rules = group.rules if one_is_fast else group.slow
+        matched = [compiled for compiled in rules if self._matches(compiled, passage)]
+        for compiled in matched:
+            del self._open[compiled]
+        return [compiled.rule for compiled in matched]
+
+    def _matches(self, compiled: CompiledRule, passage: Passage) -> bool:
+        try:
+            return any(self._occurs(pattern, passage) for pattern in compiled.patterns)
+        except PatternTimeout:
+            self._switch_off(compiled, passage)
+            return False
+
+    def _occurs(self, pattern: Pattern, passage: Passage) -> bool:
+        self.searched += len(passage.text)
+        return occurs(pattern, passage)
+
+    def _switch_off(self, compiled: CompiledRule, passage: Passage) -> None:
+        self._rules.remove(compiled)
+        del self._open[compiled]
+        rule = compiled.rule
+        if self._on_off is not None:
+            self._on_off(
+                rule,
+                f"The rule {rule.name} is off for the rest of the session: it took more than {TIME_LIMIT * 1000:.0f} ms to search"
+                f" {len(passage.text):,} characters. Simplify its condition in {rule.path}; one without look-around and"
+                " back-references is never too slow.",
+            )

@@ -1,0 +1,1 @@
+"""One run of a session: accepting a prompt, the turns, retries."""

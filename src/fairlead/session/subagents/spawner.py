@@ -1,0 +1,106 @@
+"""Puts the sessions of sub-agents together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from msgspec.structs import replace
+
+from fairlead.core.model import Model, ThinkingLevel
+from fairlead.core.tool import Tool
+from fairlead.session.history.sessions import Sessions
+from fairlead.session.models import Models
+from fairlead.session.options import SessionOptions
+from fairlead.session.session import Session
+from fairlead.session.subagents.tool import task_tool
+from fairlead.session.system_prompt import SystemPrompt
+from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fairlead.session.subagents.agents import AgentDefinition
+    from fairlead.session.subagents.subagents import Subagents
+
+#: Finds the model that a pattern means, and the thinking level it names. Raises ModelNotFound.
+Match: TypeAlias = Callable[[str], tuple[Model, ThinkingLevel | None]]
+
+
+class SessionSpawner:
+    """Implements `fairlead.session.subagents.subagents.Spawner`: sessions like the first one, each with a context of its own.
+
+    `models` gives the models for one conversation. Without a `match` there is one model, whatever agents ask for.
+    """
+
+    def __init__(
+        self, models: Callable[[], Models], match: Match | None, overrides: Mapping[str, str], appended: Sequence[str]
+    ) -> None:
+        #: What the first session is made of.
+        self.like: SessionOptions | None = None
+        self._models = models
+        self._match = match
+        self._overrides = overrides
+        self._appended = appended
+
+    def __call__(self, parent: Session, agent: AgentDefinition, subagents: Subagents, file: Path | None) -> Session:
+        assert self.like is not None, "sub-agents come after the first session"
+        workspace = replace(parent.workspace)
+        tools = _tools(parent, workspace, subagents)
+        first = self.like.sessions
+        sessions = Sessions(
+            workspace=workspace, now_ms=parent.runtime.now_ms, durability=first.durability if first is not None else "flush"
+        )
+        kept_in = parent.conversation.path
+        model, level = self._model(agent, parent)
+        session = Session(
+            replace(
+                self.like,
+                models=self._models(),
+                tools=tools,
+                active_tools=list(tools) if agent.tools is None else [name for name in agent.tools if name in tools],
+                workspace=workspace,
+                system_prompt=SystemPrompt(workspace, agent.prompt, self._appended, self.like.additions),
+                additions=None,  # an assignment is the model's, and stands for itself
+                servers=None,  # their tools are those of the parent
+                model=model,
+                thinking=agent.thinking or level or parent.selection.wanted,
+                scoped=(),
+                sessions=sessions,
+                conversation=sessions.new(parent=str(kept_in) if kept_in is not None else None, path=file),
+                subagents=subagents,
+                hooks=None,  # extensions follow the first session; of the others they see the tool calls alone
+                call_hooks=parent.call_hooks,
+                approver=parent.approver,
+            )
+        )
+        session.make_ui = lambda: parent.ui
+        session.attempts.enabled, session.compactor.enabled = parent.attempts.enabled, parent.compactor.enabled
+        session.locale = parent.locale
+        return session
+
+    def _model(self, agent: AgentDefinition, parent: Session) -> tuple[Model | None, ThinkingLevel | None]:
+        pattern = self._overrides.get(agent.name) or agent.model
+        return (parent.model, None) if pattern is None or self._match is None else self._match(pattern)
+
+
+def _tools(parent: Session, workspace: Workspace, subagents: Subagents) -> dict[str, Tool]:
+    """The tools of a sub-agent of `parent`: at most those of its parent.
+
+    Built-in tools are made again for the workspace. A tool that replaces a built-in one is passed on as it is.
+    """
+    made = subagents.family.make_tools(workspace)
+    active = parent.toolbox.active_tools()
+    again = {name: made[name] for name, tool in active.items() if name in made and _code(tool) is _code(made[name])}
+    tools = {name: again.get(name, tool) for name, tool in active.items() if name in again or not tool.bound}
+    if subagents.may_spawn and "task" in active:
+        tools["task"] = task_tool(subagents)
+    return tools
+
+
+def _code(tool: Tool) -> object:
+    """What a tool runs, whatever workspace it was made for."""
+    function: Any = tool.run
+    if isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    return getattr(function, "__code__", function)

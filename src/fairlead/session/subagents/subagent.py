@@ -1,0 +1,268 @@
+"""One sub-agent: its assignment, its session while it works, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
+
+from fairlead.core.events import (
+    CompactionEnd,
+    Event,
+    ExtensionError,
+    MessageEnd,
+    SubagentEvent,
+    SubagentLifecycle,
+    SubagentProgress,
+    ToolEnd,
+    ToolStart,
+)
+from fairlead.core.lenient import scrub
+from fairlead.core.messages import AssistantMessage, Usage
+from fairlead.core.model import Model
+from fairlead.core.runtime import Cancel
+from fairlead.core.subagents import (
+    LifecyclePayload,
+    ProgressPayload,
+    RecentTool,
+    SubagentActivity,
+    SubagentSnapshot,
+    SubagentStatus,
+)
+from fairlead.errors import FairleadError
+from fairlead.session.context.tokens import add_usage
+from fairlead.session.run.run import report
+from fairlead.session.subagents.slots import Slot
+from fairlead.tools.pace import Paced
+
+if TYPE_CHECKING:
+    from fairlead.session.session import Session
+    from fairlead.session.subagents.agents import AgentDefinition
+    from fairlead.session.subagents.subagents import Subagents
+
+#: Seconds between two reports of a sub-agent's progress.
+PROGRESS_INTERVAL = 0.2
+#: How much a report shows: tool calls, lines of the last answer, characters of a line, characters of a longer text.
+TOOLS_SHOWN, LINES_SHOWN, LINE_LENGTH, TEXT_LENGTH = 5, 5, 200, 1000
+
+Outcome: TypeAlias = Literal["completed", "failed", "aborted"]
+
+
+class Assignment(Struct, frozen=True, kw_only=True):
+    """What a sub-agent is to do. `context` is the part of it that all sub-agents of a call are told."""
+
+    id: str
+    #: Its place among the assignments of the call `call_id`.
+    index: int
+    call_id: str
+    description: str
+    text: str
+    context: str = ""
+    #: Where its conversation is to be kept; None: in memory.
+    file: Path | None = None
+
+    def told(self) -> str:
+        """What the sub-agent is told."""
+        return f"Context:\n{self.context}\n\nAssignment:\n{self.text}" if self.context else self.text
+
+
+class Child:
+    """A sub-agent, from the moment it waits for its turn."""
+
+    def __init__(self, parent: Subagents, agent: AgentDefinition, assignment: Assignment) -> None:
+        self.agent = agent
+        self.assignment = assignment
+        #: What it spent, with all agents below it.
+        self.usage = Usage()
+        #: Its last answer, and why it failed, if it did.
+        self.output = ""
+        self.error: str | None = None
+        #: Called now and then while it works, and when it has ended.
+        self.on_progress: Callable[[], None] = lambda: None
+        self._parent = parent
+        self._now_ms = parent.session.runtime.now_ms
+        self._slot = Slot(parent.family.slots)
+        self._model: Model | None = None
+        #: The arguments of the calls that run, in short.
+        self._running: dict[str, str] = {}
+        self._started_at = self._changed_at = self._now_ms()
+        self._report_soon = Paced(self._report, PROGRESS_INTERVAL)
+        self._activity = SubagentActivity(
+            index=assignment.index,
+            id=assignment.id,
+            agent=agent.name,
+            agent_source=agent.source,
+            status="pending",
+            task=cut(assignment.told(), TEXT_LENGTH),
+            assignment=cut(assignment.text, TEXT_LENGTH),
+            description=cut(" ".join(assignment.description.split()), LINE_LENGTH),
+        )
+
+    # Looking
+
+    @property
+    def status(self) -> SubagentStatus:
+        return self._activity.status
+
+    @property
+    def activity(self) -> SubagentActivity:
+        """What it has done so far, as a copy."""
+        activity = self._activity
+        return replace(activity, recent_tools=list(activity.recent_tools), recent_output=list(activity.recent_output))
+
+    def snapshot(self) -> SubagentSnapshot:
+        activity = self.activity
+        return SubagentSnapshot(
+            id=activity.id,
+            index=activity.index,
+            agent=activity.agent,
+            agent_source=activity.agent_source,
+            description=activity.description,
+            status=activity.status,
+            task=activity.task,
+            assignment=activity.assignment,
+            parent_tool_call_id=self.assignment.call_id,
+            last_update=self._changed_at,
+            progress=activity,
+            session_file=self._session_file(),
+        )
+
+    # Working
+
+    async def work(self, cancel: Cancel) -> None:
+        """Do the assignment, from the wait for a slot to the settled end. Raises nothing: see `status` and `error`."""
+        if await self._slot.take(cancel):
+            await self._begin_and_end(cancel)
+        else:
+            self._activity.status = "aborted"
+        self._parent.family.remember(self.snapshot())
+
+    async def _begin_and_end(self, cancel: Cancel) -> None:
+        self._started_at = self._now_ms()
+        self._activity.status = "running"
+        self._tell_life("started")
+        outcome: Outcome = "failed"
+        try:
+            outcome = await self._run(cancel)
+        except FairleadError as error:
+            self.error = str(error)
+        except Exception as error:  # a bug of ours: the other sub-agents go on, and the parent is told
+            report(error)
+            self.error = f"Internal error: {type(error).__name__}: {error}"
+        finally:
+            self._slot.give_back()
+            self._activity.status = outcome
+            self._report_soon.stop()
+            self._report()
+            self._tell_life(outcome)
+
+    async def _run(self, cancel: Cancel) -> Outcome:
+        session = self._parent.spawn(self, self._slot)
+        self._model = session.model
+        if session.model is not None:
+            self._activity.resolved_model = f"{session.model.provider}/{session.model.id}"
+        session.subscribe(self._hear)
+        session.gate = self._parent.session.gate
+        forget = cancel.on_fire(session.cancel)
+        try:
+            if not cancel.fired:
+                await session.prompt(self.assignment.told(), attribution="agent")
+                await session.idle()
+        finally:
+            forget()
+            await session.close()
+            self._parent.settle(self, session.conversation, self._model)
+        return self._judge(session)
+
+    def _judge(self, session: Session) -> Outcome:
+        answer = session.conversation.last_answer()
+        self.output = answer.text() if answer is not None else ""
+        end = session.last_end
+        if end is None or end.message.stop_reason == "aborted":
+            return "aborted"
+        if end.message.stop_reason == "error":
+            self.error = end.message.error_message or "The model failed without saying why."
+            return "failed"
+        return "completed"
+
+    # Telling
+
+    def spend(self, usage: Usage) -> None:
+        """Count what it, or an agent below it, has spent."""
+        self.usage = add_usage(self.usage, usage)
+        self._activity.tokens, self._activity.cost = self.usage.total_tokens, self.usage.cost.total
+
+    def _hear(self, event: Event) -> None:
+        activity = self._activity
+        match event:
+            case MessageEnd(message=AssistantMessage() as message):
+                activity.requests += 1
+                self.spend(message.usage)
+                lines = [line for line in message.text().splitlines() if line.strip()]
+                if lines:
+                    activity.recent_output = [cut(line, LINE_LENGTH) for line in lines[-LINES_SHOWN:]]
+            case ToolStart():
+                self._running[event.call_id] = _in_short(event.arguments)
+            case ToolEnd():
+                tool = RecentTool(event.tool_name, self._running.pop(event.call_id, ""), self._now_ms())
+                activity.recent_tools = [*activity.recent_tools, tool][-TOOLS_SHOWN:]
+                activity.tool_count += 1
+            case CompactionEnd(result=result) if result is not None and result.usage is not None:
+                self.spend(result.usage)
+            case ExtensionError():  # such as a full disk: the host has to know, whatever it listens to
+                self._parent.family.tell(event)
+            case _:
+                pass
+        self._parent.family.tell(SubagentEvent(activity.id, event))
+        self._report_soon()
+
+    def _report(self) -> None:
+        self._changed_at = self._now_ms()
+        self._activity.duration_ms = self._changed_at - self._started_at
+        activity = self.activity
+        payload = ProgressPayload(
+            index=activity.index,
+            agent=activity.agent,
+            agent_source=activity.agent_source,
+            task=activity.task,
+            assignment=activity.assignment,
+            parent_tool_call_id=self.assignment.call_id,
+            progress=activity,
+            session_file=self._session_file(),
+        )
+        self._parent.family.tell(SubagentProgress(payload))
+        self.on_progress()
+
+    def _tell_life(self, status: Literal["started", "completed", "failed", "aborted"]) -> None:
+        activity = self._activity
+        payload = LifecyclePayload(
+            id=activity.id,
+            index=activity.index,
+            agent=activity.agent,
+            agent_source=activity.agent_source,
+            description=activity.description,
+            status=status,
+            parent_tool_call_id=self.assignment.call_id,
+            session_file=self._session_file(),
+        )
+        self._parent.family.tell(SubagentLifecycle(payload))
+
+    def _session_file(self) -> str | UnsetType:
+        return UNSET if self.assignment.file is None else str(self.assignment.file)
+
+
+def cut(text: str, length: int) -> str:
+    """The beginning of a text, if it is longer."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _in_short(arguments: dict[str, Any]) -> str:
+    """The arguments of a tool call on one short line."""
+    if not arguments:
+        return ""
+    values = [value if isinstance(value, str) else msgspec.json.encode(scrub(value)).decode() for value in arguments.values()]
+    return cut(" ".join(" ".join(values).split()), LINE_LENGTH)

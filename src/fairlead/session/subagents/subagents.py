@@ -1,0 +1,238 @@
+"""Sub-agents: sessions that work for a tool call of another session, and end with it.
+
+Each has a context, tools and a model of its own. What they spend is counted to the session that they work for, and
+their conversations are kept in a folder beside its file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Raw, Struct, UnsetType
+
+from fairlead.config.settings import TaskSettings
+from fairlead.core.events import EntryAppended, Event
+from fairlead.core.model import Model
+from fairlead.core.runtime import Cancel
+from fairlead.core.subagents import SubagentSnapshot
+from fairlead.core.tool import Tool
+from fairlead.session.history.paths import transcripts_folder
+from fairlead.session.subagents.agents import AgentDefinition
+from fairlead.session.subagents.slots import Slot, Slots
+from fairlead.tools import builtin_tools
+from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fairlead.session.history.conversation import Conversation
+    from fairlead.session.session import Session
+    from fairlead.session.subagents.subagent import Child
+
+LONGEST_ID = 48
+
+
+class Spawner(Protocol):
+    """Puts the session of a sub-agent together. Raises a FairleadError if that cannot be done."""
+
+    def __call__(self, parent: Session, agent: AgentDefinition, subagents: Subagents, file: Path | None) -> Session: ...
+
+
+class Order(Struct, frozen=True):
+    """What somebody wants done. The id is a wish: it has to be one that nobody has, and fit for a file's name."""
+
+    id: str
+    description: str
+    assignment: str
+
+
+class Family:
+    """What a session and all agents below it share."""
+
+    def __init__(self, agents: Mapping[str, AgentDefinition], settings: TaskSettings, spawner: Spawner) -> None:
+        self.agents = agents
+        self.spawner = spawner
+        #: The tools of a sub-agent that are made anew for its workspace. Others it has from its parent.
+        self.make_tools: Callable[[Workspace], Mapping[str, Tool]] = builtin_tools
+        self.slots = Slots(settings.max_concurrency)
+        self.most_at_once = settings.max_concurrency
+        self.deepest = settings.max_recursion_depth
+        self.root: Session | None = None
+        #: All sub-agents of the present conversation, by id. Of those that have ended only this is left.
+        self._known: dict[str, Child | SubagentSnapshot] = {}
+
+    def tell(self, event: Event) -> None:
+        """Tell whoever listens to the session that all this is done for."""
+        if self.root is not None:
+            self.root.tell(event)
+
+    def ids(self) -> list[str]:
+        return list(self._known)
+
+    def add(self, child: Child) -> None:
+        self._known[child.assignment.id] = child
+
+    def remember(self, ended: SubagentSnapshot) -> None:
+        """A sub-agent has ended. If the conversation is another one by now, nobody asks for it any more."""
+        if ended.id in self._known:
+            self._known[ended.id] = ended
+
+    def forget_all(self) -> None:
+        self._known.clear()
+
+    def snapshots(self) -> list[SubagentSnapshot]:
+        return [each if isinstance(each, SubagentSnapshot) else each.snapshot() for each in self._known.values()]
+
+
+class Subagents:
+    """The sub-agents of one session. `owner` is the sub-agent whose session it is, and `slot` its slot."""
+
+    def __init__(self, family: Family, *, depth: int = 0, owner: Child | None = None, slot: Slot | None = None) -> None:
+        self.family = family
+        self.depth = depth
+        self._owner = owner
+        self._slot = slot
+        self._session: Session | None = None
+        self._at_work: set[asyncio.Task[None]] = set()
+
+    @property
+    def may_spawn(self) -> bool:
+        return self.depth < self.family.deepest and bool(self.family.agents)
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None, "a session attaches itself when it is made"
+        return self._session
+
+    def attach(self, session: Session) -> None:
+        """Work for this session from now on."""
+        self._session = session
+        if self._owner is None:
+            self.family.root = session
+
+    # Working
+
+    def prepare(self, agent: AgentDefinition, orders: Sequence[Order], context: str, call_id: str) -> list[Child]:
+        """The sub-agents for some orders. They wait until `work` lets them begin."""
+        from fairlead.session.subagents.subagent import Assignment, Child
+
+        path = self.session.conversation.path
+        folder = transcripts_folder(path) if path is not None else None
+        ids = _Ids(self._taken(folder))
+        prefix = f"{self._owner.assignment.id}." if self._owner is not None else ""
+        children: list[Child] = []
+        for index, order in enumerate(orders):
+            name = ids.new(order.id, agent.name)
+            assignment = Assignment(
+                id=prefix + name,
+                index=index,
+                call_id=call_id,
+                description=order.description,
+                text=order.assignment,
+                context=context,
+                file=folder / f"{index}-{name}.jsonl" if folder is not None else None,
+            )
+            children.append(Child(self, agent, assignment))
+            self.family.add(children[-1])
+        return children
+
+    async def work(self, children: Sequence[Child], cancel: Cancel) -> None:
+        """Let sub-agents work, and wait until all of them have ended. If `cancel` fires, or the wait is cut off, they stop."""
+        stop = Cancel()
+        forget = cancel.on_fire(stop.fire)
+        jobs = [partial(child.work, stop) for child in children]
+        work = asyncio.create_task(self.session.runtime.run_all(jobs, self.family.most_at_once), name="fairlead-subagents")
+        self._at_work.add(work)
+        work.add_done_callback(self._at_work.discard)
+        try:
+            async with self._slot.lent(stop) if self._slot is not None else nullcontext():
+                try:
+                    # Not torn down from here: they end by themselves, and `ended` waits for it.
+                    await asyncio.shield(work)
+                except asyncio.CancelledError:
+                    stop.fire()
+                    raise
+        finally:
+            forget()
+
+    async def ended(self) -> None:
+        """Wait until no sub-agent works any more."""
+        while self._at_work:
+            await asyncio.wait(self._at_work)
+
+    def forget(self) -> None:
+        """The session goes on with another conversation, which has sub-agents of its own."""
+        self.family.forget_all()
+
+    # Looking
+
+    def snapshots(self) -> list[SubagentSnapshot]:
+        """How all sub-agents of the conversation stand, on all levels, in the order in which they were asked for."""
+        return self.family.snapshots()
+
+    def transcript_of(self, id: str) -> Path | None:
+        """The file with the conversation of a sub-agent; None if it is not known, or is not kept."""
+        for child in self.snapshots():
+            if child.id == id and not isinstance(child.session_file, UnsetType):
+                return Path(child.session_file)
+        return None
+
+    def is_transcript(self, path: Path) -> bool:
+        """Whether that is the conversation of a sub-agent of this session, though it may have ended long ago."""
+        file = self.session.conversation.path
+        if file is None or path.suffix != ".jsonl":
+            return False
+        return path.resolve().is_relative_to(transcripts_folder(file).resolve())
+
+    # For a sub-agent
+
+    def spawn(self, child: Child, slot: Slot) -> Session:
+        below = Subagents(self.family, depth=self.depth + 1, owner=child, slot=slot)
+        return self.family.spawner(self.session, child.agent, below, child.assignment.file)
+
+    def settle(self, child: Child, conversation: Conversation, model: Model | None) -> None:
+        """A sub-agent has ended: count what it spent, and take care of what could not be written."""
+        session = self.session
+        if not conversation.close() and self.family.root is not None:
+            self.family.root.unsaved.append(conversation)
+        if not child.usage.total_tokens or model is None:
+            return
+        if self._owner is not None:
+            self._owner.spend(child.usage)
+        own = session.conversation
+        note = child.assignment.id
+        own.keep(lambda: own.log.usage("subagent", model.provider, model.id, child.usage, note, keep=True))
+        session.tell(EntryAppended(Raw(own.log.last_line)))
+
+    def _taken(self, folder: Path | None) -> set[str]:
+        """The names that sub-agents of this conversation have had, also before it was opened here."""
+        taken = {id.rpartition(".")[2] for id in self.family.ids()}
+        if folder is not None:
+            from fairlead.session.history.locking import remove_leftovers_in
+
+            remove_leftovers_in(folder)
+            with suppress(OSError):  # there is no such folder yet; if it cannot be read, the first file in it says why
+                taken |= {path.stem.partition("-")[2] for path in folder.iterdir()}
+        return taken
+
+
+class _Ids:
+    """Names for sub-agents, each given once. Upper and lower case are the same, as they are to some file systems."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = {name.lower() for name in taken}
+        self._counts: dict[str, int] = {}
+
+    def new(self, wanted: str, otherwise: str) -> str:
+        base = re.sub(r"[^A-Za-z0-9_-]+", "-", wanted)[:LONGEST_ID].strip("-") or otherwise
+        count, name = self._counts.get(base, 1), base
+        while name.lower() in self._taken:
+            count += 1
+            name = f"{base}-{count}"
+        self._counts[base] = count
+        self._taken.add(name.lower())
+        return name

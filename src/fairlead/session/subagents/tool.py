@@ -1,0 +1,171 @@
+"""The `task` tool: a model hands pieces of work to sub-agents and waits for their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.errors import ToolError
+
+if TYPE_CHECKING:
+    from fairlead.session.subagents.subagent import Child
+    from fairlead.session.subagents.subagents import Subagents
+
+#: Bytes of all answers together that the model is shown. What one answer does not need, longer ones get.
+ANSWER_BYTES = 50 * 1024
+#: Seconds that an aborted call has to end by itself: longer than the tools of its sub-agents have.
+GRACE = 1.0
+#: Seconds between two updates of a call, at least; and for each sub-agent in it, since every update tells of all of them.
+UPDATE_INTERVAL, INTERVAL_EACH = 0.2, 0.001
+
+
+def task_tool(subagents: Subagents) -> Tool:
+    """The tool that lets a session give work to `subagents`."""
+    agents = "\n".join(f"- {agent.name}: {agent.description}" for agent in subagents.family.agents.values())
+    task = {
+        "type": "object",
+        "properties": {
+            "id": _string("A short name for this piece of work, such as FindCallers; one is made up if left out"),
+            "description": _string("A few words that tell people what it is about"),
+            "assignment": _string("What is to be done, and what the answer should contain"),
+        },
+        "required": ["description", "assignment"],
+    }
+    return Tool(
+        name="task",
+        label="task",
+        description=(
+            "Give pieces of work to sub-agents, which work on them at the same time, and get their answers. A sub-agent sees "
+            "nothing of this conversation but context and its assignment; you see nothing of its work but its last message. "
+            f"The agents are:\n{agents}"
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "agent": _string("Which agent does the work"),
+                "context": _string("What all of them need to know"),
+                "tasks": {
+                    "type": "array",
+                    "items": task,
+                    "minItems": 1,
+                    "description": "The pieces of work. They must not depend on each other or change the same files",
+                },
+            },
+            "required": ["agent", "tasks"],
+        },
+        run=partial(run_task, subagents),
+        snippet="Give pieces of work to sub-agents",
+        guidelines=("Give independent pieces of work to sub-agents in one call of task; do small ones yourself.",),
+        harmless=True,  # what its agents do is decided call by call
+        bound=True,
+        timeout=None,
+        grace=GRACE,
+    )
+
+
+async def run_task(subagents: Subagents, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    """Let sub-agents work on all tasks. Fails only if none of them came to an answer."""
+    from fairlead.session.subagents.subagents import Order
+    from fairlead.tools.pace import Paced
+
+    agents = subagents.family.agents
+    agent = agents.get(arguments["agent"])
+    if agent is None:
+        raise ToolError(f'There is no agent "{arguments["agent"]}". The agents are: {", ".join(agents)}.')
+    orders = [Order(task.get("id", ""), task["description"], task["assignment"]) for task in arguments["tasks"]]
+    children = subagents.prepare(agent, orders, arguments.get("context", ""), context.call_id)
+    began = subagents.session.runtime.now_ms()
+
+    def details(**rest: Any) -> dict[str, Any]:
+        return {**rest, "totalDurationMs": subagents.session.runtime.now_ms() - began}
+
+    def show() -> None:
+        progress = [msgspec.to_builtins(child.activity) for child in children]
+        context.update(ToolResult.text(_standing(children), details(results=[], progress=progress)))
+
+    show_soon = Paced(show, max(UPDATE_INTERVAL, INTERVAL_EACH * len(children)))
+    for child in children:
+        child.on_progress = show_soon
+    try:
+        show_soon()
+        await subagents.work(children, context.cancel)
+    finally:
+        show_soon.stop()
+    answers = _shortened([child.output for child in children], ANSWER_BYTES)
+    text = _told(children, answers)
+    results = [_result(child, answer) for child, answer in zip(children, answers, strict=True)]
+    if context.cancel.fired:
+        raise ToolError(f"{text}\n\nOperation aborted", details(results=results))
+    if not any(child.status == "completed" for child in children):
+        raise ToolError(text, details(results=results))
+    return ToolResult.text(text, details(results=results))
+
+
+def _standing(children: Sequence[Child]) -> str:
+    """How far a call is, in a few words."""
+    working = sum(child.status == "running" for child in children)
+    ended = sum(child.status not in ("pending", "running") for child in children)
+    return f"{ended} of {len(children)} sub-agents have ended, {working} at work"
+
+
+def _told(children: Sequence[Child], answers: Sequence[str]) -> str:
+    """What the model is told of the work."""
+    parts = [_told_of(child, answer) for child, answer in zip(children, answers, strict=True)]
+    file = children[0].assignment.file
+    if file is not None and any(len(answer) < len(child.output) for child, answer in zip(children, answers, strict=True)):
+        parts.append(f"[Whole conversations are in {file.parent}]")
+    return "\n\n".join(parts)
+
+
+def _told_of(child: Child, answer: str) -> str:
+    parts = [f"## {child.activity.description} ({child.assignment.id}: {child.status})"]
+    if child.error is not None:
+        parts.append(f"Error: {child.error}")
+    if answer or child.error is None:
+        parts.append(answer or "(no answer)")
+    if len(answer) < len(child.output):
+        where = f"; all of it is in {child.assignment.file.name}" if child.assignment.file is not None else ""
+        parts.append(f"[The first {len(answer)} of {len(child.output)} characters{where}]")
+    return "\n\n".join(parts)
+
+
+def _result(child: Child, answer: str) -> dict[str, Any]:
+    """What the host is told of it (the form is omp's)."""
+    activity, file = child.activity, child.assignment.file
+    result: dict[str, Any] = {
+        "index": activity.index,
+        "id": activity.id,
+        "agent": activity.agent,
+        "agentSource": activity.agent_source,
+        "description": activity.description,
+        "assignment": activity.assignment,
+        "status": activity.status,
+        "exitCode": 0 if activity.status == "completed" else 1,
+        "output": answer,
+        "stderr": child.error or "",
+        "truncated": len(answer) < len(child.output),
+        "aborted": activity.status == "aborted",
+        "durationMs": activity.duration_ms,
+        "tokens": activity.tokens,
+        "usage": msgspec.to_builtins(child.usage),
+    }
+    return result if file is None else {**result, "sessionFile": str(file)}
+
+
+def _shortened(texts: Sequence[str], limit: int) -> list[str]:
+    """The texts, the longest of them cut so that together they have at most `limit` bytes."""
+    data = [text.encode() for text in texts]
+    shares = [0] * len(data)
+    left = limit
+    for number, place in enumerate(sorted(range(len(data)), key=lambda place: len(data[place]))):
+        shares[place] = min(len(data[place]), left // (len(data) - number))
+        left -= shares[place]
+    return [each[:share].decode("utf-8", "ignore") for each, share in zip(data, shares, strict=True)]
+
+
+def _string(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}

@@ -1,0 +1,141 @@
+"""The todo_write tool: how the model keeps its list of things to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from fairlead.core.lenient import decode
+from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.session.todos.todos import OPS, STATUSES, TodoList, TodoPhase
+
+_MARKS = {"pending": "○", "in_progress": "→", "completed": "✓", "abandoned": "✗"}
+
+_DESCRIPTION = """\
+Keep the list of what there is to do: phases, which hold tasks. The result shows the whole list with its ids.
+
+The changes in ops are made in order; if one of them is wrong, none is made. No ops at all only shows the list.
+- replace: a new list; takes phases
+- add_phase: one more phase at the end; takes name, and tasks if there are any yet
+- add_task: one more task at the end of a phase; takes phase and content
+- update: change a task; takes id and what is to change
+- remove_task: take a task out; takes id
+
+One task is in progress at a time, the first that says so. When it ends, the next pending one begins by itself, so it is enough
+to complete tasks. To turn to another one out of order, set the current one to pending in the same call."""
+
+
+def todo_write_tool(todos: TodoList, on_change: Callable[[], object]) -> Tool:
+    """The tool that changes `todos`.
+
+    `on_change` is called when a call made a difference, before its result is told. If it raises, the call has failed and the
+    list is as it was.
+    """
+
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        before = todos.phases
+        if todos.apply(arguments["ops"]) != before:
+            try:
+                on_change()
+            except Exception:
+                todos.phases = before
+                raise
+        details = {"phases": msgspec.to_builtins(todos.phases), "storage": "session"}
+        return ToolResult.text(_summary(todos.phases), details)
+
+    return Tool(
+        name="todo_write",
+        label="todo",
+        description=_DESCRIPTION,
+        parameters=_parameters(),
+        run=run,
+        snippet="Plan work in several steps and keep track of it",
+        guidelines=(
+            "Plan work of three steps or more with todo_write before you begin; do without it for less.",
+            "Complete each todo as soon as it is done and checked, not several at once; abandon what turns out to be needless.",
+        ),
+        exclusive=True,
+        harmless=True,
+        bound=True,
+        prepare=_prepare,
+    )
+
+
+def _parameters() -> dict[str, Any]:
+    remarks = {
+        "notes": _string("Context worth remembering"),
+        "details": _string("How to do it: files, decisions; shown while the task is in progress"),
+    }
+    status = {"type": "string", "enum": list(STATUSES), "description": "pending if left out for a new task"}
+    task = _object({"content": _string("What is to be done"), "status": status, **remarks}, "content")
+    tasks = {"type": "array", "items": task, "description": "Its tasks, in order"}
+    phase = _object({"name": _string("What the phase is called"), "tasks": tasks}, "name")
+    op = _object(
+        {
+            "op": {"type": "string", "enum": list(OPS)},
+            "phases": {"type": "array", "items": phase, "description": "replace: the new list"},
+            "name": _string("add_phase: what the phase is called"),
+            "tasks": {**tasks, "description": "add_phase: its tasks, in order"},
+            "phase": _string("add_task: the id of the phase, such as phase-1"),
+            "id": _string("update, remove_task: the id of the task, such as task-3"),
+            "content": _string("add_task, update: what is to be done"),
+            "status": {**status, "description": "add_task, update: how far it is"},
+            **remarks,
+        },
+        "op",
+    )
+    return _object({"ops": {"type": "array", "items": op, "description": "The changes, in order"}}, "ops")
+
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _string(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Accept what models also send: a lone change instead of a list, and either as a JSON text."""
+    ops: Any = arguments.get("ops")
+    if isinstance(ops, str):
+        try:
+            ops = decode(ops)
+        except ValueError:
+            return arguments  # the check against the schema says what is wrong
+    if isinstance(ops, dict):
+        ops = [ops]
+    return {**arguments, "ops": ops} if isinstance(ops, list) else arguments
+
+
+def _summary(phases: list[TodoPhase]) -> str:
+    """The list as the model reads it: what is left, where the work stands, then everything (the form is xcsh's)."""
+    left = [(task, phase) for phase in phases for task in phase.tasks if task.is_open]
+    lines = [f"Remaining items ({len(left)}):" if left else "Remaining items (0): none"]
+    for task, phase in left:
+        lines.append(f"  - {task.id} {_line(task.content)} [{task.status}] ({_line(phase.name)})")
+        if task.status == "in_progress":
+            lines += [f"      {line}" for text in (task.details, task.notes) if text for line in text.splitlines()]
+    if phases:
+        lines.append(_progress(phases))
+    for phase in phases:
+        lines.append(f"  {_line(phase.name)}:")
+        lines += [f"    {_MARKS[task.status]} {task.id} {_line(task.content)}" for task in phase.tasks]
+    return "\n".join(lines)
+
+
+def _progress(phases: list[TodoPhase]) -> str:
+    """How far the first phase is that has something left; the last one if none has."""
+    number, phase = len(phases), phases[-1]
+    for i, candidate in enumerate(phases, 1):
+        if any(task.is_open for task in candidate.tasks):
+            number, phase = i, candidate
+            break
+    done = sum(not task.is_open for task in phase.tasks)
+    return f'Phase {number}/{len(phases)} "{_line(phase.name)}" — {done}/{len(phase.tasks)} tasks complete'
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
