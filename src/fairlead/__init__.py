@@ -9,6 +9,7 @@ Names are loaded when first used, so that the command starts fast.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from fairlead.agent.options import AgentOptions
     from fairlead.core.tool import Tool, ToolContext, ToolResult
     from fairlead.errors import FairleadError, ToolError
+
+# Without a handler, Python would print warnings to the stderr of the program that embeds us.
+logging.getLogger("fairlead").addHandler(logging.NullHandler())
 
 __version__ = "0.1.0"
 

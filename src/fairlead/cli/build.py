@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,8 +22,7 @@ _DIGITS = 9
 
 def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
     agent = Agent(agent_options(arguments, profile))
-    if arguments.verbose:
-        describe(agent, None if profile is None else profile.name)
+    describe(agent, None if profile is None else profile.name)
     return agent
 
 
@@ -109,14 +109,17 @@ def _approved(arguments: Arguments) -> bool | None:
 
 
 def describe(agent: Agent, dialect: str | None) -> None:
-    """Say on stderr what the flags, the files and the environment came to."""
+    """Log which version, model, tools and home the flags, the files and the environment came to."""
+    log = logging.getLogger("fairlead.cli")
+    if not log.isEnabledFor(logging.INFO):
+        return
     session, home = agent.session, agent.home
     model = session.model
     chosen = f"{model.provider}/{model.id} at {model.base_url}, thinking {session.thinking}" if model else "none"
-    complain(f"fairlead: version {__version__}" + (f", dialect {dialect}" if dialect else ""))
-    complain(f"fairlead: model {chosen}")
-    complain(f"fairlead: tools {', '.join(session.active_tools) or 'none'}")
-    complain(f"fairlead: home {home.root}" + (", not read" if home.isolated else ""))
+    log.info("version %s%s", __version__, f", dialect {dialect}" if dialect else "")
+    log.info("model %s", chosen)
+    log.info("tools %s", ", ".join(session.active_tools) or "none")
+    log.info("home %s%s", home.root, ", not read" if home.isolated else "")
 
 
 def given(arguments: Arguments, *names: str) -> dict[str, Any]:

@@ -131,7 +131,8 @@ FLAGS: tuple[Flag, ...] = (
     ),
     Flag(("--list-models",), "list_models", "optional", "list the models, or those that match, and exit", "PATTERN"),
     Flag(("--offline",), "offline", "switch", "reach nothing but the model's provider"),
-    Flag(("--verbose",), "verbose", "switch", "say more on stderr"),
+    Flag(("--verbose",), "verbose", "switch", "log more to stderr; FAIRLEAD_LOG=debug logs everything"),
+    Flag(("--log-file",), "log_file", "value", "append the log to a file instead of stderr", "FILE"),
     Flag(("-h", "--help"), "help", "switch", "show this and exit"),
     Flag(("-v", "--version"), "version", "switch", "show the version and exit"),
 )
@@ -201,6 +202,7 @@ class Arguments(Struct):
     list_models: str | None = None
     offline: bool = False
     verbose: bool = False
+    log_file: str | None = None
     help: bool = False
     version: bool = False
     #: What is not a flag: prompts, and files as @name.

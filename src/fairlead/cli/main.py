@@ -70,6 +70,7 @@ def _dispatch(argv: Sequence[str]) -> int:
     if arguments.version:
         say(__version__)
         return 0
+    _configure_logging(arguments)
     for flag in arguments.ignored:
         complain(f"fairlead: {flag} has no effect here")
     frame_limit = _frame_limit(arguments.max_frame_bytes)
@@ -85,6 +86,18 @@ def _dispatch(argv: Sequence[str]) -> int:
     from fairlead.cli.once import once
 
     return once(argv, arguments, _profile(arguments))
+
+
+def _configure_logging(arguments: Arguments) -> None:
+    from fairlead.cli.logs import configure_logging
+
+    for_people = arguments.mode in (None, "text")
+    configure_logging(
+        os.environ,
+        default="warning" if for_people else "error",
+        verbose=arguments.verbose,
+        log_file=arguments.log_file,
+    )
 
 
 def _list_models(argv: Sequence[str], arguments: Arguments, search: str) -> int:
@@ -133,8 +146,7 @@ def _serve(argv: Sequence[str], arguments: Arguments, dialect: Dialect, frame_li
     from fairlead.wire.dialects import ServeOptions
 
     async def prepare(agent: Agent) -> None:
-        if arguments.verbose:
-            describe(agent, dialect.name)
+        describe(agent, dialect.name)
         if arguments.unknown:
             from fairlead.cli.extension_flags import settled
 

@@ -13,8 +13,7 @@ The dispatcher owns the rest:
 from __future__ import annotations
 
 import asyncio
-import sys
-import traceback
+import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,8 @@ from fairlead.core.runtime import Cancel
 from fairlead.errors import FairleadError
 from fairlead.wire.connection import Connection
 from fairlead.wire.messages import Answer, Late, Message, Problem, Reply, Request, Route, Service, UnknownRequest
+
+_log = logging.getLogger("fairlead.wire")
 
 #: Seconds that running work gets after the host has asked to shut down.
 LEAVING_PATIENCE = 0.5
@@ -216,6 +217,7 @@ class Dispatcher:
         route = cast("Route", request.route)
         with self._answering(request):
             self.current = request
+            _log.debug("serve %s %r", request.name, request.id)
             result = route.handler(self._service, request.parameters)
             if not isinstance(result, Coroutine):
                 self._succeed(request, result)
@@ -290,5 +292,5 @@ def _reporting() -> Generator[None]:
 
 
 def _report() -> None:
-    """Show a bug to whoever watches stderr."""
-    traceback.print_exc(file=sys.stderr)
+    """Log a bug of ours."""
+    _log.exception("A bug in fairlead; the host gets an error, and the next request is served.")

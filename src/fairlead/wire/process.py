@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import signal
 import threading
-import traceback
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
@@ -14,6 +14,8 @@ from fairlead.config.ending import process_is_ending
 from fairlead.config.settings import OutputSettings
 from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
+
+_log = logging.getLogger("fairlead.wire")
 
 #: Seconds that aborted work has to end (longer than a tool's grace), and after which a host that has not read anything
 #: counts as gone. Together less than a second.
@@ -125,7 +127,7 @@ class HostProcess:
         try:
             await self._server.serve()
         except Exception:  # a bug of ours: better a dead process than a silent one
-            traceback.print_exc()
+            _log.exception("A bug in fairlead: the process cannot serve any longer.")
             self._finish(1)
         if not self._server.dispatcher.stopping and self._on_eof == "finish":
             await self._server.late_answers()  # what is still worked on may begin a run
