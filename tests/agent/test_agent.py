@@ -40,107 +40,81 @@ def results(agent: Agent) -> list[tuple[str, bool]]:
     ]
 
 
-def test_a_question_is_answered(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with an_agent(Scripted([Turn(text="Hello.")]), tmp_path) as agent:
-            assert agent.text() == ""
-            assert await agent.ask("hi") == "Hello."
-            assert agent.text() == "Hello."
-
-    asyncio.run(main())
+async def test_a_question_is_answered(tmp_path: Path) -> None:
+    async with an_agent(Scripted([Turn(text="Hello.")]), tmp_path) as agent:
+        assert agent.text() == ""
+        assert await agent.ask("hi") == "Hello."
+        assert agent.text() == "Hello."
 
 
-def test_a_run_gives_all_events_up_to_the_settled_one(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with an_agent(Scripted([Turn(text="Hello.")]), tmp_path) as agent:
-            heard = [event async for event in agent.run("hi")]
-            assert isinstance(heard[0], e.AgentStart) and isinstance(heard[-1], e.AgentSettled)
-            assert not agent.session.is_streaming
-
-    asyncio.run(main())
+async def test_a_run_gives_all_events_up_to_the_settled_one(tmp_path: Path) -> None:
+    async with an_agent(Scripted([Turn(text="Hello.")]), tmp_path) as agent:
+        heard = [event async for event in agent.run("hi")]
+        assert isinstance(heard[0], e.AgentStart) and isinstance(heard[-1], e.AgentSettled)
+        assert not agent.session.is_streaming
 
 
-def test_images_go_with_the_prompt(tmp_path: Path) -> None:
-    async def main() -> None:
-        model = Scripted([Turn(text="A dot.")])
-        async with an_agent(model, tmp_path) as agent:
-            await agent.ask("What is this?", [ImageContent("AAAA", "image/png")])
-        (message,) = model.requests[0].messages
-        assert isinstance(message, UserMessage) and message.content[1:] == [ImageContent("AAAA", "image/png")]
-
-    asyncio.run(main())
+async def test_images_go_with_the_prompt(tmp_path: Path) -> None:
+    model = Scripted([Turn(text="A dot.")])
+    async with an_agent(model, tmp_path) as agent:
+        await agent.ask("What is this?", [ImageContent("AAAA", "image/png")])
+    (message,) = model.requests[0].messages
+    assert isinstance(message, UserMessage) and message.content[1:] == [ImageContent("AAAA", "image/png")]
 
 
-def test_leaving_a_run_early_aborts_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn = Turn(text="word " * 100, pause=asyncio.Event().wait)
-        async with an_agent(Scripted([turn]), tmp_path) as agent, asyncio.timeout(20):
-            async with aclosing(agent.run("hi")) as events:
-                async for event in events:
-                    if isinstance(event, e.MessageEnd):
-                        break
-            assert not agent.session.is_streaming
-            assert agent.session.last_end is not None
-            assert agent.session.last_end.message.stop_reason == "aborted"
-
-    asyncio.run(main())
+async def test_leaving_a_run_early_aborts_it(tmp_path: Path) -> None:
+    turn = Turn(text="word " * 100, pause=asyncio.Event().wait)
+    async with an_agent(Scripted([turn]), tmp_path) as agent, asyncio.timeout(20):
+        async with aclosing(agent.run("hi")) as events:
+            async for event in events:
+                if isinstance(event, e.MessageEnd):
+                    break
+        assert not agent.session.is_streaming
+        assert agent.session.last_end is not None
+        assert agent.session.last_end.message.stop_reason == "aborted"
 
 
-def test_a_cancelled_question_aborts_its_run(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn = Turn(text="word", pause=asyncio.Event().wait)
-        async with an_agent(Scripted([turn]), tmp_path) as agent:
-            begun = asyncio.Event()
-            agent.session.subscribe(lambda event: begun.set())
-            asking = asyncio.create_task(agent.ask("hi"))
-            await begun.wait()
-            asking.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asking
-            assert not agent.session.is_streaming
-
-    asyncio.run(main())
+async def test_a_cancelled_question_aborts_its_run(tmp_path: Path) -> None:
+    turn = Turn(text="word", pause=asyncio.Event().wait)
+    async with an_agent(Scripted([turn]), tmp_path) as agent:
+        begun = asyncio.Event()
+        agent.session.subscribe(lambda event: begun.set())
+        asking = asyncio.create_task(agent.ask("hi"))
+        await begun.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert not agent.session.is_streaming
 
 
-def test_closing_stops_the_run_and_the_hosts_commands(tmp_path: Path) -> None:
-    async def main() -> None:
-        agent = an_agent(Scripted([Turn(text="word", pause=asyncio.Event().wait)]), tmp_path)
-        async with asyncio.timeout(20):
-            await agent.session.prompt("hi")
-            command = agent.session.commands.run("tail -f /dev/null")
-            await asyncio.sleep(0)
-            await agent.close()
-            assert not agent.session.is_streaming
-            assert (await command).message.cancelled
-
-    asyncio.run(main())
+async def test_closing_stops_the_run_and_the_hosts_commands(tmp_path: Path) -> None:
+    agent = an_agent(Scripted([Turn(text="word", pause=asyncio.Event().wait)]), tmp_path)
+    async with asyncio.timeout(20):
+        await agent.session.prompt("hi")
+        command = agent.session.commands.run("tail -f /dev/null")
+        await asyncio.sleep(0)
+        await agent.close()
+        assert not agent.session.is_streaming
+        assert (await command).message.cancelled
 
 
-def test_built_in_tools_work_in_the_directory_of_the_agent(tmp_path: Path) -> None:
-    async def main() -> None:
-        model = Scripted(
-            [calling("write", path="new.txt", content="made"), calling("bash", command="cat new.txt"), Turn(text="ok")]
-        )
-        async with an_agent(model, tmp_path) as agent:
-            await agent.ask("hi")
-            assert (tmp_path / "new.txt").read_text() == "made"
-            assert results(agent)[1] == ("made", False)
-
-    asyncio.run(main())
+async def test_built_in_tools_work_in_the_directory_of_the_agent(tmp_path: Path) -> None:
+    model = Scripted([calling("write", path="new.txt", content="made"), calling("bash", command="cat new.txt"), Turn(text="ok")])
+    async with an_agent(model, tmp_path) as agent:
+        await agent.ask("hi")
+        assert (tmp_path / "new.txt").read_text() == "made"
+        assert results(agent)[1] == ("made", False)
 
 
-def test_commands_see_the_environment_of_the_agent(tmp_path: Path) -> None:
-    async def main() -> None:
-        env = {"PATH": "/bin:/usr/bin", "GREETING": "hello"}
-        model = Scripted([calling("bash", command='echo "$GREETING $HOME"'), Turn(text="ok")])
-        async with an_agent(model, tmp_path, env=env) as agent:
-            await agent.ask("hi")
-            assert results(agent)[0][0].strip() == "hello"
-
-    asyncio.run(main())
+async def test_commands_see_the_environment_of_the_agent(tmp_path: Path) -> None:
+    env = {"PATH": "/bin:/usr/bin", "GREETING": "hello"}
+    model = Scripted([calling("bash", command='echo "$GREETING $HOME"'), Turn(text="ok")])
+    async with an_agent(model, tmp_path, env=env) as agent:
+        await agent.ask("hi")
+        assert results(agent)[0][0].strip() == "hello"
 
 
-def test_tools_of_the_callers_own_are_offered_and_run(tmp_path: Path) -> None:
+async def test_tools_of_the_callers_own_are_offered_and_run(tmp_path: Path) -> None:
     async def shout(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         if not arguments["text"]:
             raise ToolError("There is nothing to shout.")
@@ -148,22 +122,18 @@ def test_tools_of_the_callers_own_are_offered_and_run(tmp_path: Path) -> None:
 
     schema = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     tool = Tool("shout", "Shout.", schema, shout, snippet="Shout it out")
-
-    async def main() -> None:
-        model = Scripted([calling("shout", text="hey"), calling("shout", text=""), calling("shout"), Turn(text="ok")])
-        async with an_agent(model, tmp_path, extra_tools=[tool], tools=["read"]) as agent:
-            await agent.ask("hi")
-            assert [spec.name for spec in model.requests[0].tools] == ["read", "shout"]
-            assert "- shout: Shout it out" in model.requests[0].system_prompt
-            given, refused, invalid = results(agent)
-            assert given == ("HEY", False)
-            assert refused == ("There is nothing to shout.", True)
-            assert invalid[1] and "text: is required" in invalid[0]
-
-    asyncio.run(main())
+    model = Scripted([calling("shout", text="hey"), calling("shout", text=""), calling("shout"), Turn(text="ok")])
+    async with an_agent(model, tmp_path, extra_tools=[tool], tools=["read"]) as agent:
+        await agent.ask("hi")
+        assert [spec.name for spec in model.requests[0].tools] == ["read", "shout"]
+        assert "- shout: Shout it out" in model.requests[0].system_prompt
+        given, refused, invalid = results(agent)
+        assert given == ("HEY", False)
+        assert refused == ("There is nothing to shout.", True)
+        assert invalid[1] and "text: is required" in invalid[0]
 
 
-def test_a_model_of_the_callers_own_is_asked(tmp_path: Path) -> None:
+async def test_a_model_of_the_callers_own_is_asked(tmp_path: Path) -> None:
     async def echo(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
         last = request.messages[-1]
         assert isinstance(last, UserMessage)
@@ -174,88 +144,70 @@ def test_a_model_of_the_callers_own_is_asked(tmp_path: Path) -> None:
         partial.finish("stop")
         yield partial.take()
 
-    async def main() -> None:
-        async with an_agent(echo, tmp_path) as agent:
-            assert await agent.ask("hi") == "You said: hi"
-
-    asyncio.run(main())
+    async with an_agent(echo, tmp_path) as agent:
+        assert await agent.ask("hi") == "You said: hi"
 
 
-def test_a_model_that_breaks_ends_the_run_with_an_error(tmp_path: Path) -> None:
+async def test_a_model_that_breaks_ends_the_run_with_an_error(tmp_path: Path) -> None:
     async def broken(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
         raise ValueError("out of order")
         yield []
 
-    async def main() -> None:
-        async with an_agent(broken, tmp_path) as agent, asyncio.timeout(20):
-            with pytest.raises(ProviderError, match="ValueError: out of order"):
-                await agent.ask("hi")
-
-    asyncio.run(main())
+    async with an_agent(broken, tmp_path) as agent, asyncio.timeout(20):
+        with pytest.raises(ProviderError, match="ValueError: out of order"):
+            await agent.ask("hi")
 
 
-def test_an_answer_that_was_stopped_is_not_the_one_before(tmp_path: Path) -> None:
-    async def main() -> None:
-        turns = [Turn(text="first"), Turn(text="second", pause=lambda: asyncio.Event().wait())]
-        async with an_agent(Scripted(turns), tmp_path) as agent, asyncio.timeout(20):
-            assert await agent.ask("one") == "first"
-            began = asyncio.Event()
-            agent.session.subscribe(lambda event: began.set())
-            asking = asyncio.create_task(agent.ask("two"))
-            await began.wait()
-            agent.session.cancel()
-            with pytest.raises(RunAborted):
-                await asking
-
-    asyncio.run(main())
+async def test_an_answer_that_was_stopped_is_not_the_one_before(tmp_path: Path) -> None:
+    turns = [Turn(text="first"), Turn(text="second", pause=lambda: asyncio.Event().wait())]
+    async with an_agent(Scripted(turns), tmp_path) as agent, asyncio.timeout(20):
+        assert await agent.ask("one") == "first"
+        began = asyncio.Event()
+        agent.session.subscribe(lambda event: began.set())
+        asking = asyncio.create_task(agent.ask("two"))
+        await began.wait()
+        agent.session.cancel()
+        with pytest.raises(RunAborted):
+            await asking
 
 
-def test_asking_a_busy_agent_leaves_its_run_alone(tmp_path: Path) -> None:
-    async def main() -> None:
-        go_on = asyncio.Event()
-        async with an_agent(Scripted([Turn(text="done", pause=go_on.wait)]), tmp_path) as agent, asyncio.timeout(20):
-            began = asyncio.Event()
-            agent.session.subscribe(lambda event: began.set())
-            asking = asyncio.create_task(agent.ask("one"))
-            await began.wait()
-            with pytest.raises(BusyError):
-                await agent.ask("two")
-            go_on.set()
-            assert await asking == "done"
-
-    asyncio.run(main())
+async def test_asking_a_busy_agent_leaves_its_run_alone(tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with an_agent(Scripted([Turn(text="done", pause=go_on.wait)]), tmp_path) as agent, asyncio.timeout(20):
+        began = asyncio.Event()
+        agent.session.subscribe(lambda event: began.set())
+        asking = asyncio.create_task(agent.ask("one"))
+        await began.wait()
+        with pytest.raises(BusyError):
+            await agent.ask("two")
+        go_on.set()
+        assert await asking == "done"
 
 
-def test_a_listener_that_raises_harms_nobody_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    async def main() -> None:
-        async with an_agent(Scripted([Turn(text="done")]), tmp_path) as agent, asyncio.timeout(20):
-            agent.session.subscribe(lambda event: 1 / 0)
-            assert await agent.ask("one") == "done"
-
-    asyncio.run(main())
+async def test_a_listener_that_raises_harms_nobody_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with an_agent(Scripted([Turn(text="done")]), tmp_path) as agent, asyncio.timeout(20):
+        agent.session.subscribe(lambda event: 1 / 0)
+        assert await agent.ask("one") == "done"
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_an_abort_while_the_key_is_looked_up_is_not_lost(tmp_path: Path) -> None:
-    async def main() -> None:
-        home = tmp_path / "home"
-        home.mkdir()
-        key = f"!read _ < {tmp_path / 'gate'}; echo sk-late"
-        models = {"fake": {"baseUrl": "http://127.0.0.1:9", "api": "anthropic-messages", "apiKey": key, "models": [{"id": "m"}]}}
-        (home / "models.json").write_text(json.dumps({"providers": models}))
-        os.mkfifo(tmp_path / "gate")
-        gate = os.open(tmp_path / "gate", os.O_RDWR)
-        env = {"FAIRLEAD_HOME": str(home), "PATH": os.environ["PATH"]}
-        async with Agent(model="fake/m", cwd=tmp_path, env=env) as agent, asyncio.timeout(20):
-            asking = asyncio.create_task(agent.ask("one"))
-            await asyncio.sleep(0)
-            agent.session.cancel()
-            os.write(gate, b"\n")
-            with pytest.raises(RunAborted):
-                await asking
-        os.close(gate)
-
-    asyncio.run(main())
+async def test_an_abort_while_the_key_is_looked_up_is_not_lost(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    key = f"!read _ < {tmp_path / 'gate'}; echo sk-late"
+    models = {"fake": {"baseUrl": "http://127.0.0.1:9", "api": "anthropic-messages", "apiKey": key, "models": [{"id": "m"}]}}
+    (home / "models.json").write_text(json.dumps({"providers": models}))
+    os.mkfifo(tmp_path / "gate")
+    gate = os.open(tmp_path / "gate", os.O_RDWR)
+    env = {"FAIRLEAD_HOME": str(home), "PATH": os.environ["PATH"]}
+    async with Agent(model="fake/m", cwd=tmp_path, env=env) as agent, asyncio.timeout(20):
+        asking = asyncio.create_task(agent.ask("one"))
+        await asyncio.sleep(0)
+        agent.session.cancel()
+        os.write(gate, b"\n")
+        with pytest.raises(RunAborted):
+            await asking
+    os.close(gate)
 
 
 def test_a_stream_needs_a_model_that_describes_it(tmp_path: Path) -> None:
@@ -268,39 +220,31 @@ def test_keywords_change_the_options(tmp_path: Path) -> None:
     assert Agent(options, thinking="high").session.thinking == "high"
 
 
-def test_two_agents_in_one_process_do_not_meet(tmp_path: Path) -> None:
-    async def main() -> None:
-        folders = [tmp_path / "a", tmp_path / "b"]
-        for folder in folders:
-            folder.mkdir()
-        agents = [
-            an_agent(Scripted([calling("write", path="who", content=folder.name), Turn(text=folder.name)]), folder)
-            for folder in folders
-        ]
-        assert await asyncio.gather(*(agent.ask("hi") for agent in agents)) == ["a", "b"]
-        assert [(folder / "who").read_text() for folder in folders] == ["a", "b"]
-        assert agents[0].session.id != agents[1].session.id
-        for agent in agents:
-            await agent.close()
-
-    asyncio.run(main())
+async def test_two_agents_in_one_process_do_not_meet(tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    agents = [
+        an_agent(Scripted([calling("write", path="who", content=folder.name), Turn(text=folder.name)]), folder)
+        for folder in folders
+    ]
+    assert await asyncio.gather(*(agent.ask("hi") for agent in agents)) == ["a", "b"]
+    assert [(folder / "who").read_text() for folder in folders] == ["a", "b"]
+    assert agents[0].session.id != agents[1].session.id
+    for agent in agents:
+        await agent.close()
 
 
-def test_closing_removes_scratch_files_that_nobody_was_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_removes_scratch_files_that_nobody_was_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     many_lines = "i=0; while [ $i -lt 3000 ]; do echo line; i=$((i+1)); done"
-
-    async def main() -> Path:
-        async with an_agent(Scripted([Turn(text="x")]), tmp_path) as agent:
-            done = await agent.session.commands.run(many_lines)
-            assert done.message.truncated and done.message.full_output_path
-            named = Path(done.message.full_output_path)
-            (named.parent / "unnamed").write_text("left over")
-        return named
-
-    named = asyncio.run(main())
+    async with an_agent(Scripted([Turn(text="x")]), tmp_path) as agent:
+        done = await agent.session.commands.run(many_lines)
+        assert done.message.truncated and done.message.full_output_path
+        named = Path(done.message.full_output_path)
+        (named.parent / "unnamed").write_text("left over")
     assert named.read_text().count("line") == 3000
     assert [file.name for file in named.parent.iterdir()] == [named.name]
 
@@ -308,15 +252,10 @@ def test_closing_removes_scratch_files_that_nobody_was_told_of(tmp_path: Path, m
 # Putting it together
 
 
-def test_options_may_be_given_as_one_value(tmp_path: Path) -> None:
-    async def main() -> None:
-        options = AgentOptions(
-            model=SCRIPTED_MODEL, stream=Scripted([Turn(text="x")]), cwd=tmp_path, thinking="low", isolated=True
-        )
-        async with Agent(options) as agent:
-            assert agent.session.thinking == "low"
-
-    asyncio.run(main())
+async def test_options_may_be_given_as_one_value(tmp_path: Path) -> None:
+    options = AgentOptions(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="x")]), cwd=tmp_path, thinking="low", isolated=True)
+    async with Agent(options) as agent:
+        assert agent.session.thinking == "low"
 
 
 def test_an_option_that_does_not_exist_is_refused() -> None:
@@ -324,27 +263,21 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
         Agent(modle="x")
 
 
-def test_the_model_and_the_key_come_from_what_is_given(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with ProviderServer([{"text": "Hello."}]) as server:
-            env = {"ANTHROPIC_BASE_URL": server.url}
-            options = {"cwd": tmp_path, "env": env, "isolated": True}
-            async with Agent(model="anthropic/claude-opus-5-5:low", api_key="sk-given", **options) as agent:
-                assert await agent.ask("hi") == "Hello."
-                assert agent.session.thinking == "low"
-            assert server.requests[0].headers["x-api-key"] == "sk-given"
-
-    asyncio.run(main())
+async def test_the_model_and_the_key_come_from_what_is_given(tmp_path: Path) -> None:
+    async with ProviderServer([{"text": "Hello."}]) as server:
+        env = {"ANTHROPIC_BASE_URL": server.url}
+        options = {"cwd": tmp_path, "env": env, "isolated": True}
+        async with Agent(model="anthropic/claude-opus-5-5:low", api_key="sk-given", **options) as agent:
+            assert await agent.ask("hi") == "Hello."
+            assert agent.session.thinking == "low"
+        assert server.requests[0].headers["x-api-key"] == "sk-given"
 
 
-def test_a_model_without_a_key_refuses_the_prompt(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Agent(model="openai/gpt-6.1-sol", env={}, cwd=tmp_path, isolated=True) as agent:
-            with pytest.raises(NoCredentials, match="set OPENAI_API_KEY or pass --api-key"):
-                await agent.ask("hi")
-            assert agent.session.conversation.messages == []
-
-    asyncio.run(main())
+async def test_a_model_without_a_key_refuses_the_prompt(tmp_path: Path) -> None:
+    async with Agent(model="openai/gpt-6.1-sol", env={}, cwd=tmp_path, isolated=True) as agent:
+        with pytest.raises(NoCredentials, match="set OPENAI_API_KEY or pass --api-key"):
+            await agent.ask("hi")
+        assert agent.session.conversation.messages == []
 
 
 def test_an_unknown_model_is_an_error_that_tells_of_unreadable_files(tmp_path: Path) -> None:
@@ -397,26 +330,20 @@ def an_agent_with(settings: dict[str, Any], url: str, home: Path) -> Agent:
     return Agent(model="anthropic/claude-sonnet-4-5", cwd=home, env=env)
 
 
-def test_blocked_images_do_not_reach_the_provider(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with ProviderServer([{"text": "ok"}]) as server:
-            async with an_agent_with({"images": {"blockImages": True}}, server.url, tmp_path) as agent:
-                assert await agent.ask("look", [ImageContent("aGVsbG8=", "image/png")]) == "ok"
-            assert "aGVsbG8=" not in json.dumps(server.requests[0].body)
-
-    asyncio.run(main())
+async def test_blocked_images_do_not_reach_the_provider(tmp_path: Path) -> None:
+    async with ProviderServer([{"text": "ok"}]) as server:
+        async with an_agent_with({"images": {"blockImages": True}}, server.url, tmp_path) as agent:
+            assert await agent.ask("look", [ImageContent("aGVsbG8=", "image/png")]) == "ok"
+        assert "aGVsbG8=" not in json.dumps(server.requests[0].body)
 
 
-def test_an_idle_timeout_of_nothing_waits_for_ever(tmp_path: Path) -> None:
-    async def main() -> None:
-        settings = {"httpIdleTimeoutMs": 0, "retry": {"enabled": False}}
-        async with (
-            ProviderServer([{"text": "late", "firstDelayMs": 200}]) as server,
-            an_agent_with(settings, server.url, tmp_path) as agent,
-        ):
-            assert await agent.ask("hi") == "late"
-
-    asyncio.run(main())
+async def test_an_idle_timeout_of_nothing_waits_for_ever(tmp_path: Path) -> None:
+    settings = {"httpIdleTimeoutMs": 0, "retry": {"enabled": False}}
+    async with (
+        ProviderServer([{"text": "late", "firstDelayMs": 200}]) as server,
+        an_agent_with(settings, server.url, tmp_path) as agent,
+    ):
+        assert await agent.ask("hi") == "late"
 
 
 def test_warming_up_loads_what_the_first_prompt_needs() -> None:
@@ -433,25 +360,22 @@ assert late <= set(sys.modules)
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=30)
 
 
-def test_a_limit_ends_the_run_with_an_error(tmp_path: Path) -> None:
-    async def main() -> None:
-        turns = [calling("bash", command=f"echo {number}") for number in range(3)]
-        async with an_agent(Scripted([*turns, Turn(text="done")]), tmp_path, max_turns=2) as agent:
-            with pytest.raises(LimitReached, match="stopped after 2 turns"):
-                await agent.ask("go")
-            assert await agent.ask("go on") == "done"
-        model = Scripted([calling("read", path="missing")])
-        async with an_agent(model, tmp_path) as agent:
-            with pytest.raises(LimitReached, match="went round in circles"):
-                await agent.ask("go")
-            assert len(model.requests) == 4
-        with pytest.raises(ConfigError, match="max_turns"):
-            an_agent(model, tmp_path, max_turns=-1)
-
-    asyncio.run(main())
+async def test_a_limit_ends_the_run_with_an_error(tmp_path: Path) -> None:
+    turns = [calling("bash", command=f"echo {number}") for number in range(3)]
+    async with an_agent(Scripted([*turns, Turn(text="done")]), tmp_path, max_turns=2) as agent:
+        with pytest.raises(LimitReached, match="stopped after 2 turns"):
+            await agent.ask("go")
+        assert await agent.ask("go on") == "done"
+    model = Scripted([calling("read", path="missing")])
+    async with an_agent(model, tmp_path) as agent:
+        with pytest.raises(LimitReached, match="went round in circles"):
+            await agent.ask("go")
+        assert len(model.requests) == 4
+    with pytest.raises(ConfigError, match="max_turns"):
+        an_agent(model, tmp_path, max_turns=-1)
 
 
-def test_settings_that_cannot_be_read_say_why_an_agent_needs_the_sandbox_and_how_to_start_without(tmp_path: Path) -> None:
+async def test_settings_that_cannot_be_read_say_why_an_agent_needs_the_sandbox_and_how_to_start_without(tmp_path: Path) -> None:
     settings = tmp_path / "home" / "settings.json"
     settings.mkdir(parents=True)
     env = {"FAIRLEAD_HOME": str(settings.parent), "HOME": str(tmp_path), "PATH": str(tmp_path)}  # without bubblewrap
@@ -463,4 +387,4 @@ def test_settings_that_cannot_be_read_say_why_an_agent_needs_the_sandbox_and_how
     assert "pass --sandbox off" in str(raised.value) and "FAIRLEAD_HOME" in str(raised.value)
     agent = Agent(options, sandbox="off")
     assert agent.session.workspace.sandbox is None and agent.settings.approvals.mode == "ask"
-    asyncio.run(agent.close())
+    await agent.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
         Agent(sandbx="workspace")
 
 
-def test_good_values_are_taken(tmp_path: Path) -> None:
+async def test_good_values_are_taken(tmp_path: Path) -> None:
     agent = Agent(
         isolated=True,
         cwd=str(tmp_path),
@@ -87,7 +86,7 @@ def test_good_values_are_taken(tmp_path: Path) -> None:
         warn=lambda warning: None,
     )
     assert agent.session.active_tools == ["read"]
-    asyncio.run(agent.close())
+    await agent.close()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ def broken(tool: str = "write", arguments: Any = BROKEN, stop: str = "max_tokens
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_what_was_cut_off_is_not_sent_back(api: str, tmp_path: Path) -> None:
+async def test_what_was_cut_off_is_not_sent_back(api: str, tmp_path: Path) -> None:
     stop, path = APIS[api]
 
     async def ask(url: str) -> str:
@@ -39,7 +38,7 @@ def test_what_was_cut_off_is_not_sent_back(api: str, tmp_path: Path) -> None:
             return await agent.ask("go")
 
     with ProviderServer([broken(stop=stop), says("I will write less.")]) as provider:
-        assert asyncio.run(ask(provider.url)) == "I will write less."
+        assert await ask(provider.url) == "I will write less."
     sent = json.dumps(provider.requests[1].body)
     assert "precious" not in sent
     assert "was not made: the answer reached the output token limit" in sent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -146,7 +145,7 @@ def test_decisions_that_cannot_be_read_trust_nothing(home: Home, cwd: Path) -> N
 @pytest.mark.parametrize(
     "make", [lambda path: path.mkdir(), lambda path: path.symlink_to("gone"), lambda path: path.write_text("[")]
 )
-def test_decisions_that_cannot_be_read_may_say_never(home: Home, cwd: Path, make: Callable[[Path], object]) -> None:
+async def test_decisions_that_cannot_be_read_may_say_never(home: Home, cwd: Path, make: Callable[[Path], object]) -> None:
     write(cwd / ".fairlead", {"defaultModel": "a"})
     write(home.root, {"defaultProjectTrust": "always"})
     assert load_settings(home, cwd)[0].default_model == "a"
@@ -154,7 +153,7 @@ def test_decisions_that_cannot_be_read_may_say_never(home: Home, cwd: Path, make
     settings, warnings = load_settings(home, cwd)
     assert settings.default_model is None and "No project is trusted by it." in warnings[0]
     trust = ProjectTrust(home, default="always")
-    assert not trust.known(cwd) and not asyncio.run(trust.decide(cwd))
+    assert not trust.known(cwd) and not await trust.decide(cwd)
 
 
 def test_not_even_a_trusted_project_names_paths_outside_of_it(home: Home, cwd: Path, tmp_path: Path) -> None:

@@ -94,34 +94,34 @@ class Asks:
             raise self._refused[arguments["name"]]
 
 
-def test_arguments_can_be_changed_before_a_tool_runs() -> None:
+async def test_arguments_can_be_changed_before_a_tool_runs() -> None:
     async def changed(tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"name": arguments["name"].upper()}
 
     scene = Scene("a", "b")
     scene.before_call = changed
     scene.approver = approver = Asks()
-    asyncio.run(scene.go())
+    await scene.go()
     assert scene.ran == ["A", "B"]
     assert approver.asked == [{"name": "A"}, {"name": "B"}], "consent is asked for what will be done"
     assert [event.arguments for event in scene.events if isinstance(event, e.ToolStart)] == [{"name": "a"}, {"name": "b"}]
 
 
-def test_changed_arguments_are_checked_against_the_schema_again() -> None:
+async def test_changed_arguments_are_checked_against_the_schema_again() -> None:
     async def broken(tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
         return {"name": 7} if arguments["name"] == "a" else {}
 
     scene = Scene("a", "b")
     scene.before_call = broken
     scene.approver = approver = Asks()
-    asyncio.run(scene.go())
+    await scene.go()
     assert scene.ran == [] and approver.asked == []
     (first, is_error), (second, _) = scene.results().values()
     assert is_error and 'Validation failed for tool "act"' in first and "name: 7 is not of type" in first
     assert "name: is required" in second
 
 
-def test_a_call_that_is_blocked_or_refused_fails_and_the_others_run() -> None:
+async def test_a_call_that_is_blocked_or_refused_fails_and_the_others_run() -> None:
     async def before(tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
         if arguments["name"] == "blocked":
             raise ToolError("Not this one.", {"by": "a test"})
@@ -138,76 +138,70 @@ def test_a_call_that_is_blocked_or_refused_fails_and_the_others_run() -> None:
     scene = Scene("blocked", "refused", "fine")
     scene.before_call, scene.after_call = before, after
     scene.approver = Asks(refused=ToolError("Nobody allowed it."))
-    asyncio.run(scene.go())
+    await scene.go()
     assert scene.ran == looked_at == ["fine"]
     assert scene.results() == {"c0": ("Not this one.", True), "c1": ("Nobody allowed it.", True), "c2": ("did fine", False)}
     assert scene.bugs == []
 
 
-def test_who_cannot_be_asked_has_not_agreed() -> None:
+async def test_who_cannot_be_asked_has_not_agreed() -> None:
     scene = Scene("a")
     scene.approver = Asks(a=RuntimeError("a bug"))
-    asyncio.run(scene.go())
+    await scene.go()
     assert scene.ran == []
     assert scene.results() == {"c0": ("RuntimeError: a bug", True)}
     assert [str(bug) for bug in scene.bugs] == ["a bug"]
 
 
-def test_a_question_that_takes_long_holds_up_neither_the_other_calls_nor_the_tools_own_time() -> None:
-    async def main() -> None:
-        scene = Scene("slow", "quick", timeout=0.05)
-        asked, others_ran = asyncio.Event(), asyncio.Event()
+async def test_a_question_that_takes_long_holds_up_neither_the_other_calls_nor_the_tools_own_time() -> None:
+    scene = Scene("slow", "quick", timeout=0.05)
+    asked, others_ran = asyncio.Event(), asyncio.Event()
 
-        class Slow:
-            async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> None:
-                if arguments["name"] == "slow":
-                    asked.set()
-                    await others_ran.wait()
-                    await asyncio.sleep(0.1)  # longer than the tool itself may take
-
-        async def after(
-            tool: Tool, call: ToolCall, arguments: dict[str, Any], result: ToolResult, is_error: bool
-        ) -> tuple[ToolResult, bool]:
-            others_ran.set()
-            return result, is_error
-
-        scene.approver, scene.after_call = Slow(), after
-        await scene.go()
-        assert scene.ran == ["quick", "slow"]
-        assert scene.results() == {"c1": ("did quick", False), "c0": ("did slow", False)}
-
-    asyncio.run(main())
-
-
-def test_an_abort_ends_a_question_at_once() -> None:
-    async def main() -> None:
-        for ask in ("before", "approver"):
-            scene = Scene("a")
-            asked, cut_off = asyncio.Event(), asyncio.Event()
-
-            async def never(*arguments: Any, asked: asyncio.Event = asked, cut_off: asyncio.Event = cut_off) -> Any:
+    class Slow:
+        async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> None:
+            if arguments["name"] == "slow":
                 asked.set()
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    cut_off.set()
+                await others_ran.wait()
+                await asyncio.sleep(0.1)  # longer than the tool itself may take
 
-            if ask == "before":
-                scene.before_call = never
-            else:
-                scene.approver = type("Never", (), {"check": staticmethod(never)})()
-            run = asyncio.create_task(scene.go())
-            async with asyncio.timeout(10):
-                await asked.wait()
-                scene.cancel.fire()
-                await run
-            assert cut_off.is_set() and scene.ran == []
-            assert scene.results() == {"c0": (ABORTED, True)}
+    async def after(
+        tool: Tool, call: ToolCall, arguments: dict[str, Any], result: ToolResult, is_error: bool
+    ) -> tuple[ToolResult, bool]:
+        others_ran.set()
+        return result, is_error
 
-    asyncio.run(main())
+    scene.approver, scene.after_call = Slow(), after
+    await scene.go()
+    assert scene.ran == ["quick", "slow"]
+    assert scene.results() == {"c1": ("did quick", False), "c0": ("did slow", False)}
 
 
-def test_a_result_can_be_changed() -> None:
+async def test_an_abort_ends_a_question_at_once() -> None:
+    for ask in ("before", "approver"):
+        scene = Scene("a")
+        asked, cut_off = asyncio.Event(), asyncio.Event()
+
+        async def never(*arguments: Any, asked: asyncio.Event = asked, cut_off: asyncio.Event = cut_off) -> Any:
+            asked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cut_off.set()
+
+        if ask == "before":
+            scene.before_call = never
+        else:
+            scene.approver = type("Never", (), {"check": staticmethod(never)})()
+        run = asyncio.create_task(scene.go())
+        async with asyncio.timeout(10):
+            await asked.wait()
+            scene.cancel.fire()
+            await run
+        assert cut_off.is_set() and scene.ran == []
+        assert scene.results() == {"c0": (ABORTED, True)}
+
+
+async def test_a_result_can_be_changed() -> None:
     async def after(
         tool: Tool, call: ToolCall, arguments: dict[str, Any], result: ToolResult, is_error: bool
     ) -> tuple[ToolResult, bool]:
@@ -215,11 +209,11 @@ def test_a_result_can_be_changed() -> None:
 
     scene = Scene("a")
     scene.after_call = after
-    asyncio.run(scene.go())
+    await scene.go()
     assert scene.results() == {"c0": ("[taken out] a", True)}
 
 
-def test_a_result_is_not_shown_without_the_look_that_may_have_taken_something_out_of_it() -> None:
+async def test_a_result_is_not_shown_without_the_look_that_may_have_taken_something_out_of_it() -> None:
     async def broken(
         tool: Tool, call: ToolCall, arguments: dict[str, Any], result: ToolResult, is_error: bool
     ) -> tuple[ToolResult, bool]:
@@ -227,15 +221,15 @@ def test_a_result_is_not_shown_without_the_look_that_may_have_taken_something_ou
 
     scene = Scene("a")
     scene.after_call = broken
-    asyncio.run(scene.go())
+    await scene.go()
     assert scene.results() == {"c0": ("RuntimeError: a bug", True)}
 
 
-def test_who_has_nothing_to_say_to_a_call_is_not_waited_for() -> None:
+async def test_who_has_nothing_to_say_to_a_call_is_not_waited_for() -> None:
     def nothing(*arguments: Any) -> Awaitable[Any] | None:
         return None
 
     scene = Scene("a")
     scene.before_call = scene.after_call = nothing
-    asyncio.run(scene.go())
+    await scene.go()
     assert scene.results() == {"c0": ("did a", False)}

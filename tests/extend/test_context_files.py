@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from contextlib import suppress
@@ -96,7 +95,7 @@ def test_files_are_read_once_and_again_after_a_reload(around: Around) -> None:
     assert "after" in additions.prompt_parts(around.cwd).context
 
 
-def test_a_read_that_failed_is_tried_again_the_next_time(around: Around) -> None:
+async def test_a_read_that_failed_is_tried_again_the_next_time(around: Around) -> None:
     around.write({"repo/app/AGENTS.md": "here"})
     bugs = [ZeroDivisionError()]
 
@@ -105,14 +104,10 @@ def test_a_read_that_failed_is_tried_again_the_next_time(around: Around) -> None
             raise bugs.pop()
 
     additions = around.additions(check=check)
-
-    async def main() -> None:
-        for _ in range(2):
-            reading = additions.prepare(around.cwd)
-            if reading is not None:
-                with suppress(ZeroDivisionError):
-                    await reading
-
-    asyncio.run(main())
+    for _ in range(2):
+        reading = additions.prepare(around.cwd)
+        if reading is not None:
+            with suppress(ZeroDivisionError):
+                await reading
     assert additions.prepare(around.cwd) is None
     assert "here" in additions.prompt_parts(around.cwd).context

@@ -21,47 +21,35 @@ from fairlead.extend.mcp.server import RESTARTS
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 
-def test_a_server_of_the_older_protocol_works(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with scene(tmp_path, {"raw": raw_server("plain")}, [calls("mcp__raw__ok"), Turn(text="ok")]) as told:
-            await told.agent.ask("go")
-            assert told.texts() == [("ok was called", False)] and told.errors() == []
-
-    asyncio.run(main())
+async def test_a_server_of_the_older_protocol_works(tmp_path: Path) -> None:
+    async with scene(tmp_path, {"raw": raw_server("plain")}, [calls("mcp__raw__ok"), Turn(text="ok")]) as told:
+        await told.agent.ask("go")
+        assert told.texts() == [("ok was called", False)] and told.errors() == []
 
 
-def test_a_list_in_pages_is_read_to_its_end_also_if_it_leads_in_a_circle(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with scene(tmp_path, {"raw": raw_server("pages")}) as told:
-            await told.agent.ask("go")
-            assert set(told.offered()) == {"mcp__raw__one", "mcp__raw__two", "mcp__raw__three"}
-
-    asyncio.run(main())
+async def test_a_list_in_pages_is_read_to_its_end_also_if_it_leads_in_a_circle(tmp_path: Path) -> None:
+    async with scene(tmp_path, {"raw": raw_server("pages")}) as told:
+        await told.agent.ask("go")
+        assert set(told.offered()) == {"mcp__raw__one", "mcp__raw__two", "mcp__raw__three"}
 
 
-def test_names_become_legal_and_unusable_parameters_are_left_out_with_a_warning(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with scene(tmp_path, {"my server": raw_server("odd")}) as told:
-            await told.agent.ask("go")
-            offered = told.offered()
-            assert {"mcp__my_server__good_tool_with_spaces", "mcp__my_server__a_b"} <= set(offered)
-            assert len(offered) == 4 and all(len(name) <= 64 for name in offered)
-            remote, broken = sorted(told.agent.warnings, reverse=True)
-            assert '"remote" of the MCP server "my server"' in remote and "references outside the schema" in remote
-            assert '"broken"' in broken
-
-    asyncio.run(main())
+async def test_names_become_legal_and_unusable_parameters_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    async with scene(tmp_path, {"my server": raw_server("odd")}) as told:
+        await told.agent.ask("go")
+        offered = told.offered()
+        assert {"mcp__my_server__good_tool_with_spaces", "mcp__my_server__a_b"} <= set(offered)
+        assert len(offered) == 4 and all(len(name) <= 64 for name in offered)
+        remote, broken = sorted(told.agent.warnings, reverse=True)
+        assert '"remote" of the MCP server "my server"' in remote and "references outside the schema" in remote
+        assert '"broken"' in broken
 
 
-def test_lines_that_are_no_messages_are_shown_on_stderr_and_otherwise_ignored(
+async def test_lines_that_are_no_messages_are_shown_on_stderr_and_otherwise_ignored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def main() -> None:
-        async with scene(tmp_path, {"raw": raw_server("noisy")}, [calls("mcp__raw__ok"), Turn(text="ok")]) as told:
-            await told.agent.ask("go")
-            assert told.texts() == [("ok was called", False)]
-
-    asyncio.run(main())
+    async with scene(tmp_path, {"raw": raw_server("noisy")}, [calls("mcp__raw__ok"), Turn(text="ok")]) as told:
+        await told.agent.ask("go")
+        assert told.texts() == [("ok was called", False)]
     assert "mcp:raw: wrote a line that is no JSON-RPC message: Starting up..." in capsys.readouterr().err
 
 
@@ -121,24 +109,20 @@ def test_a_flood_of_progress_and_rubbish_is_thinned_out(tmp_path: Path, capsys: 
         (raw_server("invalid"), "its answer cannot be understood"),
     ],
 )
-def test_a_server_that_cannot_be_connected_is_told_of_and_the_run_goes_on(
+async def test_a_server_that_cannot_be_connected_is_told_of_and_the_run_goes_on(
     tmp_path: Path, entry: dict[str, object], reason: str
 ) -> None:
     orphan = tmp_path / "orphan"
     orphan.write_text("#!/no/such/interpreter\n")
     orphan.chmod(0o755)
-
-    async def main() -> None:
-        servers = {"bad": entry, "good": raw_server("plain")}
-        async with scene(tmp_path, servers, [calls("mcp__good__ok"), Turn(text="ok")]) as told:
-            assert await told.agent.ask("go") == "ok"
-            assert told.texts() == [("ok was called", False)]
-            path, event, error = told.errors()[0]
-            assert (path, event) == ("mcp:bad", "connect")
-            assert 'The MCP server "bad" could not be connected' in error and reason.lower() in error.lower()
-            assert error in told.agent.warnings
-
-    asyncio.run(main())
+    servers = {"bad": entry, "good": raw_server("plain")}
+    async with scene(tmp_path, servers, [calls("mcp__good__ok"), Turn(text="ok")]) as told:
+        assert await told.agent.ask("go") == "ok"
+        assert told.texts() == [("ok was called", False)]
+        path, event, error = told.errors()[0]
+        assert (path, event) == ("mcp:bad", "connect")
+        assert 'The MCP server "bad" could not be connected' in error and reason.lower() in error.lower()
+        assert error in told.agent.warnings
 
 
 #: Refuses calls with an error, or with a result that is one, and quotes its environment in both.
@@ -161,22 +145,18 @@ for line in sys.stdin:
 """
 
 
-def test_a_secret_that_a_server_quotes_in_an_error_is_left_out(tmp_path: Path) -> None:
+async def test_a_secret_that_a_server_quotes_in_an_error_is_left_out(tmp_path: Path) -> None:
     secret = "made-up-token-0123456789"
     entry = {"command": sys.executable, "args": ["-c", _QUOTING], "env": {"SERVICE_TOKEN": secret}}
-
-    async def main() -> None:
-        turns = [calls("mcp__q__raises"), calls("mcp__q__returns"), Turn(text="ok")]
-        async with scene(tmp_path, {"q": entry}, turns) as told:
-            await told.agent.ask("go")
-            (raised, _), (returned, _) = told.texts()
-            assert raised.endswith("[redacted] is not valid") and returned == "[redacted] is not valid"
-            assert secret not in str([end.result for end in told.ends()])
-
-    asyncio.run(main())
+    turns = [calls("mcp__q__raises"), calls("mcp__q__returns"), Turn(text="ok")]
+    async with scene(tmp_path, {"q": entry}, turns) as told:
+        await told.agent.ask("go")
+        (raised, _), (returned, _) = told.texts()
+        assert raised.endswith("[redacted] is not valid") and returned == "[redacted] is not valid"
+        assert secret not in str([end.result for end in told.ends()])
 
 
-def test_a_key_in_the_address_of_a_server_is_shown_in_no_error(tmp_path: Path) -> None:
+async def test_a_key_in_the_address_of_a_server_is_shown_in_no_error(tmp_path: Path) -> None:
     class Quoting(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -192,26 +172,23 @@ def test_a_key_in_the_address_of_a_server_is_shown_in_no_error(tmp_path: Path) -
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    async def main(port: int) -> None:
-        address = f"http://127.0.0.1:{port}/mcp?api_key=made-up-key-0123456789"
-        entry = {"url": address, "headers": {"Authorization": "Bearer made-up-bearer-0123"}}
-        async with scene(tmp_path, {"web": entry}) as told:
-            await told.agent.ask("go")
-            (_, _, error) = told.errors()[0]
-            assert "is not valid" in error and "made-up" not in error
-
     with ThreadingHTTPServer(("127.0.0.1", 0), Quoting) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            asyncio.run(main(server.server_port))
+            address = f"http://127.0.0.1:{server.server_port}/mcp?api_key=made-up-key-0123456789"
+            entry = {"url": address, "headers": {"Authorization": "Bearer made-up-bearer-0123"}}
+            async with scene(tmp_path, {"web": entry}) as told:
+                await told.agent.ask("go")
+                (_, _, error) = told.errors()[0]
+                assert "is not valid" in error and "made-up" not in error
         finally:
             server.shutdown()
             thread.join()
 
 
-def test_sessions_on_the_network_carry_headers_are_begun_anew_when_forgotten_and_are_ended(tmp_path: Path) -> None:
-    async def main(server: SessionServer) -> None:
+async def test_sessions_on_the_network_carry_headers_are_begun_anew_when_forgotten_and_are_ended(tmp_path: Path) -> None:
+    with SessionServer() as server:
         entry = {"url": server.url, "headers": {"X-Token": "${TOKEN}"}}
         turns = [calls("mcp__web__ok"), Turn(text="ok"), calls("mcp__web__ok"), Turn(text="ok")]
         async with scene(tmp_path, {"web": entry}, turns, env={**os.environ, "TOKEN": "secret"}) as told:
@@ -220,15 +197,12 @@ def test_sessions_on_the_network_carry_headers_are_begun_anew_when_forgotten_and
             await told.agent.ask("go on")
             assert told.texts() == [("ok was called", False)] * 2
             assert told.errors() == []
-
-    with SessionServer() as server:
-        asyncio.run(main(server))
         assert server.tokens == {"secret"} and server.begun == 2
         assert server.ended[-1] == "session-2"
 
 
-def test_a_slow_server_holds_a_prompt_up_for_a_bounded_time_and_its_tools_come_later(tmp_path: Path) -> None:
-    async def main(gate: Gate) -> None:
+async def test_a_slow_server_holds_a_prompt_up_for_a_bounded_time_and_its_tools_come_later(tmp_path: Path) -> None:
+    with Gate(tmp_path / "gate") as gate:
         servers = {"slow": raw_server("silent", tmp_path / "gate"), "quick": raw_server("plain")}
         async with scene(tmp_path, servers, isolated=False, env=waiting(tmp_path, 0.05)) as told:
             await told.agent.ask("go")
@@ -239,12 +213,9 @@ def test_a_slow_server_holds_a_prompt_up_for_a_bounded_time_and_its_tools_come_l
             assert "mcp__slow__ok" in told.offered()
             assert told.errors() == []
 
-    with Gate(tmp_path / "gate") as gate:
-        asyncio.run(main(gate))
 
-
-def test_an_abort_does_not_wait_for_a_server_that_is_being_connected(tmp_path: Path) -> None:
-    async def main() -> None:
+async def test_an_abort_does_not_wait_for_a_server_that_is_being_connected(tmp_path: Path) -> None:
+    with Gate(tmp_path / "gate"):
         servers = {"slow": raw_server("silent", tmp_path / "gate")}
         async with scene(tmp_path, servers, isolated=False, env=waiting(tmp_path, 3_600)) as told:
             await told.agent.session.prompt("go")
@@ -252,9 +223,6 @@ def test_an_abort_does_not_wait_for_a_server_that_is_being_connected(tmp_path: P
             await told.agent.session.abort()
             end = told.agent.session.last_end
             assert end is not None and end.message.stop_reason == "aborted"
-
-    with Gate(tmp_path / "gate"):
-        asyncio.run(main())
 
 
 def waiting(folder: Path, seconds: float) -> dict[str, str]:
@@ -265,90 +233,66 @@ def waiting(folder: Path, seconds: float) -> dict[str, str]:
     return {**os.environ, "FAIRLEAD_HOME": str(home)}
 
 
-def test_a_server_that_ends_again_and_again_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_ends_again_and_again_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairlead.extend.mcp.server._PAUSES", (0.0,))
-
-    async def main() -> None:
-        turns = [*(calls("mcp__raw__die", attempt=attempt) for attempt in range(RESTARTS + 2)), Turn(text="ok")]
-        async with scene(tmp_path, {"raw": raw_server("plain")}, turns) as told:
-            await told.agent.ask("go")
-            assert all(is_error for _, is_error in told.texts())
-            assert len(told.errors()) == RESTARTS + 1
-            assert "It is not tried again" in told.errors()[-1][2] and "It is not tried again" in told.texts()[-1][0]
-
-    asyncio.run(main())
+    turns = [*(calls("mcp__raw__die", attempt=attempt) for attempt in range(RESTARTS + 2)), Turn(text="ok")]
+    async with scene(tmp_path, {"raw": raw_server("plain")}, turns) as told:
+        await told.agent.ask("go")
+        assert all(is_error for _, is_error in told.texts())
+        assert len(told.errors()) == RESTARTS + 1
+        assert "It is not tried again" in told.errors()[-1][2] and "It is not tried again" in told.texts()[-1][0]
 
 
-def test_what_a_server_has_started_ends_with_it(tmp_path: Path) -> None:
+async def test_what_a_server_has_started_ends_with_it(tmp_path: Path) -> None:
     numbers = tmp_path / "number"
-
-    async def main() -> None:
-        async with scene(tmp_path, {"raw": raw_server("parent", numbers)}, [calls("mcp__raw__die"), Turn(text="ok")]) as told:
-            await told.agent.ask("go")
-            assert "exited with code 7" in told.texts()[0][0], "although something holds its output open"
-            wait_for_exit(int(numbers.read_text()))
-
-    asyncio.run(main())
+    async with scene(tmp_path, {"raw": raw_server("parent", numbers)}, [calls("mcp__raw__die"), Turn(text="ok")]) as told:
+        await told.agent.ask("go")
+        assert "exited with code 7" in told.texts()[0][0], "although something holds its output open"
+        wait_for_exit(int(numbers.read_text()))
 
 
-def test_a_tool_whose_name_is_taken_is_left_out_with_a_warning(tmp_path: Path) -> None:
+async def test_a_tool_whose_name_is_taken_is_left_out_with_a_warning(tmp_path: Path) -> None:
     async def mine(arguments: dict[str, object], context: ToolContext) -> ToolResult:
         return ToolResult.text("mine")
 
-    async def main() -> None:
-        tool = Tool("mcp__raw__ok", "Mine.", {"type": "object"}, mine)
-        turns = [calls("mcp__raw__ok"), Turn(text="ok")]
-        async with scene(tmp_path, {"raw": raw_server("plain")}, turns, extra_tools=[tool]) as told:
-            await told.agent.ask("go")
-            assert told.texts() == [("mine", False)]
-            [warning] = told.agent.warnings
-            assert "Somebody else has a tool of the name mcp__raw__ok" in warning
-
-    asyncio.run(main())
+    tool = Tool("mcp__raw__ok", "Mine.", {"type": "object"}, mine)
+    turns = [calls("mcp__raw__ok"), Turn(text="ok")]
+    async with scene(tmp_path, {"raw": raw_server("plain")}, turns, extra_tools=[tool]) as told:
+        await told.agent.ask("go")
+        assert told.texts() == [("mine", False)]
+        [warning] = told.agent.warnings
+        assert "Somebody else has a tool of the name mcp__raw__ok" in warning
 
 
-def test_only_the_tools_that_were_asked_for_are_active(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with scene(tmp_path, {"raw": raw_server("plain")}, tools=["read", "mcp__raw__ok"]) as told:
-            await told.agent.ask("go")
-            assert told.offered() == ["mcp__raw__ok"] and told.agent.warnings == []
-        async with scene(tmp_path, {"raw": raw_server("plain")}, exclude_tools=["mcp__raw__die"]) as told:
-            await told.agent.ask("go")
-            assert told.offered() == ["mcp__raw__ok"]
-
-    asyncio.run(main())
+async def test_only_the_tools_that_were_asked_for_are_active(tmp_path: Path) -> None:
+    async with scene(tmp_path, {"raw": raw_server("plain")}, tools=["read", "mcp__raw__ok"]) as told:
+        await told.agent.ask("go")
+        assert told.offered() == ["mcp__raw__ok"] and told.agent.warnings == []
+    async with scene(tmp_path, {"raw": raw_server("plain")}, exclude_tools=["mcp__raw__die"]) as told:
+        await told.agent.ask("go")
+        assert told.offered() == ["mcp__raw__ok"]
 
 
-def test_without_the_package_a_warning_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_package_a_warning_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name == "mcp" or name.startswith("mcp.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mcp", None)
-
-    async def main() -> None:
-        async with scene(tmp_path, {"raw": raw_server("plain")}) as told:
-            await told.agent.ask("go")
-            [warning] = told.agent.warnings
-            assert "pip install 'fairlead[mcp]'" in warning
-
-    asyncio.run(main())
+    async with scene(tmp_path, {"raw": raw_server("plain")}) as told:
+        await told.agent.ask("go")
+        [warning] = told.agent.warnings
+        assert "pip install 'fairlead[mcp]'" in warning
 
 
-def test_an_agent_without_servers_never_loads_the_package(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="ok")]), cwd=tmp_path, isolated=True) as agent:
-            await agent.ask("/mcp:is plain text here")
-            assert agent.session.servers is None
-
-    asyncio.run(main())
+async def test_an_agent_without_servers_never_loads_the_package(tmp_path: Path) -> None:
+    async with Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="ok")]), cwd=tmp_path, isolated=True) as agent:
+        await agent.ask("/mcp:is plain text here")
+        assert agent.session.servers is None
 
 
-def test_closing_while_a_server_is_being_connected_leaves_nothing_behind(tmp_path: Path) -> None:
-    async def main() -> None:
+async def test_closing_while_a_server_is_being_connected_leaves_nothing_behind(tmp_path: Path) -> None:
+    with Gate(tmp_path / "gate"):
         async with scene(tmp_path, {"real": real_server(), "slow": raw_server("silent", tmp_path / "gate")}) as told:
             assert told.agent.session.servers is not None
             told.agent.warm_up()
             await asyncio.sleep(0)
         assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("fairlead-mcp")]
-
-    with Gate(tmp_path / "gate"):
-        asyncio.run(main())

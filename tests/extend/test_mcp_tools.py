@@ -137,32 +137,29 @@ def test_nothing_is_reported_of_servers_that_work_and_are_closed(worked: Scene) 
     assert worked.errors() == [] and worked.agent.warnings == []
 
 
-def test_prompts_are_slash_commands(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with scene(tmp_path, {"real": real_server()}) as told:
-            session = told.agent.session
-            await told.agent.ask('/mcp:real:review "my file.py" focus=names')
-            await told.agent.ask("/mcp:real:dialogue")
-            first, second = [user_text(each) for each in session.conversation.messages if isinstance(each, UserMessage)]
-            assert first == "Review my file.py and look at names."
-            assert second == "User: Who are you?\n\nAssistant: A server."
-            listed = {command.name: command for command in session.slash_commands()}
-            assert listed["mcp:real:review"].description == "Review a file. <file> [focus]"
-            assert listed["mcp:real:review"].source == "prompt"
-            for text, problem in (
-                ("/mcp:real:review", "needs file: /mcp:real:review <file> [focus]"),
-                ("/mcp:real:other", "There is no prompt /mcp:real:other"),
-                ("/mcp:real:dialogue too much", "takes no further argument"),
-            ):
-                with pytest.raises(ConfigError, match=re.escape(problem)):
-                    await session.prompt(text)
-            assert len(told.model.requests) == 2, "nothing of this reached the model"
-
-    asyncio.run(main())
+async def test_prompts_are_slash_commands(tmp_path: Path) -> None:
+    async with scene(tmp_path, {"real": real_server()}) as told:
+        session = told.agent.session
+        await told.agent.ask('/mcp:real:review "my file.py" focus=names')
+        await told.agent.ask("/mcp:real:dialogue")
+        first, second = [user_text(each) for each in session.conversation.messages if isinstance(each, UserMessage)]
+        assert first == "Review my file.py and look at names."
+        assert second == "User: Who are you?\n\nAssistant: A server."
+        listed = {command.name: command for command in session.slash_commands()}
+        assert listed["mcp:real:review"].description == "Review a file. <file> [focus]"
+        assert listed["mcp:real:review"].source == "prompt"
+        for text, problem in (
+            ("/mcp:real:review", "needs file: /mcp:real:review <file> [focus]"),
+            ("/mcp:real:other", "There is no prompt /mcp:real:other"),
+            ("/mcp:real:dialogue too much", "takes no further argument"),
+        ):
+            with pytest.raises(ConfigError, match=re.escape(problem)):
+                await session.prompt(text)
+        assert len(told.model.requests) == 2, "nothing of this reached the model"
 
 
-def test_an_abort_is_told_to_the_server_which_goes_on_to_work(tmp_path: Path) -> None:
-    async def main(began: Gate, cancelled: Gate) -> None:
+async def test_an_abort_is_told_to_the_server_which_goes_on_to_work(tmp_path: Path) -> None:
+    with Gate(tmp_path / "began") as began, Gate(tmp_path / "cancelled") as cancelled:
         hangs = calls("mcp__real__hang", began=str(tmp_path / "began"), cancelled=str(tmp_path / "cancelled"))
         turns = [hangs, calls("mcp__real__echo", text="still here"), Turn(text="ok")]
         async with scene(tmp_path, {"real": real_server()}, turns) as told:
@@ -175,39 +172,29 @@ def test_an_abort_is_told_to_the_server_which_goes_on_to_work(tmp_path: Path) ->
             assert told.texts()[1:] == [("echo: still here", False)]
             assert told.errors() == []
 
-    with Gate(tmp_path / "began") as began, Gate(tmp_path / "cancelled") as cancelled:
-        asyncio.run(main(began, cancelled))
 
-
-def test_a_call_that_takes_too_long_is_cut_off_and_told_to_the_server(tmp_path: Path) -> None:
-    async def main(cancelled: Gate) -> None:
+async def test_a_call_that_takes_too_long_is_cut_off_and_told_to_the_server(tmp_path: Path) -> None:
+    with Gate(tmp_path / "cancelled") as cancelled:
         hangs = calls("mcp__real__hang", began=os.devnull, cancelled=str(tmp_path / "cancelled"))
         async with scene(tmp_path, {"real": real_server(timeout=100)}, [hangs, Turn(text="ok")]) as told:
             await told.agent.ask("go")
             assert told.texts() == [("mcp__real__hang did not finish within 0.1 seconds and was stopped.", True)]
             await asyncio.to_thread(cancelled.wait)
 
-    with Gate(tmp_path / "cancelled") as cancelled:
-        asyncio.run(main(cancelled))
 
-
-def test_a_server_that_crashes_is_told_of_and_started_again_for_the_next_call(tmp_path: Path) -> None:
+async def test_a_server_that_crashes_is_told_of_and_started_again_for_the_next_call(tmp_path: Path) -> None:
     turns = [calls("mcp__real__crash", code=3), calls("mcp__real__echo", text="again"), Turn(text="ok")]
-
-    async def main() -> None:
-        async with scene(tmp_path, {"real": real_server()}, turns) as told:
-            await told.agent.ask("go")
-            assert told.texts() == [
-                ('The call of "crash" failed: the MCP server "real" has ended: it exited with code 3.', True),
-                ("echo: again", False),
-            ]
-            [(path, event, error)] = told.errors()
-            assert (path, event) == ("mcp:real", "crash") and "exited with code 3" in error and "tried again" in error
-
-    asyncio.run(main())
+    async with scene(tmp_path, {"real": real_server()}, turns) as told:
+        await told.agent.ask("go")
+        assert told.texts() == [
+            ('The call of "crash" failed: the MCP server "real" has ended: it exited with code 3.', True),
+            ("echo: again", False),
+        ]
+        [(path, event, error)] = told.errors()
+        assert (path, event) == ("mcp:real", "crash") and "exited with code 3" in error and "tried again" in error
 
 
-def test_streamable_http_works_like_a_child_process(tmp_path: Path) -> None:
+async def test_streamable_http_works_like_a_child_process(tmp_path: Path) -> None:
     turns = [
         calls("mcp__web__count", to=2),
         calls("read", path="mcp://web/note://one"),
@@ -216,8 +203,7 @@ def test_streamable_http_works_like_a_child_process(tmp_path: Path) -> None:
         calls("mcp__web__grown"),
         Turn(text="ok"),
     ]
-
-    async def main(url: str) -> None:
+    with http_server() as (url, _):
         async with scene(tmp_path, {"web": {"type": "http", "url": url}}, turns) as told:
             await told.agent.ask("go")
             await told.until_there_is("mcp__web__grown")  # which is told beside the answers, and may come after them
@@ -231,14 +217,10 @@ def test_streamable_http_works_like_a_child_process(tmp_path: Path) -> None:
             assert sum(isinstance(event, e.ToolUpdate) for event in told.events) == 2
             assert told.errors() == []
 
-    with http_server() as (url, _):
-        asyncio.run(main(url))
 
-
-def test_a_server_on_the_network_that_goes_away_is_told_of(tmp_path: Path) -> None:
+async def test_a_server_on_the_network_that_goes_away_is_told_of(tmp_path: Path) -> None:
     turns = [calls("mcp__web__echo", text="one"), Turn(text="ok"), calls("mcp__web__echo", text="two"), Turn(text="ok")]
-
-    async def main(url: str, stop: Callable[[], None]) -> None:
+    with http_server() as (url, stop):
         async with scene(tmp_path, {"web": {"url": url}}, turns) as told:
             await told.agent.ask("go")
             stop()
@@ -247,26 +229,19 @@ def test_a_server_on_the_network_that_goes_away_is_told_of(tmp_path: Path) -> No
             assert 'the MCP server "web" cannot be reached any more: ' in told.texts()[1][0]
             assert [(path, event) for path, event, _ in told.errors()] == [("mcp:web", "crash")]
 
-    with http_server() as (url, stop):
-        asyncio.run(main(url, stop))
 
-
-def test_sub_agents_have_the_tools_of_servers(tmp_path: Path) -> None:
+async def test_sub_agents_have_the_tools_of_servers(tmp_path: Path) -> None:
     turns = [
         calls("task", agent="task", tasks=[{"id": "one", "description": "ask", "assignment": "Ask the server."}]),
         calls("mcp__raw__ok"),
         Turn(text="It was asked."),
         Turn(text="done"),
     ]
-
-    async def main() -> None:
-        async with scene(tmp_path, {"raw": raw_server("plain")}, turns, tools=None, default_tools=["read", "task"]) as told:
-            await told.agent.ask("go")
-            assert told.offered(1) == ["mcp__raw__ok", "mcp__raw__die"], "the sub-agent's"
-            results = [str(message) for message in told.model.requests[2].messages]
-            assert "ok was called" in results[-1]
-
-    asyncio.run(main())
+    async with scene(tmp_path, {"raw": raw_server("plain")}, turns, tools=None, default_tools=["read", "task"]) as told:
+        await told.agent.ask("go")
+        assert told.offered(1) == ["mcp__raw__ok", "mcp__raw__die"], "the sub-agent's"
+        results = [str(message) for message in told.model.requests[2].messages]
+        assert "ok was called" in results[-1]
 
 
 @contextmanager
@@ -286,13 +261,10 @@ def http_server() -> Iterator[tuple[str, Callable[[], None]]]:
             stop()
 
 
-def test_reading_of_an_unknown_server_is_refused(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with scene(tmp_path, {"raw": raw_server("plain")}, [calls("read", path="mcp://none/x"), Turn(text="ok")]) as told:
-            await told.agent.ask("go")
-            [(text, is_error)] = told.texts()
-            assert is_error and 'There is no MCP server "none"' in text and "raw" in text
-            uris = told.agent.session.workspace.uris
-            assert uris is not None and uris.has("MCP://raw/x") and not uris.has("mcp.txt")
-
-    asyncio.run(main())
+async def test_reading_of_an_unknown_server_is_refused(tmp_path: Path) -> None:
+    async with scene(tmp_path, {"raw": raw_server("plain")}, [calls("read", path="mcp://none/x"), Turn(text="ok")]) as told:
+        await told.agent.ask("go")
+        [(text, is_error)] = told.texts()
+        assert is_error and 'There is no MCP server "none"' in text and "raw" in text
+        uris = told.agent.session.workspace.uris
+        assert uris is not None and uris.has("MCP://raw/x") and not uris.has("mcp.txt")

@@ -92,37 +92,34 @@ async def read_with_sdk(server: ProviderServer) -> Any:
 
 
 @pytest.mark.parametrize("name", [name for name in TURNS if name != "garbage between"])
-def test_the_vendors_sdk_sees_the_same_message(name: str) -> None:
-    async def run() -> None:
-        async with serving(TURNS[name]) as server:
-            theirs = await read_with_sdk(server)
-            ours = (await ask(server, API, path="")).message
-        seen: list[Any] = []
-        for block in theirs.content:
-            if block.type == "text":
-                seen.append(TextContent(block.text))
-            elif block.type == "thinking":
-                seen.append(ThinkingContent(block.thinking, block.signature))
-            else:
-                seen.append(ToolCall(block.id, block.name, block.input))
-        for mine, other in zip(ours.content, seen, strict=True):
-            if isinstance(mine, ThinkingContent):
-                # Signatures and ids of the two answers differ by the number of the request.
-                assert mine.thinking == other.thinking
-                assert mine.thinking_signature and mine.thinking_signature.startswith("sig")
-            elif isinstance(mine, ToolCall):
-                assert (mine.name, mine.arguments) == (other.name, other.arguments)
-            else:
-                assert mine == other
-        usage = theirs.usage
-        assert (ours.usage.input, ours.usage.output) == (usage.input_tokens, usage.output_tokens)
-        assert (ours.usage.cache_read, ours.usage.cache_write) == (
-            usage.cache_read_input_tokens,
-            usage.cache_creation_input_tokens,
-        )
-        assert ours.stop_reason == STOP_REASONS[theirs.stop_reason]
-
-    asyncio.run(run())
+async def test_the_vendors_sdk_sees_the_same_message(name: str) -> None:
+    async with serving(TURNS[name]) as server:
+        theirs = await read_with_sdk(server)
+        ours = (await ask(server, API, path="")).message
+    seen: list[Any] = []
+    for block in theirs.content:
+        if block.type == "text":
+            seen.append(TextContent(block.text))
+        elif block.type == "thinking":
+            seen.append(ThinkingContent(block.thinking, block.signature))
+        else:
+            seen.append(ToolCall(block.id, block.name, block.input))
+    for mine, other in zip(ours.content, seen, strict=True):
+        if isinstance(mine, ThinkingContent):
+            # Signatures and ids of the two answers differ by the number of the request.
+            assert mine.thinking == other.thinking
+            assert mine.thinking_signature and mine.thinking_signature.startswith("sig")
+        elif isinstance(mine, ToolCall):
+            assert (mine.name, mine.arguments) == (other.name, other.arguments)
+        else:
+            assert mine == other
+    usage = theirs.usage
+    assert (ours.usage.input, ours.usage.output) == (usage.input_tokens, usage.output_tokens)
+    assert (ours.usage.cache_read, ours.usage.cache_write) == (
+        usage.cache_read_input_tokens,
+        usage.cache_creation_input_tokens,
+    )
+    assert ours.stop_reason == STOP_REASONS[theirs.stop_reason]
 
 
 def test_an_unreadable_event_is_skipped() -> None:
@@ -375,25 +372,22 @@ def test_lone_surrogates_do_not_stop_a_request() -> None:
     assert body["system"][0]["text"] == "\ufffd"
 
 
-def test_earlier_messages_are_not_encoded_again() -> None:
-    async def run() -> None:
-        async with serving({"text": "x"}) as server:
-            http = Http(env={})
-            adapter = AnthropicMessages(a_model(API, server.url), Endpoint(), http, lambda: 1)
-            first = UserMessage("first", 1)
-            messages: list[Any] = [first, an_answer(API, TextContent("one"))]
-            for text in ("second", "third"):
-                messages.append(UserMessage(text, 1))
-                async for _ in adapter(a_request(*messages), Cancel()):
-                    pass
-                # Whatever is changed in a message that was sent already is not looked at again.
-                first.content = "changed"
-            await http.close()
-            for request in server.requests:
-                assert request.body["messages"][0]["content"] == [{"type": "text", "text": "first"}]
-            assert "cache_control" not in json.dumps(server.requests[1].body["messages"][:-1])
-
-    asyncio.run(run())
+async def test_earlier_messages_are_not_encoded_again() -> None:
+    async with serving({"text": "x"}) as server:
+        http = Http(env={})
+        adapter = AnthropicMessages(a_model(API, server.url), Endpoint(), http, lambda: 1)
+        first = UserMessage("first", 1)
+        messages: list[Any] = [first, an_answer(API, TextContent("one"))]
+        for text in ("second", "third"):
+            messages.append(UserMessage(text, 1))
+            async for _ in adapter(a_request(*messages), Cancel()):
+                pass
+            # Whatever is changed in a message that was sent already is not looked at again.
+            first.content = "changed"
+        await http.close()
+        for request in server.requests:
+            assert request.body["messages"][0]["content"] == [{"type": "text", "text": "first"}]
+        assert "cache_control" not in json.dumps(server.requests[1].body["messages"][:-1])
 
 
 # what comes back, when it is odd
@@ -534,21 +528,18 @@ def test_aborted_messages_keep_what_came() -> None:
     assert message.text().startswith("word")
 
 
-def test_a_conversation_continues_over_one_connection() -> None:
-    async def run() -> None:
-        async with serving({"text": "x" * 5000, "chunk": 10}) as server:
-            http = Http(env={})
-            adapter = AnthropicMessages(a_model(API, server.url), Endpoint(), http, lambda: 1)
-            for _ in range(3):
-                async for batch in adapter(a_request(), Cancel()):
-                    # The consumer stops at the end, as a loop does that has seen all it needs.
-                    if isinstance(batch[-1], StreamEnd):
-                        break
-                await until(lambda: http.idle_connections == 1)
-            assert server.connections == 1
-            await http.close()
-
-    asyncio.run(run())
+async def test_a_conversation_continues_over_one_connection() -> None:
+    async with serving({"text": "x" * 5000, "chunk": 10}) as server:
+        http = Http(env={})
+        adapter = AnthropicMessages(a_model(API, server.url), Endpoint(), http, lambda: 1)
+        for _ in range(3):
+            async for batch in adapter(a_request(), Cancel()):
+                # The consumer stops at the end, as a loop does that has seen all it needs.
+                if isinstance(batch[-1], StreamEnd):
+                    break
+            await until(lambda: http.idle_connections == 1)
+        assert server.connections == 1
+        await http.close()
 
 
 def test_the_same_turns_of_another_provider_are_told_as_text() -> None:

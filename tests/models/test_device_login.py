@@ -233,8 +233,8 @@ def now_ms() -> int:
     ("api", "header", "value"),
     [("openai-completions", "authorization", "Bearer token-1"), ("anthropic-messages", "x-api-key", "token-1")],
 )
-def test_a_login_is_kept_and_the_adapter_uses_its_token(tmp_path: Path, api: str, header: str, value: str) -> None:
-    async def main() -> None:
+async def test_a_login_is_kept_and_the_adapter_uses_its_token(tmp_path: Path, api: str, header: str, value: str) -> None:
+    with DeviceServer() as server:
         http = Http(env={})
         async with ProviderServer([{"text": "hi"}]) as model_server:
             registry = a_registry(tmp_path, provider(model_server.url, server, api))
@@ -250,19 +250,15 @@ def test_a_login_is_kept_and_the_adapter_uses_its_token(tmp_path: Path, api: str
             assert model_server.requests[0].headers[header] == value
         await http.close()
 
-    with DeviceServer() as server:
-        asyncio.run(main())
-
 
 def write_login(registry: Registry, **token: Any) -> None:
     registry.home.auth_path.write_text(json.dumps({"acme": {"type": "oauth", **token}}))
     registry.home.auth_path.chmod(0o600)
 
 
-def test_an_expired_token_is_renewed_once_for_all_who_need_it(tmp_path: Path) -> None:
+async def test_an_expired_token_is_renewed_once_for_all_who_need_it(tmp_path: Path) -> None:
     renewed = {"access_token": "token-2", "expires_in": 3600}
-
-    async def main() -> None:
+    with DeviceServer([renewed]) as server:
         http = Http(env={})
         async with ProviderServer([{"text": "hi"}]) as model_server:
             registry = a_registry(tmp_path, provider(model_server.url, server))
@@ -273,9 +269,6 @@ def test_an_expired_token_is_renewed_once_for_all_who_need_it(tmp_path: Path) ->
             stored = json.loads(registry.home.auth_path.read_text())["acme"]
             assert (stored["access"], stored["refresh"]) == ("token-2", "refresh-1")
         await http.close()
-
-    with DeviceServer([renewed]) as server:
-        asyncio.run(main())
         assert server.forms == [
             ("/token", {"grant_type": "refresh_token", "refresh_token": "refresh-1", "client_id": "client-1"})
         ]
@@ -293,8 +286,8 @@ def test_a_token_that_another_process_has_renewed_is_not_renewed_again(tmp_path:
         assert server.forms == []
 
 
-def test_a_token_that_expires_during_a_session_is_renewed_for_the_next_request(tmp_path: Path) -> None:
-    async def main() -> None:
+async def test_a_token_that_expires_during_a_session_is_renewed_for_the_next_request(tmp_path: Path) -> None:
+    with DeviceServer([{**TOKEN, "access_token": "token-2"}]) as server:
         http = Http(env={})
         async with ProviderServer([{"text": "hi"}]) as model_server:
             registry = a_registry(tmp_path, provider(model_server.url, server))
@@ -312,9 +305,6 @@ def test_a_token_that_expires_during_a_session_is_renewed_for_the_next_request(t
             sent = [request.headers["authorization"] for request in model_server.requests]
             assert sent == ["Bearer token-1", "Bearer token-2"]
         await http.close()
-
-    with DeviceServer([{**TOKEN, "access_token": "token-2"}]) as server:
-        asyncio.run(main())
 
 
 @pytest.mark.parametrize(

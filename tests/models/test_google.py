@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from typing import Any
@@ -82,39 +81,36 @@ def test_an_answer_arrives_as_blocks_in_order():
     [TURN, {"text": "Hello"}, {"text": "Half an ans", "stopReason": "MAX_TOKENS"}],
     ids=["everything", "text", "length"],
 )
-def test_googles_own_client_sees_the_same(answer: Any):
+async def test_googles_own_client_sees_the_same(answer: Any):
     from google import genai
     from google.genai import types
 
-    async def run() -> None:
-        async with serving(answer) as server:
-            ours = (await ask(server, API, path="/v1beta")).message
-            options = types.HttpOptions(base_url=server.url, api_version="v1beta")
-            async with genai.Client(api_key="k", http_options=options).aio as client:
-                stream = await client.models.generate_content_stream(model="m-1", contents="hi")
-                chunks = [each async for each in stream]
-        candidates = [candidate for each in chunks for candidate in each.candidates or []]
-        parts = [part for candidate in candidates for part in (candidate.content and candidate.content.parts) or []]
-        assert ours.text() == "".join(part.text for part in parts if part.text and not part.thought)
-        thoughts = "".join(part.text for part in parts if part.text and part.thought)
-        assert "".join(block.thinking for block in ours.content if isinstance(block, ThinkingContent)) == thoughts
-        calls = [(part.function_call, part.thought_signature) for part in parts if part.function_call]
-        assert [(call.id, call.name, call.arguments) for call in ours.tool_calls()] == [
-            (call.id, call.name, call.args) for call, _ in calls
-        ]
-        signatures = [base64.b64encode(signature).decode() if signature else None for _, signature in calls]
-        assert [call.thought_signature for call in ours.tool_calls()] == signatures
-        reason = candidates[-1].finish_reason
-        assert reason is not None
-        assert ours.stop_reason == ("length" if reason.name == "MAX_TOKENS" else "toolUse" if calls else "stop")
-        usage = chunks[-1].usage_metadata
-        assert usage is not None
-        assert ours.usage.input + ours.usage.cache_read == usage.prompt_token_count
-        assert ours.usage.cache_read == (usage.cached_content_token_count or 0)
-        assert ours.usage.output == (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0)
-        assert ours.usage.total_tokens == usage.total_token_count
-
-    asyncio.run(run())
+    async with serving(answer) as server:
+        ours = (await ask(server, API, path="/v1beta")).message
+        options = types.HttpOptions(base_url=server.url, api_version="v1beta")
+        async with genai.Client(api_key="k", http_options=options).aio as client:
+            stream = await client.models.generate_content_stream(model="m-1", contents="hi")
+            chunks = [each async for each in stream]
+    candidates = [candidate for each in chunks for candidate in each.candidates or []]
+    parts = [part for candidate in candidates for part in (candidate.content and candidate.content.parts) or []]
+    assert ours.text() == "".join(part.text for part in parts if part.text and not part.thought)
+    thoughts = "".join(part.text for part in parts if part.text and part.thought)
+    assert "".join(block.thinking for block in ours.content if isinstance(block, ThinkingContent)) == thoughts
+    calls = [(part.function_call, part.thought_signature) for part in parts if part.function_call]
+    assert [(call.id, call.name, call.arguments) for call in ours.tool_calls()] == [
+        (call.id, call.name, call.args) for call, _ in calls
+    ]
+    signatures = [base64.b64encode(signature).decode() if signature else None for _, signature in calls]
+    assert [call.thought_signature for call in ours.tool_calls()] == signatures
+    reason = candidates[-1].finish_reason
+    assert reason is not None
+    assert ours.stop_reason == ("length" if reason.name == "MAX_TOKENS" else "toolUse" if calls else "stop")
+    usage = chunks[-1].usage_metadata
+    assert usage is not None
+    assert ours.usage.input + ours.usage.cache_read == usage.prompt_token_count
+    assert ours.usage.cache_read == (usage.cached_content_token_count or 0)
+    assert ours.usage.output == (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0)
+    assert ours.usage.total_tokens == usage.total_token_count
 
 
 HARDENED: dict[str, tuple[str, list[Any], str]] = {

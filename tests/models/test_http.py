@@ -66,172 +66,142 @@ def test_a_body_is_read_to_its_end_however_it_is_framed(answer: bytes) -> None:
     assert fetch_from(answering(answer)) == (200, b"hello")
 
 
-def test_the_request_arrives_as_it_was_meant() -> None:
-    async def run() -> None:
-        async with ProviderServer([{"text": "x"}]) as server:
-            http = Http(env={})
-            headers = [("X-Key", " secret "), ("User-Agent", "mine")]
-            async with http.stream(post(f"{server.url}/v1/messages?a=b c", b'{"n":1}', headers), Cancel()) as response:
-                await response.read()
-                assert response.headers["content-type"] == "text/event-stream"
-            request = server.requests[0]
-            assert request.body == {"n": 1}
-            assert request.query == "a=b%20c"
-            assert request.headers["x-key"] == "secret"
-            assert request.headers["user-agent"] == "mine"
-            assert request.headers["host"] == f"127.0.0.1:{server.port}"
-            assert request.headers["accept-encoding"] == "identity"
-            await http.close()
-
-    asyncio.run(run())
+async def test_the_request_arrives_as_it_was_meant() -> None:
+    async with ProviderServer([{"text": "x"}]) as server:
+        http = Http(env={})
+        headers = [("X-Key", " secret "), ("User-Agent", "mine")]
+        async with http.stream(post(f"{server.url}/v1/messages?a=b c", b'{"n":1}', headers), Cancel()) as response:
+            await response.read()
+            assert response.headers["content-type"] == "text/event-stream"
+        request = server.requests[0]
+        assert request.body == {"n": 1}
+        assert request.query == "a=b%20c"
+        assert request.headers["x-key"] == "secret"
+        assert request.headers["user-agent"] == "mine"
+        assert request.headers["host"] == f"127.0.0.1:{server.port}"
+        assert request.headers["accept-encoding"] == "identity"
+        await http.close()
 
 
-def test_requests_share_a_connection() -> None:
-    async def run() -> None:
-        async with ProviderServer([{"text": "x"}]) as server:
-            http = Http(env={})
-            for _ in range(3):
-                await fetch(http, f"{server.url}/v1/messages")
-            assert [request.connection for request in server.requests] == [0, 0, 0]
-            await http.close()
-            await server.until(lambda server: server.disconnections == 1)
-
-    asyncio.run(run())
+async def test_requests_share_a_connection() -> None:
+    async with ProviderServer([{"text": "x"}]) as server:
+        http = Http(env={})
+        for _ in range(3):
+            await fetch(http, f"{server.url}/v1/messages")
+        assert [request.connection for request in server.requests] == [0, 0, 0]
+        await http.close()
+        await server.until(lambda server: server.disconnections == 1)
 
 
-def test_requests_at_the_same_time_have_connections_of_their_own() -> None:
-    async def run() -> None:
-        async with ProviderServer([{"text": "x", "holdAfter": 1}]) as server:
-            http = Http(env={})
-            both = asyncio.gather(*(fetch(http, f"{server.url}/messages") for _ in range(2)))
-            await server.until(lambda server: len(server.requests) == 2)
-            assert server.connections == 2
-            server.release()
-            await both
-            await http.close()
-
-    asyncio.run(run())
+async def test_requests_at_the_same_time_have_connections_of_their_own() -> None:
+    async with ProviderServer([{"text": "x", "holdAfter": 1}]) as server:
+        http = Http(env={})
+        both = asyncio.gather(*(fetch(http, f"{server.url}/messages") for _ in range(2)))
+        await server.until(lambda server: len(server.requests) == 2)
+        assert server.connections == 2
+        server.release()
+        await both
+        await http.close()
 
 
-def test_a_connection_whose_answer_was_not_read_to_the_end_is_not_used_again() -> None:
-    async def run() -> None:
-        async with ProviderServer([{"text": "x" * 100_000, "hangAfter": 1}, {"text": "y"}]) as server:
-            http = Http(env={})
-            async with http.stream(post(f"{server.url}/messages"), Cancel()) as response:
-                assert await response.read(10)
-            await server.until(lambda server: server.disconnections == 1)
-            await fetch(http, f"{server.url}/messages")
-            assert server.requests[1].connection == 1
-            await http.close()
-
-    asyncio.run(run())
+async def test_a_connection_whose_answer_was_not_read_to_the_end_is_not_used_again() -> None:
+    async with ProviderServer([{"text": "x" * 100_000, "hangAfter": 1}, {"text": "y"}]) as server:
+        http = Http(env={})
+        async with http.stream(post(f"{server.url}/messages"), Cancel()) as response:
+            assert await response.read(10)
+        await server.until(lambda server: server.disconnections == 1)
+        await fetch(http, f"{server.url}/messages")
+        assert server.requests[1].connection == 1
+        await http.close()
 
 
-def test_when_the_rest_is_noise_the_connection_is_kept_once_it_has_come() -> None:
-    async def run() -> None:
-        async with ProviderServer([{"raw": ["first", "second"], "holdAfter": 1}]) as server:
-            http = Http(env={})
-            async with http.stream(post(f"{server.url}/messages"), Cancel()) as response:
-                assert await anext(aiter(response.chunks())) == b"first"
-                response.rest_is_noise = True
-            server.release()
-            await until(lambda: http.idle_connections == 1)
-            await fetch(http, f"{server.url}/messages")
-            assert server.connections == 1
-            await http.close()
-
-    asyncio.run(run())
+async def test_when_the_rest_is_noise_the_connection_is_kept_once_it_has_come() -> None:
+    async with ProviderServer([{"raw": ["first", "second"], "holdAfter": 1}]) as server:
+        http = Http(env={})
+        async with http.stream(post(f"{server.url}/messages"), Cancel()) as response:
+            assert await anext(aiter(response.chunks())) == b"first"
+            response.rest_is_noise = True
+        server.release()
+        await until(lambda: http.idle_connections == 1)
+        await fetch(http, f"{server.url}/messages")
+        assert server.connections == 1
+        await http.close()
 
 
-def test_a_connection_that_the_server_closed_meanwhile_is_replaced() -> None:
-    async def run() -> None:
-        async with ProviderServer([{"text": "x"}]) as server:
-            http = Http(env={})
-            await fetch(http, f"{server.url}/messages")
-            server.close_connections()
-            await server.until(lambda server: server.disconnections == 1)
-            assert (await fetch(http, f"{server.url}/messages"))[0] == 200
-            assert server.connections == 2
-            await http.close()
-
-    asyncio.run(run())
+async def test_a_connection_that_the_server_closed_meanwhile_is_replaced() -> None:
+    async with ProviderServer([{"text": "x"}]) as server:
+        http = Http(env={})
+        await fetch(http, f"{server.url}/messages")
+        server.close_connections()
+        await server.until(lambda server: server.disconnections == 1)
+        assert (await fetch(http, f"{server.url}/messages"))[0] == 200
+        assert server.connections == 2
+        await http.close()
 
 
-def test_a_kept_connection_that_ends_without_a_byte_is_replaced_once() -> None:
+async def test_a_kept_connection_that_ends_without_a_byte_is_replaced_once() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(OK)
         await read_request(reader)  # the second request gets no answer
 
-    async def run() -> None:
-        async with raw_server(talk) as server:
-            http = Http(env={})
+    async with raw_server(talk) as server:
+        http = Http(env={})
+        await fetch(http, server.url)
+        assert await fetch(http, server.url) == (200, b"ok")
+        assert server.connections == 2
+        await http.close()
+
+
+async def test_a_kept_connection_that_breaks_within_its_answer_is_not_replaced() -> None:
+    async with raw_server(answering(OK, b"HTTP/1.1 200 OK\r\ncontent-")) as server:
+        http = Http(env={})
+        await fetch(http, server.url)
+        with pytest.raises(ProviderError, match="in the head of its answer") as caught:
             await fetch(http, server.url)
-            assert await fetch(http, server.url) == (200, b"ok")
-            assert server.connections == 2
-            await http.close()
-
-    asyncio.run(run())
+        assert caught.value.transient
+        assert server.connections == 1
+        await http.close()
 
 
-def test_a_kept_connection_that_breaks_within_its_answer_is_not_replaced() -> None:
-    async def run() -> None:
-        async with raw_server(answering(OK, b"HTTP/1.1 200 OK\r\ncontent-")) as server:
-            http = Http(env={})
-            await fetch(http, server.url)
-            with pytest.raises(ProviderError, match="in the head of its answer") as caught:
-                await fetch(http, server.url)
-            assert caught.value.transient
-            assert server.connections == 1
-            await http.close()
+async def test_a_fresh_connection_without_an_answer_is_an_error_at_once() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
 
-    asyncio.run(run())
+    async with raw_server(talk) as server:
+        with pytest.raises(ProviderError, match="closed the connection without an answer") as caught:
+            await fetch(Http(env={}), server.url)
+        assert caught.value.transient
+        assert server.connections == 1
 
 
-def test_a_fresh_connection_without_an_answer_is_an_error_at_once() -> None:
-    async def run() -> None:
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await read_request(reader)
+async def test_a_farewell_on_an_idle_connection_is_not_taken_for_an_answer() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(OK)
+        if server.connections == 1:
+            await writer.drain()
+            await released.wait()
+            writer.write(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
+        await reader.read()
 
-        async with raw_server(talk) as server:
-            with pytest.raises(ProviderError, match="closed the connection without an answer") as caught:
-                await fetch(Http(env={}), server.url)
-            assert caught.value.transient
-            assert server.connections == 1
-
-    asyncio.run(run())
-
-
-def test_a_farewell_on_an_idle_connection_is_not_taken_for_an_answer() -> None:
-    async def run() -> None:
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await read_request(reader)
-            writer.write(OK)
-            if server.connections == 1:
-                await writer.drain()
-                await released.wait()
-                writer.write(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
-            await reader.read()
-
-        released = asyncio.Event()
-        async with raw_server(talk) as server:
-            http = Http(env={})
-            await fetch(http, server.url)
-            released.set()
-            await until(lambda: http.idle_connections == 0)
-            assert await fetch(http, server.url) == (200, b"ok")
-            assert server.connections == 2
-            await http.close()
-
-    asyncio.run(run())
+    released = asyncio.Event()
+    async with raw_server(talk) as server:
+        http = Http(env={})
+        await fetch(http, server.url)
+        released.set()
+        await until(lambda: http.idle_connections == 0)
+        assert await fetch(http, server.url) == (200, b"ok")
+        assert server.connections == 2
+        await http.close()
 
 
-def test_a_refused_connection_says_so() -> None:
+async def test_a_refused_connection_says_so() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         with pytest.raises(ProviderError, match=f"connection refused by 127.0.0.1:{port}") as caught:
-            asyncio.run(fetch(Http(env={}), f"http://127.0.0.1:{port}"))
+            await fetch(Http(env={}), f"http://127.0.0.1:{port}")
     assert caught.value.transient
 
 
@@ -242,34 +212,28 @@ def test_an_unknown_host_says_so() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "api.example.com", "ftp://127.0.0.1/", "http://", "http://127.0.0.1:x/", "http://[::1/"])
-def test_what_is_no_url_says_so(url: str) -> None:
+async def test_what_is_no_url_says_so(url: str) -> None:
     with pytest.raises(ProviderError, match="is not an http:// or https:// URL"):
-        asyncio.run(fetch(Http(env={}), url))
+        await fetch(Http(env={}), url)
 
 
-def test_a_host_name_that_cannot_be_one_says_so() -> None:
+async def test_a_host_name_that_cannot_be_one_says_so() -> None:
     with pytest.raises(ProviderError, match="is not a host name"):
-        asyncio.run(fetch(Http(env={}), f"http://{'a' * 64}.test/"))
+        await fetch(Http(env={}), f"http://{'a' * 64}.test/")
 
 
 @pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding", "Connection"])
-def test_a_header_that_says_where_a_request_ends_cannot_be_configured(name: str) -> None:
-    async def run() -> None:
-        async with raw_server(saying_nothing()) as server:
-            with pytest.raises(ProviderError, match=f"{name}.* take it out of the configured ones"):
-                async with Http(env={}).stream(post(server.url, b"{}", [(name, "5")]), Cancel()):
-                    pass
-
-    asyncio.run(run())
+async def test_a_header_that_says_where_a_request_ends_cannot_be_configured(name: str) -> None:
+    async with raw_server(saying_nothing()) as server:
+        with pytest.raises(ProviderError, match=f"{name}.* take it out of the configured ones"):
+            async with Http(env={}).stream(post(server.url, b"{}", [(name, "5")]), Cancel()):
+                pass
 
 
-def test_every_address_of_a_host_is_tried() -> None:
+async def test_every_address_of_a_host_is_tried() -> None:
     # `localhost` may be ::1 first, where nobody listens.
-    async def run() -> None:
-        async with raw_server(answering(OK)) as server:
-            assert await fetch(Http(env={}), f"http://localhost:{server.port}/") == (200, b"ok")
-
-    asyncio.run(run())
+    async with raw_server(answering(OK)) as server:
+        assert await fetch(Http(env={}), f"http://localhost:{server.port}/") == (200, b"ok")
 
 
 def test_an_answer_that_is_not_http_is_shown() -> None:
@@ -336,43 +300,37 @@ def test_a_silent_server_is_given_up(sent: bytes) -> None:
     assert error.transient
 
 
-def test_a_reader_that_takes_its_time_is_no_silence_of_the_server() -> None:
-    async def run() -> None:
-        go_on = asyncio.Event()
+async def test_a_reader_that_takes_its_time_is_no_silence_of_the_server() -> None:
+    go_on = asyncio.Event()
 
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await read_request(reader)
-            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello")
-            await go_on.wait()
-            writer.write(b"world")
-            await reader.read()
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello")
+        await go_on.wait()
+        writer.write(b"world")
+        await reader.read()
 
-        async with raw_server(talk) as server:
-            http = Http(idle_timeout=0.05, env={})
-            async with http.stream(post(server.url), Cancel()) as response:
-                chunks = aiter(response.chunks())
-                assert await anext(chunks) == b"hello"
-                await asyncio.sleep(0.15)  # three times the limit, spent by the reader
-                go_on.set()
-                assert await anext(chunks) == b"world"
-            await http.close()
-
-    asyncio.run(run())
+    async with raw_server(talk) as server:
+        http = Http(idle_timeout=0.05, env={})
+        async with http.stream(post(server.url), Cancel()) as response:
+            chunks = aiter(response.chunks())
+            assert await anext(chunks) == b"hello"
+            await asyncio.sleep(0.15)  # three times the limit, spent by the reader
+            go_on.set()
+            assert await anext(chunks) == b"world"
+        await http.close()
 
 
-def test_a_server_that_keeps_talking_may_take_longer_than_the_limit() -> None:
-    async def run() -> None:
-        async with ProviderServer([{"text": "x" * 20, "chunk": 1, "delayMs": 25}]) as server:
-            http = Http(idle_timeout=0.3, env={})
-            started = asyncio.get_running_loop().time()
-            assert b"message_stop" in (await fetch(http, f"{server.url}/messages"))[1]
-            assert asyncio.get_running_loop().time() - started > 0.3
-            await http.close()
-
-    asyncio.run(run())
+async def test_a_server_that_keeps_talking_may_take_longer_than_the_limit() -> None:
+    async with ProviderServer([{"text": "x" * 20, "chunk": 1, "delayMs": 25}]) as server:
+        http = Http(idle_timeout=0.3, env={})
+        started = asyncio.get_running_loop().time()
+        assert b"message_stop" in (await fetch(http, f"{server.url}/messages"))[1]
+        assert asyncio.get_running_loop().time() - started > 0.3
+        await http.close()
 
 
-def test_a_slow_upload_is_no_silence() -> None:
+async def test_a_slow_upload_is_no_silence() -> None:
     size = 24 << 20
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -383,29 +341,23 @@ def test_a_slow_upload_is_no_silence() -> None:
             await asyncio.sleep(0.03)
         writer.write(OK)
 
-    async def run() -> None:
-        async with raw_server(talk, buffered=1 << 20) as server:
-            http = Http(idle_timeout=0.3, env={})
-            started = asyncio.get_running_loop().time()
-            assert await fetch(http, server.url, b"x" * size) == (200, b"ok")
-            assert asyncio.get_running_loop().time() - started > 0.3, "the upload was too fast to show anything"
-            await http.close()
-
-    asyncio.run(run())
+    async with raw_server(talk, buffered=1 << 20) as server:
+        http = Http(idle_timeout=0.3, env={})
+        started = asyncio.get_running_loop().time()
+        assert await fetch(http, server.url, b"x" * size) == (200, b"ok")
+        assert asyncio.get_running_loop().time() - started > 0.3, "the upload was too fast to show anything"
+        await http.close()
 
 
-def test_an_answer_that_comes_before_the_whole_request_was_read_is_heard() -> None:
+async def test_an_answer_that_comes_before_the_whole_request_was_read_is_heard() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 3\r\nconnection: close\r\n\r\nbig")
         await writer.drain()
         await asyncio.Event().wait()
 
-    async def run() -> None:
-        async with raw_server(talk) as server:
-            assert await fetch(Http(env={}), server.url, b"x" * (16 << 20)) == (413, b"big")
-
-    asyncio.run(run())
+    async with raw_server(talk) as server:
+        assert await fetch(Http(env={}), server.url, b"x" * (16 << 20)) == (413, b"big")
 
 
 def test_redirects_are_reported_not_followed() -> None:
@@ -421,102 +373,81 @@ def test_a_compressed_answer_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", ["sk-\nsecret", "sk-secret\x00", "sk-secret…"])
-def test_a_key_that_no_header_can_hold_is_refused_without_being_shown(value: str) -> None:
-    async def run() -> None:
+async def test_a_key_that_no_header_can_hold_is_refused_without_being_shown(value: str) -> None:
+    with pytest.raises(ProviderError, match="'x-api-key' has characters that HTTP forbids") as caught:
         async with raw_server(saying_nothing()) as server:
             request = post(server.url, headers=[("x-api-key", value)])
             async with Http(env={}).stream(request, Cancel()):
                 pass
-
-    with pytest.raises(ProviderError, match="'x-api-key' has characters that HTTP forbids") as caught:
-        asyncio.run(run())
     assert "secret" not in str(caught.value)
 
 
 # aborting
 
 
-def test_nothing_is_sent_after_an_abort() -> None:
-    async def run() -> None:
-        async with raw_server(saying_nothing()) as server:
-            cancel = Cancel()
-            cancel.fire()
-            with pytest.raises(RequestAborted):
-                await fetch(Http(env={}), server.url, cancel=cancel)
-            assert server.connections == 0
-
-    asyncio.run(run())
+async def test_nothing_is_sent_after_an_abort() -> None:
+    async with raw_server(saying_nothing()) as server:
+        cancel = Cancel()
+        cancel.fire()
+        with pytest.raises(RequestAborted):
+            await fetch(Http(env={}), server.url, cancel=cancel)
+        assert server.connections == 0
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("size", [2, 32 << 20], ids=["waiting for the head", "sending"])
-def test_an_abort_ends_connecting_sending_and_waiting_at_once(scheme: str, size: int) -> None:
+async def test_an_abort_ends_connecting_sending_and_waiting_at_once(scheme: str, size: int) -> None:
     # A server that says nothing holds up https in the handshake, http after the request.
-    async def run() -> None:
-        async with raw_server(saying_nothing()) as server:
-            cancel = Cancel()
-            url = server.url.replace("http", scheme)
-            request = asyncio.create_task(fetch(Http(env={}), url, b"x" * size, cancel))
-            await server.connected.wait()
-            cancel.fire()
-            with pytest.raises(RequestAborted):
-                await asyncio.wait_for(request, 5)
-            await asyncio.wait_for(server.left.wait(), 5)
-
-    asyncio.run(run())
+    async with raw_server(saying_nothing()) as server:
+        cancel = Cancel()
+        url = server.url.replace("http", scheme)
+        request = asyncio.create_task(fetch(Http(env={}), url, b"x" * size, cancel))
+        await server.connected.wait()
+        cancel.fire()
+        with pytest.raises(RequestAborted):
+            await asyncio.wait_for(request, 5)
+        await asyncio.wait_for(server.left.wait(), 5)
 
 
-def test_an_abort_ends_reading_at_once() -> None:
-    async def run() -> None:
-        async with ProviderServer([{"text": "x" * 1000, "hangAfter": 2}]) as server:
-            cancel = Cancel()
-            http = Http(env={})
-            with pytest.raises(RequestAborted):
-                async with http.stream(post(f"{server.url}/messages"), cancel) as response:
-                    async for _ in response.chunks():
-                        asyncio.get_running_loop().call_soon(cancel.fire)
-            await asyncio.wait_for(server.until(lambda server: server.disconnections == 1), 5)
-            assert http.idle_connections == 0
-
-    asyncio.run(run())
+async def test_an_abort_ends_reading_at_once() -> None:
+    async with ProviderServer([{"text": "x" * 1000, "hangAfter": 2}]) as server:
+        cancel = Cancel()
+        http = Http(env={})
+        with pytest.raises(RequestAborted):
+            async with http.stream(post(f"{server.url}/messages"), cancel) as response:
+                async for _ in response.chunks():
+                    asyncio.get_running_loop().call_soon(cancel.fire)
+        await asyncio.wait_for(server.until(lambda server: server.disconnections == 1), 5)
+        assert http.idle_connections == 0
 
 
-def test_nothing_is_read_after_an_abort() -> None:
-    async def run() -> None:
-        async with raw_server(answering(OK)) as server:
-            cancel = Cancel()
-            with pytest.raises(RequestAborted):
-                async with Http(env={}).stream(post(server.url), cancel) as response:
-                    cancel.fire()
-                    await response.read()
-
-    asyncio.run(run())
+async def test_nothing_is_read_after_an_abort() -> None:
+    async with raw_server(answering(OK)) as server:
+        cancel = Cancel()
+        with pytest.raises(RequestAborted):
+            async with Http(env={}).stream(post(server.url), cancel) as response:
+                cancel.fire()
+                await response.read()
 
 
-def test_a_cancelled_task_closes_its_connection() -> None:
-    async def run() -> None:
-        async with ProviderServer([{"text": "x", "hangAfter": 1}]) as server:
-            request = asyncio.create_task(fetch(Http(env={}), f"{server.url}/messages"))
-            await server.until(lambda server: len(server.requests) == 1)
-            request.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await request
-            await asyncio.wait_for(server.until(lambda server: server.disconnections == 1), 5)
-
-    asyncio.run(run())
+async def test_a_cancelled_task_closes_its_connection() -> None:
+    async with ProviderServer([{"text": "x", "hangAfter": 1}]) as server:
+        request = asyncio.create_task(fetch(Http(env={}), f"{server.url}/messages"))
+        await server.until(lambda server: len(server.requests) == 1)
+        request.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await request
+        await asyncio.wait_for(server.until(lambda server: server.disconnections == 1), 5)
 
 
-def test_an_abort_after_the_answer_leaves_the_connection_alone() -> None:
-    async def run() -> None:
-        async with ProviderServer([{"text": "x"}]) as server:
-            http, cancel = Http(env={}), Cancel()
-            await fetch(http, f"{server.url}/messages", cancel=cancel)
-            cancel.fire()
-            await fetch(http, f"{server.url}/messages")
-            assert server.connections == 1
-            await http.close()
-
-    asyncio.run(run())
+async def test_an_abort_after_the_answer_leaves_the_connection_alone() -> None:
+    async with ProviderServer([{"text": "x"}]) as server:
+        http, cancel = Http(env={}), Cancel()
+        await fetch(http, f"{server.url}/messages", cancel=cancel)
+        cancel.fire()
+        await fetch(http, f"{server.url}/messages")
+        assert server.connections == 1
+        await http.close()
 
 
 # TLS
@@ -528,73 +459,58 @@ def tls_server(authority: trustme.CA, name: str = "127.0.0.1") -> ProviderServer
     return ProviderServer([{"text": "secret"}], ssl=context)
 
 
-def test_https_with_an_authority_of_ones_own(authority: trustme.CA, authority_file: str) -> None:
-    async def run() -> None:
-        async with tls_server(authority) as server:
-            http = Http(env={"SSL_CERT_FILE": authority_file})
-            for _ in range(2):
-                status, body = await fetch(http, f"{server.url}/v1/messages")
-                assert status == 200
-                assert b"message_stop" in body
-            assert server.connections == 1
-            await http.close()
-
-    asyncio.run(run())
+async def test_https_with_an_authority_of_ones_own(authority: trustme.CA, authority_file: str) -> None:
+    async with tls_server(authority) as server:
+        http = Http(env={"SSL_CERT_FILE": authority_file})
+        for _ in range(2):
+            status, body = await fetch(http, f"{server.url}/v1/messages")
+            assert status == 200
+            assert b"message_stop" in body
+        assert server.connections == 1
+        await http.close()
 
 
-def test_a_certificate_of_an_unknown_authority_is_refused(authority: trustme.CA) -> None:
-    async def run() -> None:
-        async with tls_server(authority) as server:
-            with pytest.raises(ProviderError, match=r"could not be verified.*SSL_CERT_FILE") as caught:
-                await fetch(Http(env={}), f"{server.url}/v1/messages")
-            assert not caught.value.transient
-
-    asyncio.run(run())
+async def test_a_certificate_of_an_unknown_authority_is_refused(authority: trustme.CA) -> None:
+    async with tls_server(authority) as server:
+        with pytest.raises(ProviderError, match=r"could not be verified.*SSL_CERT_FILE") as caught:
+            await fetch(Http(env={}), f"{server.url}/v1/messages")
+        assert not caught.value.transient
 
 
-def test_a_certificate_of_another_host_is_refused(authority: trustme.CA, authority_file: str) -> None:
-    async def run() -> None:
-        async with tls_server(authority, "other.test") as server:
-            with pytest.raises(ProviderError, match="could not be verified"):
-                await fetch(Http(env={"SSL_CERT_FILE": authority_file}), f"{server.url}/v1/messages")
-
-    asyncio.run(run())
+async def test_a_certificate_of_another_host_is_refused(authority: trustme.CA, authority_file: str) -> None:
+    async with tls_server(authority, "other.test") as server:
+        with pytest.raises(ProviderError, match="could not be verified"):
+            await fetch(Http(env={"SSL_CERT_FILE": authority_file}), f"{server.url}/v1/messages")
 
 
-def test_https_to_a_server_of_http_says_so() -> None:
-    async def run() -> None:
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read(100)
-            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            await writer.drain()
+async def test_https_to_a_server_of_http_says_so() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
 
-        async with raw_server(talk) as server:
-            with pytest.raises(ProviderError, match=r"TLS handshake with .* failed.*If it speaks http, write http://"):
-                await fetch(Http(env={}), server.url.replace("http", "https"))
-
-    asyncio.run(run())
+    async with raw_server(talk) as server:
+        with pytest.raises(ProviderError, match=r"TLS handshake with .* failed.*If it speaks http, write http://"):
+            await fetch(Http(env={}), server.url.replace("http", "https"))
 
 
-def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+async def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     missing = str(tmp_path / "none.pem")
     with pytest.raises(ProviderError, match=r"SSL_CERT_FILE .*none\.pem"):
-        asyncio.run(fetch(Http(env={"SSL_CERT_FILE": missing}), "https://127.0.0.1:9/"))
+        await fetch(Http(env={"SSL_CERT_FILE": missing}), "https://127.0.0.1:9/")
 
 
-def test_a_connection_that_takes_too_long_to_open_is_given_up() -> None:
-    async def run() -> None:
-        client = Http(connect_timeout=0.1, env={})
-        client.load("https://")  # or a busy machine spends that time on TLS, and never gets to the server
-        async with raw_server(saying_nothing()) as server:
-            with pytest.raises(ProviderError, match=r"timeout.*within 0\.1 s") as caught:
-                await fetch(client, server.url.replace("http", "https"))
-            assert caught.value.transient
-            await asyncio.wait_for(server.left.wait(), 5)
-
-    asyncio.run(run())
+async def test_a_connection_that_takes_too_long_to_open_is_given_up() -> None:
+    client = Http(connect_timeout=0.1, env={})
+    client.load("https://")  # or a busy machine spends that time on TLS, and never gets to the server
+    async with raw_server(saying_nothing()) as server:
+        with pytest.raises(ProviderError, match=r"timeout.*within 0\.1 s") as caught:
+            await fetch(client, server.url.replace("http", "https"))
+        assert caught.value.transient
+        await asyncio.wait_for(server.left.wait(), 5)
 
 
-def test_a_first_read_that_brings_the_head_and_a_great_deal_of_the_body_loses_nothing() -> None:
+async def test_a_first_read_that_brings_the_head_and_a_great_deal_of_the_body_loses_nothing() -> None:
     body = b"x" * 200_000
 
     async def read() -> bytes:
@@ -603,7 +519,7 @@ def test_a_first_read_that_brings_the_head_and_a_great_deal_of_the_body_loses_no
     wire = h11.Connection(h11.CLIENT)
     wire.send(h11.Request(method="GET", target="/", headers=[("host", "x")]))
     wire.send(h11.EndOfMessage())
-    answer, rest = asyncio.run(receive_head(wire, read))
+    answer, rest = await receive_head(wire, read)
     assert (answer.status_code, rest) == (200, body)
 
 
@@ -629,14 +545,14 @@ async def _drop_by_drop(pieces: list[bytes]) -> list[bytes]:
     return reads
 
 
-def test_an_answer_in_drops_is_read_less_often_once_it_has_begun() -> None:
+async def test_an_answer_in_drops_is_read_less_often_once_it_has_begun() -> None:
     pieces = [b"%d " % number if number % 50 != 49 else b"x" * 5000 for number in range(120)]
-    reads = asyncio.run(_drop_by_drop(pieces))
+    reads = await _drop_by_drop(pieces)
     assert b"".join(reads) == b"".join(pieces)
     assert reads[0] == b"0 "
     assert 16 < len(reads) < 60
 
 
-def test_large_pieces_are_read_as_they_come() -> None:
+async def test_large_pieces_are_read_as_they_come() -> None:
     pieces = [b"x" * 5000] * 60
-    assert len(asyncio.run(_drop_by_drop(pieces))) >= 50
+    assert len(await _drop_by_drop(pieces)) >= 50

@@ -66,22 +66,19 @@ def test_the_head_of_an_error_is_seen_too() -> None:
     ],
     ids=["no object", "no JSON", "no text", "a header in a header"],
 )
-def test_a_request_that_cannot_be_sent_fails_and_says_why(changes: Changes, problem: str) -> None:
-    async def main() -> list[StreamEvent]:
-        async with serving({"text": "never"}) as server:
-            http = Http()
-            stream = connect(a_model("anthropic-messages", server.url), Endpoint("sk"), http, lambda: 1)
-            events = [event async for batch in stream(a_request(interceptor=changes), Cancel()) for event in batch]
-            await http.close()
-            assert server.requests == []
-            return events
-
-    (end,) = asyncio.run(main())
+async def test_a_request_that_cannot_be_sent_fails_and_says_why(changes: Changes, problem: str) -> None:
+    async with serving({"text": "never"}) as server:
+        http = Http()
+        stream = connect(a_model("anthropic-messages", server.url), Endpoint("sk"), http, lambda: 1)
+        events = [event async for batch in stream(a_request(interceptor=changes), Cancel()) for event in batch]
+        await http.close()
+        assert server.requests == []
+    (end,) = events
     assert isinstance(end, StreamEnd) and end.message.stop_reason == "error" and not end.transient
     assert problem in (end.message.error_message or "")
 
 
-def test_an_abort_does_not_wait_for_whoever_steps_in() -> None:
+async def test_an_abort_does_not_wait_for_whoever_steps_in() -> None:
     class Never(Changes):
         def __init__(self) -> None:
             super().__init__()
@@ -95,20 +92,17 @@ def test_an_abort_does_not_wait_for_whoever_steps_in() -> None:
                 self.cut_off = True
             return payload, headers
 
-    async def main() -> None:
-        async with serving({"text": "never"}) as server, asyncio.timeout(20):
-            http, cancel, never = Http(), Cancel(), Never()
-            stream = connect(a_model("anthropic-messages", server.url), Endpoint("sk"), http, lambda: 1)
+    async with serving({"text": "never"}) as server, asyncio.timeout(20):
+        http, cancel, never = Http(), Cancel(), Never()
+        stream = connect(a_model("anthropic-messages", server.url), Endpoint("sk"), http, lambda: 1)
 
-            async def ask() -> list[StreamEvent]:
-                return [event async for batch in stream(a_request(interceptor=never), cancel) for event in batch]
+        async def ask() -> list[StreamEvent]:
+            return [event async for batch in stream(a_request(interceptor=never), cancel) for event in batch]
 
-            asking = asyncio.create_task(ask())
-            await never.began.wait()
-            cancel.fire()
-            (end,) = await asking
-            assert isinstance(end, StreamEnd) and end.message.stop_reason == "aborted"
-            assert never.cut_off and server.requests == []
-            await http.close()
-
-    asyncio.run(main())
+        asking = asyncio.create_task(ask())
+        await never.began.wait()
+        cancel.fire()
+        (end,) = await asking
+        assert isinstance(end, StreamEnd) and end.message.stop_reason == "aborted"
+        assert never.cut_off and server.requests == []
+        await http.close()

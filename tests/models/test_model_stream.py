@@ -98,22 +98,20 @@ def test_a_dropped_connection_keeps_what_came() -> None:
     assert end.transient
 
 
-def test_a_hanging_server_is_given_up_and_what_came_is_kept() -> None:
-    async def go() -> list[StreamEvent]:
-        async with serving({"text": "some text", "hangAfter": 1}) as server:
-            http = Http(idle_timeout=0.1, env={})
-            adapter = connect(a_model(API, server.url), Endpoint(), http, lambda: 1)
-            return [event async for batch in adapter(a_request(), Cancel()) for event in batch]
-
-    end = asyncio.run(go())[-1]
+async def test_a_hanging_server_is_given_up_and_what_came_is_kept() -> None:
+    async with serving({"text": "some text", "hangAfter": 1}) as server:
+        http = Http(idle_timeout=0.1, env={})
+        adapter = connect(a_model(API, server.url), Endpoint(), http, lambda: 1)
+        events = [event async for batch in adapter(a_request(), Cancel()) for event in batch]
+    end = events[-1]
     assert isinstance(end, StreamEnd)
     assert end.message.error_message is not None and "No data for 0.1 s" in end.message.error_message
     assert end.message.text() == "some tex"
     assert end.transient
 
 
-def test_a_server_that_is_not_there_is_an_error_in_the_message() -> None:
-    events = asyncio.run(collect("http://127.0.0.1:9", lambda name, data: None))
+async def test_a_server_that_is_not_there_is_an_error_in_the_message() -> None:
+    events = await collect("http://127.0.0.1:9", lambda name, data: None)
     assert len(events) == 1
     assert isinstance(events[0], StreamEnd)
     assert "connection refused" in (events[0].message.error_message or "")
@@ -141,7 +139,7 @@ def test_an_answer_that_makes_no_sense_is_shown(raw: str) -> None:
     assert raw.strip() in end.message.error_message
 
 
-def test_an_answer_that_is_one_endless_line_is_cut_off_and_its_connection_closed() -> None:
+async def test_an_answer_that_is_one_endless_line_is_cut_off_and_its_connection_closed() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: ")
@@ -149,13 +147,10 @@ def test_an_answer_that_is_one_endless_line_is_cut_off_and_its_connection_closed
             writer.write(b"x" * (1 << 20))
             await writer.drain()
 
-    async def go() -> list[StreamEvent]:
-        async with raw_server(talk) as server:
-            events = await collect(server.url, lambda name, data: None)
-            await server.left.wait()
-            return events
-
-    (end,) = asyncio.run(go())
+    async with raw_server(talk) as server:
+        events = await collect(server.url, lambda name, data: None)
+        await server.left.wait()
+    (end,) = events
     assert isinstance(end, StreamEnd)
     assert "an event of more than 64 MiB" in (end.message.error_message or "")
     assert not end.transient
@@ -180,45 +175,38 @@ def test_the_last_event_may_lack_its_empty_line() -> None:
     assert outcome(API, start + 'data: {"type":"message_stop"}').message.stop_reason == "stop"
 
 
-def test_a_mistake_of_an_adapter_ends_in_the_message() -> None:
+async def test_a_mistake_of_an_adapter_ends_in_the_message() -> None:
     def on_event(name: bytes, data: bytes) -> None:
         raise KeyError("index")
 
-    async def go() -> list[StreamEvent]:
-        async with serving({"text": "x"}) as server:
-            return await collect(server.url, on_event)
-
-    end = asyncio.run(go())[-1]
+    async with serving({"text": "x"}) as server:
+        events = await collect(server.url, on_event)
+    end = events[-1]
     assert isinstance(end, StreamEnd)
     assert end.message.error_message == "Unexpected KeyError while reading the model's answer: 'index'"
 
 
-def test_a_request_that_cannot_be_made_ends_in_the_message() -> None:
+async def test_a_request_that_cannot_be_made_ends_in_the_message() -> None:
     def request() -> HttpRequest:
         raise TypeError("no such tool")
 
-    async def go() -> list[StreamEvent]:
-        partial = PartialMessage(a_model(API), 1)
-        stream = run(Http(env={}), request, partial, lambda name, data: None, Cancel())
-        return [event async for batch in stream for event in batch]
-
-    (end,) = asyncio.run(go())
+    partial = PartialMessage(a_model(API), 1)
+    stream = run(Http(env={}), request, partial, lambda name, data: None, Cancel())
+    (end,) = [event async for batch in stream for event in batch]
     assert isinstance(end, StreamEnd)
     assert end.message.error_message == "Unexpected TypeError while reading the model's answer: no such tool"
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_an_abort_before_the_first_byte_ends_the_message(scheme: str) -> None:
-    async def go() -> list[StreamEvent]:
-        async with raw_server(saying_nothing()) as server:
-            cancel = Cancel()
-            url = server.url.replace("http", scheme)
-            events = asyncio.create_task(collect(url, lambda name, data: None, cancel=cancel))
-            await server.connected.wait()
-            cancel.fire()
-            return await asyncio.wait_for(events, 5)
-
-    (end,) = asyncio.run(go())
+async def test_an_abort_before_the_first_byte_ends_the_message(scheme: str) -> None:
+    async with raw_server(saying_nothing()) as server:
+        cancel = Cancel()
+        url = server.url.replace("http", scheme)
+        running = asyncio.create_task(collect(url, lambda name, data: None, cancel=cancel))
+        await server.connected.wait()
+        cancel.fire()
+        events = await asyncio.wait_for(running, 5)
+    (end,) = events
     assert isinstance(end, StreamEnd)
     assert end.message.stop_reason == "aborted"
 
@@ -232,50 +220,42 @@ def test_pieces_that_arrive_together_are_one_delta() -> None:
     assert [type(event).__name__ for event in events] == ["StreamStart", "BlockStart", "BlockDelta", "BlockEnd", "StreamEnd"]
 
 
-def test_pieces_are_handed_on_as_they_come() -> None:
-    async def go() -> None:
-        async with serving({"text": "onetwo", "chunk": 3, "holdAfter": 1}) as server:
-            http = Http(env={})
-            adapter = connect(a_model(API, server.url), Endpoint(), http, lambda: 1)
-            batches = adapter(a_request(), Cancel())
-            seen: list[Any] = []
-            while not any(getattr(event, "delta", None) == "one" for event in seen):
-                seen += await anext(batches)
-            server.release()
-            async for batch in batches:
-                seen += batch
-            assert seen[-1].message.text() == "onetwo"
-            await http.close()
-
-    asyncio.run(go())
+async def test_pieces_are_handed_on_as_they_come() -> None:
+    async with serving({"text": "onetwo", "chunk": 3, "holdAfter": 1}) as server:
+        http = Http(env={})
+        adapter = connect(a_model(API, server.url), Endpoint(), http, lambda: 1)
+        batches = adapter(a_request(), Cancel())
+        seen: list[Any] = []
+        while not any(getattr(event, "delta", None) == "one" for event in seen):
+            seen += await anext(batches)
+        server.release()
+        async for batch in batches:
+            seen += batch
+        assert seen[-1].message.text() == "onetwo"
+        await http.close()
 
 
-def test_a_message_is_done_before_its_answer_ends_and_the_connection_is_kept_then() -> None:
-    async def go() -> None:
-        raw = 'data: {"type":"message_start","message":{"id":"m"}}\n\ndata: {"type":"message_stop"}\n\n'
-        async with serving({"raw": raw, "holdAfter": 1}) as server:
-            http = Http(env={})
-            adapter = connect(a_model(API, server.url), Endpoint(), http, lambda: 1)
-            async for _ in adapter(a_request(), Cancel()):
-                pass
-            assert http.idle_connections == 0
-            server.release()
-            await until(lambda: http.idle_connections == 1)
-            await http.close()
-
-    asyncio.run(go())
+async def test_a_message_is_done_before_its_answer_ends_and_the_connection_is_kept_then() -> None:
+    raw = 'data: {"type":"message_start","message":{"id":"m"}}\n\ndata: {"type":"message_stop"}\n\n'
+    async with serving({"raw": raw, "holdAfter": 1}) as server:
+        http = Http(env={})
+        adapter = connect(a_model(API, server.url), Endpoint(), http, lambda: 1)
+        async for _ in adapter(a_request(), Cancel()):
+            pass
+        assert http.idle_connections == 0
+        server.release()
+        await until(lambda: http.idle_connections == 1)
+        await http.close()
 
 
-def test_an_error_whose_body_breaks_off_still_has_its_status() -> None:
+async def test_an_error_whose_body_breaks_off_still_has_its_status() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(b"HTTP/1.1 529 Overloaded\r\ncontent-length: 900\r\n\r\nhalf")
 
-    async def go() -> list[StreamEvent]:
-        async with raw_server(talk) as server:
-            return await collect(server.url, lambda name, data: None)
-
-    (end,) = asyncio.run(go())
+    async with raw_server(talk) as server:
+        events = await collect(server.url, lambda name, data: None)
+    (end,) = events
     assert isinstance(end, StreamEnd)
     assert (end.status, end.transient) == (529, True)
 
@@ -290,13 +270,10 @@ def test_an_unknown_api_is_refused_with_those_that_are_known() -> None:
         connect(a_model("smoke-signals"), Endpoint(), Http(env={}), lambda: 1)
 
 
-def test_one_http_serves_many_conversations_at_once() -> None:
-    async def go() -> None:
-        async with serving({"text": "hello"}) as server:
-            results = await asyncio.gather(*(ask(server, API) for _ in range(20)))
-            assert {result.message.text() for result in results} == {"hello"}
-
-    asyncio.run(go())
+async def test_one_http_serves_many_conversations_at_once() -> None:
+    async with serving({"text": "hello"}) as server:
+        results = await asyncio.gather(*(ask(server, API) for _ in range(20)))
+        assert {result.message.text() for result in results} == {"hello"}
 
 
 def test_an_endpoint_does_not_show_its_secrets() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -115,29 +114,26 @@ def test_an_answer_arrives_as_blocks_in_order():
     ],
     ids=["everything", "a scripted turn", "text", "length", "refusal"],
 )
-def test_openais_own_client_sees_the_same(answer: Any):
+async def test_openais_own_client_sees_the_same(answer: Any):
     from openai import AsyncOpenAI
 
-    async def run() -> None:
-        async with serving(answer) as server:
-            ours = (await ask(server, API)).message
-            async with AsyncOpenAI(api_key="sk-test", base_url=f"{server.url}/v1", max_retries=0) as client:
-                asked = {key: value for key, value in server.requests[0].body.items() if key != "stream"}
-                async with client.chat.completions.stream(**asked) as theirs:
-                    chunks = [event.chunk async for event in theirs if event.type == "chunk"]
-                    snapshot = theirs.current_completion_snapshot
-        choice = snapshot.choices[0]
-        assert ours.text() == (choice.message.content or "") + (choice.message.refusal or "")
-        calls = [(each.id, each.function.name, json.loads(each.function.arguments)) for each in choice.message.tool_calls or []]
-        assert [(each.id, each.name, each.arguments) for each in ours.tool_calls()] == calls
-        assert ours.stop_reason == {"stop": "stop", "length": "length", "tool_calls": "toolUse"}[choice.finish_reason]
-        usage = next((each.usage for each in chunks if each.usage), None)
-        if usage is not None:
-            assert usage.prompt_tokens_details is not None
-            assert (ours.usage.input + ours.usage.cache_read, ours.usage.output) == (usage.prompt_tokens, usage.completion_tokens)
-            assert ours.usage.cache_read == usage.prompt_tokens_details.cached_tokens
-
-    asyncio.run(run())
+    async with serving(answer) as server:
+        ours = (await ask(server, API)).message
+        async with AsyncOpenAI(api_key="sk-test", base_url=f"{server.url}/v1", max_retries=0) as client:
+            asked = {key: value for key, value in server.requests[0].body.items() if key != "stream"}
+            async with client.chat.completions.stream(**asked) as theirs:
+                chunks = [event.chunk async for event in theirs if event.type == "chunk"]
+                snapshot = theirs.current_completion_snapshot
+    choice = snapshot.choices[0]
+    assert ours.text() == (choice.message.content or "") + (choice.message.refusal or "")
+    calls = [(each.id, each.function.name, json.loads(each.function.arguments)) for each in choice.message.tool_calls or []]
+    assert [(each.id, each.name, each.arguments) for each in ours.tool_calls()] == calls
+    assert ours.stop_reason == {"stop": "stop", "length": "length", "tool_calls": "toolUse"}[choice.finish_reason]
+    usage = next((each.usage for each in chunks if each.usage), None)
+    if usage is not None:
+        assert usage.prompt_tokens_details is not None
+        assert (ours.usage.input + ours.usage.cache_read, ours.usage.output) == (usage.prompt_tokens, usage.completion_tokens)
+        assert ours.usage.cache_read == usage.prompt_tokens_details.cached_tokens
 
 
 # imitators

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -90,32 +89,29 @@ def test_an_answer_arrives_as_blocks_in_order():
     [TURN, {"text": "Hello"}, {"text": "Half an ans", "stopReason": "max_output_tokens"}],
     ids=["everything", "text", "length"],
 )
-def test_openais_own_client_sees_the_same(answer: Any):
+async def test_openais_own_client_sees_the_same(answer: Any):
     from openai import AsyncOpenAI
 
-    async def run() -> None:
-        async with serving(answer) as server:
-            ours = (await ask(server, API)).message
-            async with AsyncOpenAI(api_key="sk-test", base_url=f"{server.url}/v1", max_retries=0) as client:
-                stream = await client.responses.create(**server.requests[0].body)
-                last = [event async for event in stream][-1]
-        assert last.type in ("response.completed", "response.incomplete")
-        theirs = last.response
-        summaries = [part.text for item in theirs.output if item.type == "reasoning" for part in item.summary]
-        assert [block.thinking for block in ours.content if isinstance(block, ThinkingContent)] == summaries
-        assert ours.text() == theirs.output_text
-        calls = [(item.call_id, item.name, json.loads(item.arguments)) for item in theirs.output if item.type == "function_call"]
-        assert [(call.id, call.name, call.arguments) for call in ours.tool_calls()] == calls
-        incomplete = theirs.incomplete_details is not None and theirs.incomplete_details.reason == "max_output_tokens"
-        assert ours.stop_reason == ("length" if incomplete else "toolUse" if calls else "stop")
-        assert theirs.usage is not None
-        assert (ours.usage.input + ours.usage.cache_read, ours.usage.output) == (
-            theirs.usage.input_tokens,
-            theirs.usage.output_tokens,
-        )
-        assert ours.usage.cache_read == theirs.usage.input_tokens_details.cached_tokens
-
-    asyncio.run(run())
+    async with serving(answer) as server:
+        ours = (await ask(server, API)).message
+        async with AsyncOpenAI(api_key="sk-test", base_url=f"{server.url}/v1", max_retries=0) as client:
+            stream = await client.responses.create(**server.requests[0].body)
+            last = [event async for event in stream][-1]
+    assert last.type in ("response.completed", "response.incomplete")
+    theirs = last.response
+    summaries = [part.text for item in theirs.output if item.type == "reasoning" for part in item.summary]
+    assert [block.thinking for block in ours.content if isinstance(block, ThinkingContent)] == summaries
+    assert ours.text() == theirs.output_text
+    calls = [(item.call_id, item.name, json.loads(item.arguments)) for item in theirs.output if item.type == "function_call"]
+    assert [(call.id, call.name, call.arguments) for call in ours.tool_calls()] == calls
+    incomplete = theirs.incomplete_details is not None and theirs.incomplete_details.reason == "max_output_tokens"
+    assert ours.stop_reason == ("length" if incomplete else "toolUse" if calls else "stop")
+    assert theirs.usage is not None
+    assert (ours.usage.input + ours.usage.cache_read, ours.usage.output) == (
+        theirs.usage.input_tokens,
+        theirs.usage.output_tokens,
+    )
+    assert ours.usage.cache_read == theirs.usage.input_tokens_details.cached_tokens
 
 
 def test_a_block_ends_with_its_item():

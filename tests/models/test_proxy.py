@@ -148,43 +148,34 @@ def tls_server(authority: trustme.CA) -> ProviderServer:
     return ProviderServer([{"text": "secret"}], ssl=context)
 
 
-def test_https_goes_through_a_tunnel_with_the_proxys_credentials(authority: trustme.CA, authority_file: str) -> None:
-    async def run() -> None:
-        proxying = Proxying("me@home:pass word")
-        async with tls_server(authority) as server, raw_server(proxying.talk) as proxy:
-            env = {"SSL_CERT_FILE": authority_file, "HTTPS_PROXY": f"http://me%40home:pass%20word@127.0.0.1:{proxy.port}"}
-            http = Http(env=env)
-            for _ in range(2):
-                assert b"message_stop" in await fetch(http, f"{server.url}/v1/messages")
-            assert [head.split("\r\n")[0] for head in proxying.heads] == [f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"]
-            assert "proxy-authorization" not in server.requests[0].headers
-            await http.close()
-
-    asyncio.run(run())
-
-
-def test_http_asks_the_proxy_for_the_whole_url() -> None:
-    async def run() -> None:
-        proxying = Proxying("user:secret")
-        async with ProviderServer([{"text": "x"}]) as server, raw_server(proxying.talk) as proxy:
-            http = Http(env={"http_proxy": f"http://user:secret@127.0.0.1:{proxy.port}"})
-            assert b"message_stop" in await fetch(http, f"{server.url}/v1/messages?a=b")
-            assert proxying.heads[0].startswith(f"POST {server.url}/v1/messages?a=b HTTP/1.1\r\n")
-            await http.close()
-
-    asyncio.run(run())
-
-
-def test_no_proxy_reaches_the_server_directly() -> None:
-    async def run() -> None:
-        proxying = Proxying()
-        async with ProviderServer([{"text": "x"}]) as server, raw_server(proxying.talk) as proxy:
-            http = Http(env={"http_proxy": f"http://127.0.0.1:{proxy.port}", "no_proxy": "127.0.0.1"})
+async def test_https_goes_through_a_tunnel_with_the_proxys_credentials(authority: trustme.CA, authority_file: str) -> None:
+    proxying = Proxying("me@home:pass word")
+    async with tls_server(authority) as server, raw_server(proxying.talk) as proxy:
+        env = {"SSL_CERT_FILE": authority_file, "HTTPS_PROXY": f"http://me%40home:pass%20word@127.0.0.1:{proxy.port}"}
+        http = Http(env=env)
+        for _ in range(2):
             assert b"message_stop" in await fetch(http, f"{server.url}/v1/messages")
-            assert proxying.heads == []
-            await http.close()
+        assert [head.split("\r\n")[0] for head in proxying.heads] == [f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"]
+        assert "proxy-authorization" not in server.requests[0].headers
+        await http.close()
 
-    asyncio.run(run())
+
+async def test_http_asks_the_proxy_for_the_whole_url() -> None:
+    proxying = Proxying("user:secret")
+    async with ProviderServer([{"text": "x"}]) as server, raw_server(proxying.talk) as proxy:
+        http = Http(env={"http_proxy": f"http://user:secret@127.0.0.1:{proxy.port}"})
+        assert b"message_stop" in await fetch(http, f"{server.url}/v1/messages?a=b")
+        assert proxying.heads[0].startswith(f"POST {server.url}/v1/messages?a=b HTTP/1.1\r\n")
+        await http.close()
+
+
+async def test_no_proxy_reaches_the_server_directly() -> None:
+    proxying = Proxying()
+    async with ProviderServer([{"text": "x"}]) as server, raw_server(proxying.talk) as proxy:
+        http = Http(env={"http_proxy": f"http://127.0.0.1:{proxy.port}", "no_proxy": "127.0.0.1"})
+        assert b"message_stop" in await fetch(http, f"{server.url}/v1/messages")
+        assert proxying.heads == []
+        await http.close()
 
 
 def failing_proxy(talk: Talk, user: str = "") -> ProviderError:
@@ -217,19 +208,16 @@ def test_a_proxy_that_hangs_up_says_so() -> None:
     assert "ended the connection to 127.0.0.1:9 without an answer" in str(failing_proxy(talk))
 
 
-def test_an_abort_does_not_wait_for_a_proxy() -> None:
-    async def run() -> None:
-        async with raw_server(saying_nothing()) as proxy:
-            cancel = Cancel()
-            http = Http(env={"HTTPS_PROXY": f"http://127.0.0.1:{proxy.port}"})
-            request = asyncio.create_task(fetch(http, "https://127.0.0.1:9/", cancel))
-            await proxy.connected.wait()
-            cancel.fire()
-            with pytest.raises(RequestAborted):
-                await asyncio.wait_for(request, 5)
-            await asyncio.wait_for(proxy.left.wait(), 5)
-
-    asyncio.run(run())
+async def test_an_abort_does_not_wait_for_a_proxy() -> None:
+    async with raw_server(saying_nothing()) as proxy:
+        cancel = Cancel()
+        http = Http(env={"HTTPS_PROXY": f"http://127.0.0.1:{proxy.port}"})
+        request = asyncio.create_task(fetch(http, "https://127.0.0.1:9/", cancel))
+        await proxy.connected.wait()
+        cancel.fire()
+        with pytest.raises(RequestAborted):
+            await asyncio.wait_for(request, 5)
+        await asyncio.wait_for(proxy.left.wait(), 5)
 
 
 def test_a_proxy_whose_answer_makes_no_sense_is_shown() -> None:

@@ -71,52 +71,46 @@ def test_an_empty_turn_is_an_empty_message() -> None:
     assert end_of(play(Scripted([Turn()]))).message.content == []
 
 
-def test_an_abort_cuts_a_pause_short() -> None:
-    async def run() -> None:
-        reached = asyncio.Event()
+async def test_an_abort_cuts_a_pause_short() -> None:
+    reached = asyncio.Event()
 
-        async def pause() -> None:
-            if len(seen) >= 1:
-                reached.set()
-                await asyncio.Event().wait()
-
-        seen: list[Any] = []
-        cancel = Cancel()
-
-        async def read() -> None:
-            async for batch in Scripted([Turn(text="one two", chunk=4, pause=pause)])(a_request("hi"), cancel):
-                seen.append(batch)
-
-        reading = asyncio.create_task(read())
-        await reached.wait()
-        cancel.fire()
-        await asyncio.wait_for(reading, 5)
-        end = seen[-1][-1]
-        assert end.message.stop_reason == "aborted"
-        assert end.message.text() == "one "
-
-    asyncio.run(run())
-
-
-def test_a_cancelled_task_is_not_taken_for_an_abort() -> None:
-    async def run() -> None:
-        reached = asyncio.Event()
-
-        async def pause() -> None:
+    async def pause() -> None:
+        if len(seen) >= 1:
             reached.set()
             await asyncio.Event().wait()
 
-        async def read() -> None:
-            async for _ in Scripted([Turn(text="x", pause=pause)])(a_request("hi"), Cancel()):
-                pass
+    seen: list[Any] = []
+    cancel = Cancel()
 
-        reading = asyncio.create_task(read())
-        await reached.wait()
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
+    async def read() -> None:
+        async for batch in Scripted([Turn(text="one two", chunk=4, pause=pause)])(a_request("hi"), cancel):
+            seen.append(batch)
 
-    asyncio.run(run())
+    reading = asyncio.create_task(read())
+    await reached.wait()
+    cancel.fire()
+    await asyncio.wait_for(reading, 5)
+    end = seen[-1][-1]
+    assert end.message.stop_reason == "aborted"
+    assert end.message.text() == "one "
+
+
+async def test_a_cancelled_task_is_not_taken_for_an_abort() -> None:
+    reached = asyncio.Event()
+
+    async def pause() -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    async def read() -> None:
+        async for _ in Scripted([Turn(text="x", pause=pause)])(a_request("hi"), Cancel()):
+            pass
+
+    reading = asyncio.create_task(read())
+    await reached.wait()
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
 
 
 def test_a_script_needs_a_turn() -> None:

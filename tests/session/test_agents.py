@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -137,13 +136,15 @@ def test_a_project_that_is_not_trusted_replaces_no_agent_and_chooses_no_model(tm
 
 
 @pytest.mark.parametrize("approve", [None, False, True])
-def test_whether_agents_of_a_project_choose_a_model_goes_by_the_trust_of_the_run(tmp_path: Path, approve: bool | None) -> None:
+async def test_whether_agents_of_a_project_choose_a_model_goes_by_the_trust_of_the_run(
+    tmp_path: Path, approve: bool | None
+) -> None:
     written(tmp_path / "work" / ".fairlead" / "agents" / "task.md", "---\ndescription: ours\nmodel: other/x\n---\nx")
     env = {"FAIRLEAD_HOME": str(tmp_path / "home"), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
     stream = Scripted([Turn(text="x")])
     made = Agent(model=SCRIPTED_MODEL, stream=stream, cwd=tmp_path / "work", env=env, approve=approve, tools=["task"])
     description = made.session.tools["task"].description
-    asyncio.run(made.close())
+    await made.close()
     assert ("ours" in description) == (approve is True)
     assert [warning for warning in made.warnings if "the agent task" in warning] == made.warnings
     assert bool(made.warnings) == (approve is not True)

@@ -46,114 +46,90 @@ def heard(agent: Agent) -> list[str]:
     return kinds
 
 
-def test_a_failure_that_passes_is_not_the_end(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with an_agent([OVERLOADED, Turn(text="fine")], tmp_path) as agent, asyncio.timeout(20):
-            kinds = heard(agent)
-            assert await agent.ask("go") == "fine"
-            assert kinds == [
-                *("AgentStart", "TurnEnd", "end of 2, to be tried again", "retry 1 of 3: 529 Overloaded"),
-                *("AgentStart", "worked at 1: None", "TurnEnd", "end of 1", "AgentSettled"),
-            ]
-
-    asyncio.run(main())
+async def test_a_failure_that_passes_is_not_the_end(tmp_path: Path) -> None:
+    async with an_agent([OVERLOADED, Turn(text="fine")], tmp_path) as agent, asyncio.timeout(20):
+        kinds = heard(agent)
+        assert await agent.ask("go") == "fine"
+        assert kinds == [
+            *("AgentStart", "TurnEnd", "end of 2, to be tried again", "retry 1 of 3: 529 Overloaded"),
+            *("AgentStart", "worked at 1: None", "TurnEnd", "end of 1", "AgentSettled"),
+        ]
 
 
-def test_attempts_are_counted_and_come_to_an_end(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with an_agent([OVERLOADED], tmp_path, maxRetries=2) as agent, asyncio.timeout(20):
-            kinds = heard(agent)
-            with pytest.raises(ProviderError, match="Overloaded"):
-                await agent.ask("go")
-            assert [kind for kind in kinds if kind.startswith(("retry", "gave up"))] == [
-                *("retry 1 of 2: 529 Overloaded", "retry 2 of 2: 529 Overloaded", "gave up at 2: 529 Overloaded")
-            ]
-            assert kinds[-3:] == ["end of 1", "gave up at 2: 529 Overloaded", "AgentSettled"]
-
-    asyncio.run(main())
+async def test_attempts_are_counted_and_come_to_an_end(tmp_path: Path) -> None:
+    async with an_agent([OVERLOADED], tmp_path, maxRetries=2) as agent, asyncio.timeout(20):
+        kinds = heard(agent)
+        with pytest.raises(ProviderError, match="Overloaded"):
+            await agent.ask("go")
+        assert [kind for kind in kinds if kind.startswith(("retry", "gave up"))] == [
+            *("retry 1 of 2: 529 Overloaded", "retry 2 of 2: 529 Overloaded", "gave up at 2: 529 Overloaded")
+        ]
+        assert kinds[-3:] == ["end of 1", "gave up at 2: 529 Overloaded", "AgentSettled"]
 
 
-def test_a_good_answer_gives_the_next_turn_all_attempts_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        turns = [OVERLOADED, Turn(text="one"), OVERLOADED, Turn(text="two")]
-        async with an_agent(turns, tmp_path, maxRetries=1) as agent, asyncio.timeout(20):
-            await agent.session.follow_up("more")
-            assert await agent.ask("go") == "two"
-
-    asyncio.run(main())
+async def test_a_good_answer_gives_the_next_turn_all_attempts_again(tmp_path: Path) -> None:
+    turns = [OVERLOADED, Turn(text="one"), OVERLOADED, Turn(text="two")]
+    async with an_agent(turns, tmp_path, maxRetries=1) as agent, asyncio.timeout(20):
+        await agent.session.follow_up("more")
+        assert await agent.ask("go") == "two"
 
 
 @pytest.mark.parametrize("turn", [Turn(error="401 no key", status=401), Turn(error="400 bad", status=400)])
-def test_a_failure_that_does_not_pass_is_the_end(tmp_path: Path, turn: Turn) -> None:
-    async def main() -> None:
-        async with an_agent([turn], tmp_path) as agent, asyncio.timeout(20):
-            kinds = heard(agent)
-            with pytest.raises(ProviderError):
-                await agent.ask("go")
-            assert kinds == ["AgentStart", "TurnEnd", "end of 2", "AgentSettled"]
-
-    asyncio.run(main())
+async def test_a_failure_that_does_not_pass_is_the_end(tmp_path: Path, turn: Turn) -> None:
+    async with an_agent([turn], tmp_path) as agent, asyncio.timeout(20):
+        kinds = heard(agent)
+        with pytest.raises(ProviderError):
+            await agent.ask("go")
+        assert kinds == ["AgentStart", "TurnEnd", "end of 2", "AgentSettled"]
 
 
-def test_nothing_is_tried_again_when_that_is_switched_off(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with an_agent([OVERLOADED], tmp_path, enabled=False) as agent, asyncio.timeout(20):
-            kinds = heard(agent)
-            with pytest.raises(ProviderError):
-                await agent.ask("go")
-            assert kinds == ["AgentStart", "TurnEnd", "end of 2", "AgentSettled"]
-
-    asyncio.run(main())
+async def test_nothing_is_tried_again_when_that_is_switched_off(tmp_path: Path) -> None:
+    async with an_agent([OVERLOADED], tmp_path, enabled=False) as agent, asyncio.timeout(20):
+        kinds = heard(agent)
+        with pytest.raises(ProviderError):
+            await agent.ask("go")
+        assert kinds == ["AgentStart", "TurnEnd", "end of 2", "AgentSettled"]
 
 
-def test_a_wait_that_is_too_long_is_not_waited_for_and_the_host_learns_why(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn = Turn(error="429 slow down", status=429, transient=True, retry_after=3600)
-        async with an_agent([turn], tmp_path) as agent, asyncio.timeout(20):
-            kinds = heard(agent)
-            with pytest.raises(ProviderError):
-                await agent.ask("go")
-            assert "AgentSettled" in kinds and not [kind for kind in kinds if kind.startswith("retry")]
-            (why,) = (kind for kind in kinds if kind.startswith("error of session, retry"))
-            assert "3600 s" in why and "retry.maxAgentDelayMs" in why
-
-    asyncio.run(main())
+async def test_a_wait_that_is_too_long_is_not_waited_for_and_the_host_learns_why(tmp_path: Path) -> None:
+    turn = Turn(error="429 slow down", status=429, transient=True, retry_after=3600)
+    async with an_agent([turn], tmp_path) as agent, asyncio.timeout(20):
+        kinds = heard(agent)
+        with pytest.raises(ProviderError):
+            await agent.ask("go")
+        assert "AgentSettled" in kinds and not [kind for kind in kinds if kind.startswith("retry")]
+        (why,) = (kind for kind in kinds if kind.startswith("error of session, retry"))
+        assert "3600 s" in why and "retry.maxAgentDelayMs" in why
 
 
 @pytest.mark.parametrize("how", ["call_off", "abort"])
-def test_a_wait_can_be_called_off(tmp_path: Path, how: str) -> None:
-    async def main() -> None:
-        async with an_agent([OVERLOADED], tmp_path, baseDelayMs=60_000) as agent, asyncio.timeout(20):
-            kinds = heard(agent)
-            waiting = asyncio.Event()
-            agent.session.subscribe(lambda event: waiting.set() if isinstance(event, e.RetryStart) else None)
-            asking = asyncio.create_task(agent.ask("go"))
-            await waiting.wait()
-            assert agent.session.is_streaming
-            if how == "abort":
-                await agent.session.abort()
-            else:
-                agent.session.attempts.call_off()
-            with pytest.raises(ProviderError):
-                await asking
-            assert kinds[-2:] == ["gave up at 1: Retry cancelled", "AgentSettled"]
-
-    asyncio.run(main())
-
-
-def test_an_abort_during_an_attempt_ends_the_attempts(tmp_path: Path) -> None:
-    async def main() -> None:
-        held = Turn(text="x", pause=lambda: asyncio.Event().wait())
-        async with an_agent([OVERLOADED, held], tmp_path) as agent, asyncio.timeout(20):
-            kinds = heard(agent)
-            again = asyncio.Event()
-            starts = iter([lambda: None, again.set])
-            agent.session.subscribe(lambda event: next(starts)() if isinstance(event, e.AgentStart) else None)
-            asking = asyncio.create_task(agent.ask("go"))
-            await again.wait()
+async def test_a_wait_can_be_called_off(tmp_path: Path, how: str) -> None:
+    async with an_agent([OVERLOADED], tmp_path, baseDelayMs=60_000) as agent, asyncio.timeout(20):
+        kinds = heard(agent)
+        waiting = asyncio.Event()
+        agent.session.subscribe(lambda event: waiting.set() if isinstance(event, e.RetryStart) else None)
+        asking = asyncio.create_task(agent.ask("go"))
+        await waiting.wait()
+        assert agent.session.is_streaming
+        if how == "abort":
             await agent.session.abort()
-            with pytest.raises(RunAborted):
-                await asking
-            assert kinds[-2:] == ["gave up at 1: Retry cancelled", "AgentSettled"]
+        else:
+            agent.session.attempts.call_off()
+        with pytest.raises(ProviderError):
+            await asking
+        assert kinds[-2:] == ["gave up at 1: Retry cancelled", "AgentSettled"]
 
-    asyncio.run(main())
+
+async def test_an_abort_during_an_attempt_ends_the_attempts(tmp_path: Path) -> None:
+    held = Turn(text="x", pause=lambda: asyncio.Event().wait())
+    async with an_agent([OVERLOADED, held], tmp_path) as agent, asyncio.timeout(20):
+        kinds = heard(agent)
+        again = asyncio.Event()
+        starts = iter([lambda: None, again.set])
+        agent.session.subscribe(lambda event: next(starts)() if isinstance(event, e.AgentStart) else None)
+        asking = asyncio.create_task(agent.ask("go"))
+        await again.wait()
+        await agent.session.abort()
+        with pytest.raises(RunAborted):
+            await asking
+        assert kinds[-2:] == ["gave up at 1: Retry cancelled", "AgentSettled"]

@@ -390,9 +390,9 @@ def asked(request: Request) -> str:
     return user_text(message)
 
 
-def test_a_history_is_summarised_in_one_request() -> None:
+async def test_a_history_is_summarised_in_one_request() -> None:
     model = Scripted([Turn(text="  notes\n")])
-    done = asyncio.run(compact(a_plan(), SCRIPTED_MODEL, model, cancel=Cancel(), thinking="low"))
+    done = await compact(a_plan(), SCRIPTED_MODEL, model, cancel=Cancel(), thinking="low")
     assert (done.summary, done.first_kept_entry_id, done.tokens_before) == ("notes", "k", 150)
     (request,) = model.requests
     assert (request.system_prompt, request.tools, request.thinking) == (SYSTEM_PROMPT, [], "low")
@@ -400,9 +400,9 @@ def test_a_history_is_summarised_in_one_request() -> None:
     assert asked(request) == f"<conversation>\n[User]: HISTORY\n</conversation>\n\n{HISTORY_TASK}"
 
 
-def test_the_result_has_the_json_that_hosts_know() -> None:
+async def test_the_result_has_the_json_that_hosts_know() -> None:
     made = a_plan(read_files=["a"])
-    done = asyncio.run(compact(made, SCRIPTED_MODEL, Scripted([Turn(text="notes", usage=Usage(100, 50))]), cancel=Cancel()))
+    done = await compact(made, SCRIPTED_MODEL, Scripted([Turn(text="notes", usage=Usage(100, 50))]), cancel=Cancel())
     shown = msgspec.to_builtins(done)
     cost = shown["usage"].pop("cost")
     assert cost["total"] == pytest.approx(0.00105)
@@ -418,9 +418,9 @@ def test_the_result_has_the_json_that_hosts_know() -> None:
     }
 
 
-def test_a_split_turn_takes_a_second_request_whose_usage_counts() -> None:
+async def test_a_split_turn_takes_a_second_request_whose_usage_counts() -> None:
     model = Scripted([Turn(text="history"), Turn(text="prefix")])
-    done = asyncio.run(compact(a_plan(**SPLIT), SCRIPTED_MODEL, model, cancel=Cancel()))
+    done = await compact(a_plan(**SPLIT), SCRIPTED_MODEL, model, cancel=Cancel())
     assert done.summary == "history\n\n---\n\n**Turn Context (split turn):**\n\nprefix"
     assert [HISTORY_TASK in asked(request) for request in model.requests] == [True, False]
     assert "PREFIX" in asked(model.requests[1]) and TURN_PREFIX_TASK in asked(model.requests[1])
@@ -428,64 +428,61 @@ def test_a_split_turn_takes_a_second_request_whose_usage_counts() -> None:
     assert done.usage is not None and done.usage.total_tokens == 300
 
 
-def test_both_requests_are_under_way_at_the_same_time() -> None:
-    async def run() -> None:
-        model_asked = asyncio.Event()
+async def test_both_requests_are_under_way_at_the_same_time() -> None:
+    model_asked = asyncio.Event()
 
-        async def until_both_are_asked() -> None:
-            if len(model.requests) == 2:
-                model_asked.set()
-            await model_asked.wait()
+    async def until_both_are_asked() -> None:
+        if len(model.requests) == 2:
+            model_asked.set()
+        await model_asked.wait()
 
-        model = Scripted([Turn(text="notes", pause=until_both_are_asked)])
-        await asyncio.wait_for(compact(a_plan(**SPLIT), SCRIPTED_MODEL, model, cancel=Cancel()), 10)
-
-    asyncio.run(run())
+    model = Scripted([Turn(text="notes", pause=until_both_are_asked)])
+    await asyncio.wait_for(compact(a_plan(**SPLIT), SCRIPTED_MODEL, model, cancel=Cancel()), 10)
 
 
-def test_without_a_history_the_split_turn_says_so() -> None:
+async def test_without_a_history_the_split_turn_says_so() -> None:
     model = Scripted([Turn(text="prefix")])
-    done = asyncio.run(compact(a_plan(to_summarise=[], **SPLIT), SCRIPTED_MODEL, model, cancel=Cancel()))
+    done = await compact(a_plan(to_summarise=[], **SPLIT), SCRIPTED_MODEL, model, cancel=Cancel())
     assert done.summary == "No prior history.\n\n---\n\n**Turn Context (split turn):**\n\nprefix"
     assert len(model.requests) == 1
 
 
-def test_without_new_history_the_previous_summary_is_not_lost() -> None:
+async def test_without_new_history_the_previous_summary_is_not_lost() -> None:
     model = Scripted([Turn(text="prefix")])
     made = a_plan(to_summarise=[], previous_summary="old notes", **SPLIT)
-    done = asyncio.run(compact(made, SCRIPTED_MODEL, model, cancel=Cancel()))
+    done = await compact(made, SCRIPTED_MODEL, model, cancel=Cancel())
     assert done.summary == "old notes\n\n---\n\n**Turn Context (split turn):**\n\nprefix"
     assert "old notes" not in asked(model.requests[0])
 
 
-def test_a_previous_summary_is_updated() -> None:
+async def test_a_previous_summary_is_updated() -> None:
     model = Scripted([Turn(text="new notes")])
-    done = asyncio.run(compact(a_plan(previous_summary="old notes"), SCRIPTED_MODEL, model, cancel=Cancel()))
+    done = await compact(a_plan(previous_summary="old notes"), SCRIPTED_MODEL, model, cancel=Cancel())
     assert done.summary == "new notes"
     assert "<previous-summary>\nold notes\n</previous-summary>" in asked(model.requests[0])
 
 
-def test_instructions_reach_every_request() -> None:
+async def test_instructions_reach_every_request() -> None:
     model = Scripted([Turn(text="notes")])
-    asyncio.run(compact(a_plan(**SPLIT), SCRIPTED_MODEL, model, cancel=Cancel(), instructions="Focus on code"))
+    await compact(a_plan(**SPLIT), SCRIPTED_MODEL, model, cancel=Cancel(), instructions="Focus on code")
     assert [asked(request).endswith("Focus on code") for request in model.requests] == [True, True]
 
 
-def test_a_summary_asks_for_no_more_than_the_model_can_write() -> None:
+async def test_a_summary_asks_for_no_more_than_the_model_can_write() -> None:
     model = Scripted([Turn(text="notes")])
     small = structs.replace(SCRIPTED_MODEL, max_tokens=1000)
-    asyncio.run(compact(a_plan(), small, model, cancel=Cancel()))
+    await compact(a_plan(), small, model, cancel=Cancel())
     tiny = structs.replace(SCRIPTED_MODEL, context_window=8_192)
-    asyncio.run(compact(a_plan(), tiny, model, cancel=Cancel()))
-    asyncio.run(compact(a_plan(), SCRIPTED_MODEL, model, cancel=Cancel(), reserve_tokens=100))
+    await compact(a_plan(), tiny, model, cancel=Cancel())
+    await compact(a_plan(), SCRIPTED_MODEL, model, cancel=Cancel(), reserve_tokens=100)
     assert [request.max_tokens for request in model.requests] == [1000, 3276, 80]
 
 
-def test_a_conversation_larger_than_the_context_is_summarised_in_portions() -> None:
+async def test_a_conversation_larger_than_the_context_is_summarised_in_portions() -> None:
     messages = [UserMessage(f"<{n}>" + "x" * 3_000, 1) for n in range(8)]
     model = Scripted([Turn(text="one"), Turn(text="two"), Turn(text="three")])
     small = structs.replace(SCRIPTED_MODEL, context_window=8_192)
-    done = asyncio.run(compact(a_plan(to_summarise=messages, previous_summary="zero"), small, model, cancel=Cancel()))
+    done = await compact(a_plan(to_summarise=messages, previous_summary="zero"), small, model, cancel=Cancel())
     assert done.summary == "three"
     texts = [asked(request) for request in model.requests]
     assert [[n for n in range(8) if f"<{n}>" in text] for text in texts] == [[0, 1, 2], [3, 4, 5], [6, 7]]
@@ -494,13 +491,13 @@ def test_a_conversation_larger_than_the_context_is_summarised_in_portions() -> N
     assert done.usage is not None and done.usage.total_tokens == 450
 
 
-def test_a_long_previous_summary_leaves_less_room_for_the_conversation() -> None:
+async def test_a_long_previous_summary_leaves_less_room_for_the_conversation() -> None:
     messages = [UserMessage("x" * 4_000, 1) for _ in range(2)]
     small = structs.replace(SCRIPTED_MODEL, context_window=8_192)
     requests: list[int] = []
     for previous in ("p" * 1_000, "p" * 4_000):
         model = Scripted([Turn(text="notes")])
-        asyncio.run(compact(a_plan(to_summarise=messages, previous_summary=previous), small, model, cancel=Cancel()))
+        await compact(a_plan(to_summarise=messages, previous_summary=previous), small, model, cancel=Cancel())
         requests.append(len(model.requests))
     assert requests == [1, 2]
 
@@ -508,29 +505,26 @@ def test_a_long_previous_summary_leaves_less_room_for_the_conversation() -> None
 # Failures
 
 
-def test_a_provider_that_fails_is_quoted() -> None:
+async def test_a_provider_that_fails_is_quoted() -> None:
     model = Scripted([Turn(error="400 summarizer broke", status=400)])
     with pytest.raises(ProviderError, match=r"^Summarization failed: 400 summarizer broke$") as caught:
-        asyncio.run(compact(a_plan(), SCRIPTED_MODEL, model, cancel=Cancel()))
+        await compact(a_plan(), SCRIPTED_MODEL, model, cancel=Cancel())
     assert (caught.value.status, caught.value.transient) == (400, False)
 
 
-def test_a_passing_failure_can_be_told_from_a_lasting_one() -> None:
+async def test_a_passing_failure_can_be_told_from_a_lasting_one() -> None:
     model = Scripted([Turn(error="529 Overloaded", status=529, transient=True, retry_after=3.0)])
     with pytest.raises(ProviderError) as caught:
-        asyncio.run(compact(a_plan(), SCRIPTED_MODEL, model, cancel=Cancel()))
+        await compact(a_plan(), SCRIPTED_MODEL, model, cancel=Cancel())
     assert (caught.value.status, caught.value.transient, caught.value.retry_after) == (529, True, 3.0)
 
 
-def test_a_failed_turn_prefix_is_named_and_stops_the_history() -> None:
-    async def run() -> None:
-        never = asyncio.Event()
-        model = Scripted([Turn(text="history", pause=never.wait), Turn(error="400 broke")])
-        with pytest.raises(ProviderError, match=r"^Turn prefix summarization failed: 400 broke$"):
-            await asyncio.wait_for(compact(a_plan(**SPLIT), SCRIPTED_MODEL, model, cancel=Cancel()), 10)
-        assert len(model.requests) == 2
-
-    asyncio.run(run())
+async def test_a_failed_turn_prefix_is_named_and_stops_the_history() -> None:
+    never = asyncio.Event()
+    model = Scripted([Turn(text="history", pause=never.wait), Turn(error="400 broke")])
+    with pytest.raises(ProviderError, match=r"^Turn prefix summarization failed: 400 broke$"):
+        await asyncio.wait_for(compact(a_plan(**SPLIT), SCRIPTED_MODEL, model, cancel=Cancel()), 10)
+    assert len(model.requests) == 2
 
 
 @pytest.mark.parametrize(
@@ -544,9 +538,9 @@ def test_a_failed_turn_prefix_is_named_and_stops_the_history() -> None:
         (Turn(text="notes", stop_reason="aborted"), "Summarization failed: the provider gave no reason"),
     ],
 )
-def test_an_answer_without_a_summary_is_a_failure(turn: Turn, text: str) -> None:
+async def test_an_answer_without_a_summary_is_a_failure(turn: Turn, text: str) -> None:
     with pytest.raises(ProviderError) as caught:
-        asyncio.run(compact(a_plan(), SCRIPTED_MODEL, Scripted([turn]), cancel=Cancel()))
+        await compact(a_plan(), SCRIPTED_MODEL, Scripted([turn]), cancel=Cancel())
     assert str(caught.value) == text
 
 
@@ -563,9 +557,9 @@ async def endless(request: Request, cancel: Cancel) -> AsyncIterator[list[Stream
     ("stream", "text"),
     [(raising, "RuntimeError: boom"), (endless, "the model's stream stopped without an end")],
 )
-def test_a_stream_that_breaks_its_promise_is_a_failure(stream: ModelStream, text: str) -> None:
+async def test_a_stream_that_breaks_its_promise_is_a_failure(stream: ModelStream, text: str) -> None:
     with pytest.raises(ProviderError) as caught:
-        asyncio.run(compact(a_plan(), SCRIPTED_MODEL, stream, cancel=Cancel()))
+        await compact(a_plan(), SCRIPTED_MODEL, stream, cancel=Cancel())
     assert str(caught.value) == f"Summarization failed: {text}"
 
 
@@ -573,25 +567,22 @@ def test_a_stream_that_breaks_its_promise_is_a_failure(stream: ModelStream, text
 
 
 @pytest.mark.parametrize("split", [{}, SPLIT])
-def test_an_abort_in_the_middle_ends_every_request(split: dict[str, Any]) -> None:
-    async def run() -> None:
-        cancel, started, never = Cancel(), asyncio.Event(), asyncio.Event()
+async def test_an_abort_in_the_middle_ends_every_request(split: dict[str, Any]) -> None:
+    cancel, started, never = Cancel(), asyncio.Event(), asyncio.Event()
 
-        async def pause() -> None:
-            started.set()
-            await never.wait()
+    async def pause() -> None:
+        started.set()
+        await never.wait()
 
-        model = Scripted([Turn(text="notes", pause=pause)])
-        work = asyncio.create_task(compact(a_plan(**split), SCRIPTED_MODEL, model, cancel=cancel))
-        await started.wait()
-        cancel.fire()
-        with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled$"):
-            await asyncio.wait_for(work, 10)
-
-    asyncio.run(run())
+    model = Scripted([Turn(text="notes", pause=pause)])
+    work = asyncio.create_task(compact(a_plan(**split), SCRIPTED_MODEL, model, cancel=cancel))
+    await started.wait()
+    cancel.fire()
+    with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled$"):
+        await asyncio.wait_for(work, 10)
 
 
-def test_an_abort_between_portions_asks_no_more() -> None:
+async def test_an_abort_between_portions_asks_no_more() -> None:
     cancel = Cancel()
 
     async def abort() -> None:
@@ -602,20 +593,20 @@ def test_an_abort_between_portions_asks_no_more() -> None:
     small = structs.replace(SCRIPTED_MODEL, context_window=8_192)
     messages = [UserMessage("x" * 7_000, 1) for _ in range(5)]
     with pytest.raises(CompactionCancelled):
-        asyncio.run(compact(a_plan(to_summarise=messages), small, model, cancel=cancel))
+        await compact(a_plan(to_summarise=messages), small, model, cancel=cancel)
     assert len(model.requests) == 2
 
 
-def test_once_aborted_nothing_is_asked() -> None:
+async def test_once_aborted_nothing_is_asked() -> None:
     cancel = Cancel()
     cancel.fire()
     model = Scripted([Turn(text="notes")])
     with pytest.raises(CompactionCancelled):
-        asyncio.run(compact(a_plan(**SPLIT), SCRIPTED_MODEL, model, cancel=cancel))
+        await compact(a_plan(**SPLIT), SCRIPTED_MODEL, model, cancel=cancel)
     assert model.requests == []
 
 
-def test_an_abort_goes_before_a_failure() -> None:
+async def test_an_abort_goes_before_a_failure() -> None:
     cancel = Cancel()
 
     async def abort() -> None:
@@ -627,4 +618,4 @@ def test_an_abort_goes_before_a_failure() -> None:
         raise RuntimeError("closed")
 
     with pytest.raises(CompactionCancelled):
-        asyncio.run(compact(a_plan(), SCRIPTED_MODEL, failing, cancel=cancel))
+        await compact(a_plan(), SCRIPTED_MODEL, failing, cancel=cancel)

@@ -124,476 +124,407 @@ def saved(session: Session) -> list[str]:
 # Asked for
 
 
-def test_on_request_the_older_part_of_the_conversation_becomes_a_summary(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, model = a_small_session(tmp_path, [answer("a"), answer("b"), answer("c")])
-        await talk(session, ONE, TWO)
-        heard = Listener(session)
-        assert session.conversation.context_tokens() == 100
-        result = await compacted(session)
-        assert heard == [e.CompactionStart("manual"), e.CompactionEnd("manual", result)]
-        assert (result.summary, result.tokens_before) == ("In short.", 100)
-        assert result.first_kept_entry_id == entry_of(session.conversation.log, TWO)
-        assert shown(session) == saved(session) == [SUMMARY, TWO, "b"]
-        assert session.conversation.context_tokens() is None, "until the next answer nobody knows"
-        assert not session.is_streaming and not session.compactor.is_running
+async def test_on_request_the_older_part_of_the_conversation_becomes_a_summary(tmp_path: Path) -> None:
+    session, model = a_small_session(tmp_path, [answer("a"), answer("b"), answer("c")])
+    await talk(session, ONE, TWO)
+    heard = Listener(session)
+    assert session.conversation.context_tokens() == 100
+    result = await compacted(session)
+    assert heard == [e.CompactionStart("manual"), e.CompactionEnd("manual", result)]
+    assert (result.summary, result.tokens_before) == ("In short.", 100)
+    assert result.first_kept_entry_id == entry_of(session.conversation.log, TWO)
+    assert shown(session) == saved(session) == [SUMMARY, TWO, "b"]
+    assert session.conversation.context_tokens() is None, "until the next answer nobody knows"
+    assert not session.is_streaming and not session.compactor.is_running
 
-        await talk(session, THREE)
-        told = texts(model.answers.requests[-1].messages)
-        assert "In short." in told[0] and told[1:] == [TWO, "b", THREE]
-        assert session.conversation.context_tokens() == 100
-        await session.close()
-
-    asyncio.run(main())
+    await talk(session, THREE)
+    told = texts(model.answers.requests[-1].messages)
+    assert "In short." in told[0] and told[1:] == [TWO, "b", THREE]
+    assert session.conversation.context_tokens() == 100
+    await session.close()
 
 
-def test_a_later_compaction_updates_the_summary_of_the_one_before(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, model = a_small_session(tmp_path, [answer("a")])
-        await talk(session, ONE, TWO)
-        await compacted(session)
-        await talk(session, THREE)
-        await compacted(session, "mind the gap")
-        (asked,) = texts(model.summaries.requests[-1].messages)
-        assert "<previous-summary>\nIn short.\n</previous-summary>" in asked and "mind the gap" in asked
-        assert TWO in asked and ONE not in asked
-        assert shown(session) == [SUMMARY, THREE, "a"]
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_later_compaction_updates_the_summary_of_the_one_before(tmp_path: Path) -> None:
+    session, model = a_small_session(tmp_path, [answer("a")])
+    await talk(session, ONE, TWO)
+    await compacted(session)
+    await talk(session, THREE)
+    await compacted(session, "mind the gap")
+    (asked,) = texts(model.summaries.requests[-1].messages)
+    assert "<previous-summary>\nIn short.\n</previous-summary>" in asked and "mind the gap" in asked
+    assert TWO in asked and ONE not in asked
+    assert shown(session) == [SUMMARY, THREE, "a"]
+    await session.close()
 
 
 @pytest.mark.parametrize(("level", "used"), [("off", "off"), ("minimal", "minimal"), ("high", "low")])
-def test_a_summary_is_not_thought_about_for_long(tmp_path: Path, level: ThinkingLevel, used: ThinkingLevel) -> None:
-    async def main() -> None:
-        session, model = a_small_session(tmp_path, [answer("a")], thinking=level)
-        await talk(session, ONE, TWO)
+async def test_a_summary_is_not_thought_about_for_long(tmp_path: Path, level: ThinkingLevel, used: ThinkingLevel) -> None:
+    session, model = a_small_session(tmp_path, [answer("a")], thinking=level)
+    await talk(session, ONE, TWO)
+    await compacted(session)
+    assert [request.thinking for request in model.summaries.requests] == [used]
+    await session.close()
+
+
+async def test_where_everything_is_recent_there_is_nothing_to_compact(tmp_path: Path) -> None:
+    session, model = a_small_session(tmp_path, [answer("a")])
+    heard = Listener(session)
+    with pytest.raises(NothingToCompact, match=r"^Nothing to compact \(session too small\)$"):
         await compacted(session)
-        assert [request.thinking for request in model.summaries.requests] == [used]
-        await session.close()
-
-    asyncio.run(main())
-
-
-def test_where_everything_is_recent_there_is_nothing_to_compact(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, model = a_small_session(tmp_path, [answer("a")])
-        heard = Listener(session)
-        with pytest.raises(NothingToCompact, match=r"^Nothing to compact \(session too small\)$"):
-            await compacted(session)
-        assert heard.of(e.CompactionEnd) == [
-            e.CompactionEnd("manual", error="Compaction failed: Nothing to compact (session too small)")
-        ]
-        await talk(session, ONE, TWO)
+    assert heard.of(e.CompactionEnd) == [
+        e.CompactionEnd("manual", error="Compaction failed: Nothing to compact (session too small)")
+    ]
+    await talk(session, ONE, TWO)
+    await compacted(session)
+    with pytest.raises(AlreadyCompacted, match=r"^Already compacted$"):
         await compacted(session)
-        with pytest.raises(AlreadyCompacted, match=r"^Already compacted$"):
-            await compacted(session)
-        assert len(model.summaries.requests) == 1 and not session.compactor.is_running
-        await session.close()
-
-    asyncio.run(main())
+    assert len(model.summaries.requests) == 1 and not session.compactor.is_running
+    await session.close()
 
 
-def test_without_a_model_nobody_can_write_the_summary(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, _ = a_small_session(tmp_path, [answer("a")])
-        await talk(session, ONE, TWO)
-        session.selection.model = None
-        with pytest.raises(ConfigError, match="No model is chosen that could write the summary"):
-            await compacted(session)
-        assert shown(session) == [ONE, "a", TWO, "a"]
-        await session.close()
-
-    asyncio.run(main())
-
-
-def test_a_compaction_on_request_ends_the_run_first_with_all_its_events(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, _ = held()
-        session, _ = a_small_session(tmp_path, [answer("a"), turn])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await session.prompt(TWO)
-        await heard.until(e.MessageEnd)
+async def test_without_a_model_nobody_can_write_the_summary(tmp_path: Path) -> None:
+    session, _ = a_small_session(tmp_path, [answer("a")])
+    await talk(session, ONE, TWO)
+    session.selection.model = None
+    with pytest.raises(ConfigError, match="No model is chosen that could write the summary"):
         await compacted(session)
-        assert heard.outline(*MARKS) == [
-            "AgentStart",
-            "TurnStart",
-            "TurnEnd",
-            "AgentEnd",
-            "AgentSettled",
-            "CompactionStart",
-            "CompactionEnd",
-        ]
-        assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
-        assert shown(session) == [SUMMARY, TWO, ""]
-        await session.close()
-
-    asyncio.run(main())
+    assert shown(session) == [ONE, "a", TWO, "a"]
+    await session.close()
 
 
-def test_meanwhile_a_prompt_and_a_second_request_are_refused(tmp_path: Path) -> None:
-    async def main() -> None:
-        signal = Signal()
-        session, model = a_small_session(tmp_path, [answer("a")], [structs.replace(SUMMARISED, pause=signal)])
-        await talk(session, ONE, TWO)
-        compaction = session.compactor.request(None)
-        # It counts from the request on, not only when the model has been asked.
-        with pytest.raises(CompactingError, match=r"^Cannot submit a prompt while compaction is in progress"):
-            await session.prompt("at once")
-        await signal.reached()
-        assert session.compactor.is_running and not session.is_streaming
-        with pytest.raises(CompactingError, match=r"^Cannot submit a prompt while compaction is in progress"):
-            await session.prompt("too soon")
-        with pytest.raises(CompactingError, match=r"^The session is being compacted already\.$"):
-            session.compactor.request(None)
-        await session.steer("by the way")
-        signal.go.set()
-        await compaction
-        await talk(session, THREE)
-        assert said(session) == [TWO, THREE, "by the way"]
-        assert len(model.summaries.requests) == 1
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_compaction_on_request_ends_the_run_first_with_all_its_events(tmp_path: Path) -> None:
+    turn, _ = held()
+    session, _ = a_small_session(tmp_path, [answer("a"), turn])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await session.prompt(TWO)
+    await heard.until(e.MessageEnd)
+    await compacted(session)
+    assert heard.outline(*MARKS) == [
+        "AgentStart",
+        "TurnStart",
+        "TurnEnd",
+        "AgentEnd",
+        "AgentSettled",
+        "CompactionStart",
+        "CompactionEnd",
+    ]
+    assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
+    assert shown(session) == [SUMMARY, TWO, ""]
+    await session.close()
 
 
-def test_an_abort_ends_a_compaction_and_nothing_has_changed(tmp_path: Path) -> None:
-    async def main() -> None:
-        signal = Signal()
-        session, _ = a_small_session(tmp_path, [answer("a")], [structs.replace(SUMMARISED, pause=signal)])
-        await talk(session, ONE, TWO)
-        before, heard = file_of(session).read_bytes(), Listener(session)
-        compaction = session.compactor.request(None)
-        await signal.reached()
-        async with asyncio.timeout(PATIENCE):
-            await session.abort()
-        assert not session.compactor.is_running, "an abort returns when it is over"
-        with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled$"):
-            await compaction
-        assert heard == [e.CompactionStart("manual"), e.CompactionEnd("manual", aborted=True)]
-        assert shown(session) == [ONE, "a", TWO, "a"] and file_of(session).read_bytes() == before
-        await talk(session, THREE)
-        await session.close()
-
-    asyncio.run(main())
-
-
-def test_another_conversation_ends_a_compaction(tmp_path: Path) -> None:
-    async def main() -> None:
-        signal = Signal()
-        session, _ = a_small_session(tmp_path, [answer("a")], [structs.replace(SUMMARISED, pause=signal)])
-        await talk(session, ONE, TWO)
-        first, heard = file_of(session), Listener(session)
-        compaction = session.compactor.request(None)
-        await signal.reached()
-        async with asyncio.timeout(PATIENCE):
-            await new_session(session)
-        assert heard.kinds() == ["CompactionStart", "CompactionEnd", "SessionReplaced"]
-        with pytest.raises(CompactionCancelled):
-            await compaction
-        assert texts(read_session(first)[0].messages()) == [ONE, "a", TWO, "a"]
-
-    asyncio.run(main())
-
-
-def test_a_summary_that_fails_loses_nothing(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, _ = a_small_session(tmp_path, [answer("a")], [BROKEN, SUMMARISED])
-        await talk(session, ONE, TWO)
-        before, heard = file_of(session).read_bytes(), Listener(session)
-        with pytest.raises(ProviderError, match=r"^Summarization failed: out of order$"):
-            await compacted(session)
-        error = "Compaction failed: Summarization failed: out of order"
-        assert heard == [e.CompactionStart("manual"), e.CompactionEnd("manual", error=error)]
-        assert shown(session) == [ONE, "a", TWO, "a"] and file_of(session).read_bytes() == before
-        await compacted(session)
-        assert shown(session) == [SUMMARY, TWO, "a"]
-        await session.close()
-
-    asyncio.run(main())
-
-
-def test_a_summary_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, _ = a_small_session(tmp_path, [answer("a")])
-        await talk(session, ONE, TWO)
-        heard = Listener(session)
-        with full_disk(session), pytest.raises(SessionError, match="File too large"):
-            await compacted(session)
-        (end,) = heard.of(e.CompactionEnd)
-        assert end.result is None and end.error is not None and "File too large" in end.error
-        assert shown(session) == saved(session) == [ONE, "a", TWO, "a"]
-        await session.close()
-
-    asyncio.run(main())
-
-
-def test_a_failure_that_nobody_waits_for_is_no_complaint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        session, _ = a_small_session(tmp_path, [answer("a")], [BROKEN])
-        await talk(session, ONE, TWO)
+async def test_meanwhile_a_prompt_and_a_second_request_are_refused(tmp_path: Path) -> None:
+    signal = Signal()
+    session, model = a_small_session(tmp_path, [answer("a")], [structs.replace(SUMMARISED, pause=signal)])
+    await talk(session, ONE, TWO)
+    compaction = session.compactor.request(None)
+    # It counts from the request on, not only when the model has been asked.
+    with pytest.raises(CompactingError, match=r"^Cannot submit a prompt while compaction is in progress"):
+        await session.prompt("at once")
+    await signal.reached()
+    assert session.compactor.is_running and not session.is_streaming
+    with pytest.raises(CompactingError, match=r"^Cannot submit a prompt while compaction is in progress"):
+        await session.prompt("too soon")
+    with pytest.raises(CompactingError, match=r"^The session is being compacted already\.$"):
         session.compactor.request(None)
-        await settled(session)
-        await session.close()
+    await session.steer("by the way")
+    signal.go.set()
+    await compaction
+    await talk(session, THREE)
+    assert said(session) == [TWO, THREE, "by the way"]
+    assert len(model.summaries.requests) == 1
+    await session.close()
 
-    asyncio.run(main())
+
+async def test_an_abort_ends_a_compaction_and_nothing_has_changed(tmp_path: Path) -> None:
+    signal = Signal()
+    session, _ = a_small_session(tmp_path, [answer("a")], [structs.replace(SUMMARISED, pause=signal)])
+    await talk(session, ONE, TWO)
+    before, heard = file_of(session).read_bytes(), Listener(session)
+    compaction = session.compactor.request(None)
+    await signal.reached()
+    async with asyncio.timeout(PATIENCE):
+        await session.abort()
+    assert not session.compactor.is_running, "an abort returns when it is over"
+    with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled$"):
+        await compaction
+    assert heard == [e.CompactionStart("manual"), e.CompactionEnd("manual", aborted=True)]
+    assert shown(session) == [ONE, "a", TWO, "a"] and file_of(session).read_bytes() == before
+    await talk(session, THREE)
+    await session.close()
+
+
+async def test_another_conversation_ends_a_compaction(tmp_path: Path) -> None:
+    signal = Signal()
+    session, _ = a_small_session(tmp_path, [answer("a")], [structs.replace(SUMMARISED, pause=signal)])
+    await talk(session, ONE, TWO)
+    first, heard = file_of(session), Listener(session)
+    compaction = session.compactor.request(None)
+    await signal.reached()
+    async with asyncio.timeout(PATIENCE):
+        await new_session(session)
+    assert heard.kinds() == ["CompactionStart", "CompactionEnd", "SessionReplaced"]
+    with pytest.raises(CompactionCancelled):
+        await compaction
+    assert texts(read_session(first)[0].messages()) == [ONE, "a", TWO, "a"]
+
+
+async def test_a_summary_that_fails_loses_nothing(tmp_path: Path) -> None:
+    session, _ = a_small_session(tmp_path, [answer("a")], [BROKEN, SUMMARISED])
+    await talk(session, ONE, TWO)
+    before, heard = file_of(session).read_bytes(), Listener(session)
+    with pytest.raises(ProviderError, match=r"^Summarization failed: out of order$"):
+        await compacted(session)
+    error = "Compaction failed: Summarization failed: out of order"
+    assert heard == [e.CompactionStart("manual"), e.CompactionEnd("manual", error=error)]
+    assert shown(session) == [ONE, "a", TWO, "a"] and file_of(session).read_bytes() == before
+    await compacted(session)
+    assert shown(session) == [SUMMARY, TWO, "a"]
+    await session.close()
+
+
+async def test_a_summary_that_cannot_be_written_loses_nothing(tmp_path: Path) -> None:
+    session, _ = a_small_session(tmp_path, [answer("a")])
+    await talk(session, ONE, TWO)
+    heard = Listener(session)
+    with full_disk(session), pytest.raises(SessionError, match="File too large"):
+        await compacted(session)
+    (end,) = heard.of(e.CompactionEnd)
+    assert end.result is None and end.error is not None and "File too large" in end.error
+    assert shown(session) == saved(session) == [ONE, "a", TWO, "a"]
+    await session.close()
+
+
+async def test_a_failure_that_nobody_waits_for_is_no_complaint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    session, _ = a_small_session(tmp_path, [answer("a")], [BROKEN])
+    await talk(session, ONE, TWO)
+    session.compactor.request(None)
+    await settled(session)
+    await session.close()
     gc.collect()  # asyncio complains when the task goes
     assert caplog.records == []
 
 
-def test_a_command_that_ends_during_a_compaction_is_kept(tmp_path: Path) -> None:
-    async def main() -> None:
-        signal = Signal()
-        session, _ = a_small_session(tmp_path, [answer("a")], [structs.replace(SUMMARISED, pause=signal)])
-        await talk(session, ONE, TWO)
-        compaction = session.compactor.request(None)
-        await signal.reached()
-        await session.commands.run("true")
-        signal.go.set()
-        await compaction
-        assert shown(session) == saved(session) == [SUMMARY, TWO, "a", "BashExecutionMessage"]
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_command_that_ends_during_a_compaction_is_kept(tmp_path: Path) -> None:
+    signal = Signal()
+    session, _ = a_small_session(tmp_path, [answer("a")], [structs.replace(SUMMARISED, pause=signal)])
+    await talk(session, ONE, TWO)
+    compaction = session.compactor.request(None)
+    await signal.reached()
+    await session.commands.run("true")
+    signal.go.set()
+    await compaction
+    assert shown(session) == saved(session) == [SUMMARY, TWO, "a", "BashExecutionMessage"]
+    await session.close()
 
 
 # When the context is nearly full
 
 
-def test_at_the_end_of_a_run_that_filled_the_context_it_is_compacted(tmp_path: Path) -> None:
-    async def main() -> None:
-        signal = Signal()
-        session, _ = a_small_session(tmp_path, [answer("a"), full("b")], [structs.replace(SUMMARISED, pause=signal)])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await session.prompt(TWO)
-        await signal.reached()
-        assert session.is_streaming and session.compactor.is_running
-        with pytest.raises(BusyError):
-            await session.prompt("too soon")
-        signal.go.set()
-        await settled(session)
-        assert heard.outline(*MARKS) == [
-            "AgentStart",
-            "TurnStart",
-            "TurnEnd",
-            "AgentEnd",
-            "CompactionStart",
-            "CompactionEnd",
-            "AgentSettled",
-        ]
-        (start,), (end,) = heard.of(e.CompactionStart), heard.of(e.CompactionEnd)
-        assert (start.reason, end.reason, end.will_retry, end.error) == ("threshold", "threshold", False, None)
-        assert end.result is not None and end.result.tokens_before == 601
-        assert shown(session) == saved(session) == [SUMMARY, TWO, "b"]
-        assert session.last_end is not None and session.last_end.message.text() == "b"
-        await session.close()
-
-    asyncio.run(main())
+async def test_at_the_end_of_a_run_that_filled_the_context_it_is_compacted(tmp_path: Path) -> None:
+    signal = Signal()
+    session, _ = a_small_session(tmp_path, [answer("a"), full("b")], [structs.replace(SUMMARISED, pause=signal)])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await session.prompt(TWO)
+    await signal.reached()
+    assert session.is_streaming and session.compactor.is_running
+    with pytest.raises(BusyError):
+        await session.prompt("too soon")
+    signal.go.set()
+    await settled(session)
+    assert heard.outline(*MARKS) == [
+        "AgentStart",
+        "TurnStart",
+        "TurnEnd",
+        "AgentEnd",
+        "CompactionStart",
+        "CompactionEnd",
+        "AgentSettled",
+    ]
+    (start,), (end,) = heard.of(e.CompactionStart), heard.of(e.CompactionEnd)
+    assert (start.reason, end.reason, end.will_retry, end.error) == ("threshold", "threshold", False, None)
+    assert end.result is not None and end.result.tokens_before == 601
+    assert shown(session) == saved(session) == [SUMMARY, TWO, "b"]
+    assert session.last_end is not None and session.last_end.message.text() == "b"
+    await session.close()
 
 
 @pytest.mark.parametrize(("tokens", "compactions"), [(600, 0), (601, 1)])
-def test_it_is_time_when_less_than_the_reserve_is_left(tmp_path: Path, tokens: int, compactions: int) -> None:
-    async def main() -> None:
-        session, _ = a_small_session(tmp_path, [answer("a"), answer("b", tokens)])
-        heard = Listener(session)
-        await talk(session, ONE, TWO)
-        assert len(heard.of(e.CompactionStart)) == compactions
-        await session.close()
-
-    asyncio.run(main())
+async def test_it_is_time_when_less_than_the_reserve_is_left(tmp_path: Path, tokens: int, compactions: int) -> None:
+    session, _ = a_small_session(tmp_path, [answer("a"), answer("b", tokens)])
+    heard = Listener(session)
+    await talk(session, ONE, TWO)
+    assert len(heard.of(e.CompactionStart)) == compactions
+    await session.close()
 
 
 @pytest.mark.parametrize("how", ["steer", "follow_up"])
 @pytest.mark.parametrize("summary", [SUMMARISED, BROKEN], ids=["", "that fails"])
-def test_messages_queued_during_the_compaction_at_the_end_are_heard(tmp_path: Path, how: str, summary: Turn) -> None:
-    async def main() -> None:
-        signal = Signal()
-        summaries = [structs.replace(summary, text="In short.", pause=signal)]
-        # After a summary there is room again; without one there is not.
-        last = answer("c") if summary is SUMMARISED else full("c")
-        session, model = a_small_session(tmp_path, [answer("a"), full("b"), last], summaries)
-        await talk(session, ONE)
-        heard = Listener(session)
-        await session.prompt(TWO)
-        await signal.reached()
-        queue = session.steer if how == "steer" else session.follow_up
-        await queue(THREE)
-        await queue(FOUR)
-        signal.go.set()
-        await settled(session)
-        assert said(session)[-3:] == [TWO, THREE, FOUR]
-        assert texts(model.answers.requests[2].messages)[-1] == (FOUR if how == "steer" else THREE)
-        assert heard.outline(e.AgentStart, e.AgentEnd, e.AgentSettled) == ["AgentStart", "AgentEnd"] * 2 + ["AgentSettled"]
-        waiting = [update.steering + update.follow_up for update in heard.of(e.QueueUpdate)]
-        assert waiting == [[THREE], [THREE, FOUR], [FOUR], []]
-        assert texts(heard.of(e.AgentEnd)[1].messages)[0] == THREE, "the run that heard it tells of it"
-        assert len(model.summaries.requests) == 1, "one that failed is not tried again in the same run"
-        await session.close()
-        assert saved(session)[-1] == "c"
-
-    asyncio.run(main())
+async def test_messages_queued_during_the_compaction_at_the_end_are_heard(tmp_path: Path, how: str, summary: Turn) -> None:
+    signal = Signal()
+    summaries = [structs.replace(summary, text="In short.", pause=signal)]
+    # After a summary there is room again; without one there is not.
+    last = answer("c") if summary is SUMMARISED else full("c")
+    session, model = a_small_session(tmp_path, [answer("a"), full("b"), last], summaries)
+    await talk(session, ONE)
+    heard = Listener(session)
+    await session.prompt(TWO)
+    await signal.reached()
+    queue = session.steer if how == "steer" else session.follow_up
+    await queue(THREE)
+    await queue(FOUR)
+    signal.go.set()
+    await settled(session)
+    assert said(session)[-3:] == [TWO, THREE, FOUR]
+    assert texts(model.answers.requests[2].messages)[-1] == (FOUR if how == "steer" else THREE)
+    assert heard.outline(e.AgentStart, e.AgentEnd, e.AgentSettled) == ["AgentStart", "AgentEnd"] * 2 + ["AgentSettled"]
+    waiting = [update.steering + update.follow_up for update in heard.of(e.QueueUpdate)]
+    assert waiting == [[THREE], [THREE, FOUR], [FOUR], []]
+    assert texts(heard.of(e.AgentEnd)[1].messages)[0] == THREE, "the run that heard it tells of it"
+    assert len(model.summaries.requests) == 1, "one that failed is not tried again in the same run"
+    await session.close()
+    assert saved(session)[-1] == "c"
 
 
-def test_an_abort_of_the_compaction_at_the_end_leaves_the_queues_as_they_are(tmp_path: Path) -> None:
-    async def main() -> None:
-        signal = Signal()
-        session, _ = a_small_session(tmp_path, [answer("a"), full("b")], [structs.replace(SUMMARISED, pause=signal)])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await session.prompt(TWO)
-        await signal.reached()
-        await session.follow_up("later")
-        async with asyncio.timeout(PATIENCE):
-            await session.abort()
-        (end,) = heard.of(e.CompactionEnd)
-        assert end == e.CompactionEnd("threshold", aborted=True)
-        assert heard.kinds()[-1] == "AgentSettled" and not session.is_streaming
-        assert shown(session) == saved(session) == [ONE, "a", TWO, "b"]
-        assert session.queues.follow_up.texts() == ["later"]
-        await session.close()
-
-    asyncio.run(main())
+async def test_an_abort_of_the_compaction_at_the_end_leaves_the_queues_as_they_are(tmp_path: Path) -> None:
+    signal = Signal()
+    session, _ = a_small_session(tmp_path, [answer("a"), full("b")], [structs.replace(SUMMARISED, pause=signal)])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await session.prompt(TWO)
+    await signal.reached()
+    await session.follow_up("later")
+    async with asyncio.timeout(PATIENCE):
+        await session.abort()
+    (end,) = heard.of(e.CompactionEnd)
+    assert end == e.CompactionEnd("threshold", aborted=True)
+    assert heard.kinds()[-1] == "AgentSettled" and not session.is_streaming
+    assert shown(session) == saved(session) == [ONE, "a", TWO, "b"]
+    assert session.queues.follow_up.texts() == ["later"]
+    await session.close()
 
 
-def test_an_abort_never_begins_a_compaction(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, _ = a_small_session(tmp_path, [answer("a"), full("b")])
-        await talk(session, ONE)
-        heard = Listener(session)
-        # The answer is complete when the abort comes.
-        session.subscribe(lambda event: session.cancel() if isinstance(event, e.TurnEnd) else None)
-        await talk(session, TWO)
-        assert heard.of(e.CompactionStart) == [] and shown(session) == [ONE, "a", TWO, "b"]
-        await session.close()
-
-    asyncio.run(main())
+async def test_an_abort_never_begins_a_compaction(tmp_path: Path) -> None:
+    session, _ = a_small_session(tmp_path, [answer("a"), full("b")])
+    await talk(session, ONE)
+    heard = Listener(session)
+    # The answer is complete when the abort comes.
+    session.subscribe(lambda event: session.cancel() if isinstance(event, e.TurnEnd) else None)
+    await talk(session, TWO)
+    assert heard.of(e.CompactionStart) == [] and shown(session) == [ONE, "a", TWO, "b"]
+    await session.close()
 
 
-def test_a_context_that_is_already_full_is_compacted_before_the_first_turn(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, model = a_small_session(tmp_path, [full("a"), answer("b")])
-        session.compactor.enabled = False
-        await talk(session, ONE)
-        session.compactor.enabled = True
-        heard = Listener(session)
-        await talk(session, TWO)
-        assert heard.outline(*MARKS)[:4] == ["CompactionStart", "CompactionEnd", "AgentStart", "TurnStart"]
-        assert heard.of(e.CompactionStart) == [e.CompactionStart("threshold")]
-        told = texts(model.answers.requests[-1].messages)
-        assert "In short." in told[0] and told[1:] == [TWO]
-        assert shown(session) == [SUMMARY, TWO, "b"]
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_context_that_is_already_full_is_compacted_before_the_first_turn(tmp_path: Path) -> None:
+    session, model = a_small_session(tmp_path, [full("a"), answer("b")])
+    session.compactor.enabled = False
+    await talk(session, ONE)
+    session.compactor.enabled = True
+    heard = Listener(session)
+    await talk(session, TWO)
+    assert heard.outline(*MARKS)[:4] == ["CompactionStart", "CompactionEnd", "AgentStart", "TurnStart"]
+    assert heard.of(e.CompactionStart) == [e.CompactionStart("threshold")]
+    told = texts(model.answers.requests[-1].messages)
+    assert "In short." in told[0] and told[1:] == [TWO]
+    assert shown(session) == [SUMMARY, TWO, "b"]
+    await session.close()
 
 
-def test_what_an_aborted_answer_filled_is_looked_at_before_the_next_prompt(tmp_path: Path) -> None:
-    async def main() -> None:
-        signal = Signal()
-        pauses = [nothing, signal]
+async def test_what_an_aborted_answer_filled_is_looked_at_before_the_next_prompt(tmp_path: Path) -> None:
+    signal = Signal()
+    pauses = [nothing, signal]
 
-        async def between_pieces() -> None:
-            await pauses.pop(0)()
+    async def between_pieces() -> None:
+        await pauses.pop(0)()
 
-        half = answer("-" * 160, chunk=80, pause=between_pieces)  # 20 tokens arrive before the pause
-        session, _ = a_small_session(tmp_path, [answer("a", 560), half, answer("c")])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await session.prompt(TWO)
-        await signal.reached()
-        async with asyncio.timeout(PATIENCE):
-            await session.abort()
-        assert session.conversation.context_tokens() == 560 + 25 + 20
-        assert heard.of(e.CompactionStart) == [], "whoever aborts wants an end"
-        heard.clear()
-        await talk(session, THREE)
-        assert heard.kinds()[0] == "CompactionStart" and shown(session) == [SUMMARY, THREE, "c"]
-        await session.close()
-
-    asyncio.run(main())
+    half = answer("-" * 160, chunk=80, pause=between_pieces)  # 20 tokens arrive before the pause
+    session, _ = a_small_session(tmp_path, [answer("a", 560), half, answer("c")])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await session.prompt(TWO)
+    await signal.reached()
+    async with asyncio.timeout(PATIENCE):
+        await session.abort()
+    assert session.conversation.context_tokens() == 560 + 25 + 20
+    assert heard.of(e.CompactionStart) == [], "whoever aborts wants an end"
+    heard.clear()
+    await talk(session, THREE)
+    assert heard.kinds()[0] == "CompactionStart" and shown(session) == [SUMMARY, THREE, "c"]
+    await session.close()
 
 
-def test_between_two_turns_of_a_run_the_context_is_compacted_with_calls_and_results_together(tmp_path: Path) -> None:
-    async def main() -> None:
-        call = Turn(tool_calls=[ToolCall("c1", "one", {})], usage=Usage(input=601))
-        session, model = a_small_session(tmp_path, [answer("a"), call, answer("b")], tools=[a_tool("one")])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await talk(session, TWO)
-        assert heard.outline(*MARKS) == [
-            "AgentStart",
-            "TurnStart",
-            "TurnEnd",
-            "CompactionStart",
-            "CompactionEnd",
-            "TurnStart",
-            "TurnEnd",
-            "AgentEnd",
-            "AgentSettled",
-        ]
-        told = model.answers.requests[-1].messages
-        assert "In short." in texts(told)[0]
-        assert [type(message).__name__ for message in told[1:]] == ["UserMessage", "AssistantMessage", "ToolResultMessage"]
-        assert shown(session)[-1] == "b" and len(heard.of(e.AgentEnd)[0].messages) == 4, "the run tells of all its messages"
-        await session.close()
-
-    asyncio.run(main())
+async def test_between_two_turns_of_a_run_the_context_is_compacted_with_calls_and_results_together(tmp_path: Path) -> None:
+    call = Turn(tool_calls=[ToolCall("c1", "one", {})], usage=Usage(input=601))
+    session, model = a_small_session(tmp_path, [answer("a"), call, answer("b")], tools=[a_tool("one")])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await talk(session, TWO)
+    assert heard.outline(*MARKS) == [
+        "AgentStart",
+        "TurnStart",
+        "TurnEnd",
+        "CompactionStart",
+        "CompactionEnd",
+        "TurnStart",
+        "TurnEnd",
+        "AgentEnd",
+        "AgentSettled",
+    ]
+    told = model.answers.requests[-1].messages
+    assert "In short." in texts(told)[0]
+    assert [type(message).__name__ for message in told[1:]] == ["UserMessage", "AssistantMessage", "ToolResultMessage"]
+    assert shown(session)[-1] == "b" and len(heard.of(e.AgentEnd)[0].messages) == 4, "the run tells of all its messages"
+    await session.close()
 
 
-def test_an_abort_between_two_turns_ends_the_compaction_and_the_run(tmp_path: Path) -> None:
-    async def main() -> None:
-        signal = Signal()
-        call = Turn(tool_calls=[ToolCall("c1", "one", {})], usage=Usage(input=601))
-        summaries = [structs.replace(SUMMARISED, pause=signal)]
-        session, model = a_small_session(tmp_path, [answer("a"), call, answer("b")], summaries, tools=[a_tool("one")])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await session.prompt(TWO)
-        await signal.reached()
-        await session.steer("waits")
-        async with asyncio.timeout(PATIENCE):
-            await session.abort()
-        assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", aborted=True)]
-        assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
-        assert session.queues.steering.texts() == ["waits"]
-        assert len(model.summaries.requests) == 1, "nor is another one begun"
-        kinds = [type(message) for message in session.conversation.messages]
-        assert ToolResultMessage in kinds and CompactionSummaryMessage not in kinds
-        await session.close()
-
-    asyncio.run(main())
+async def test_an_abort_between_two_turns_ends_the_compaction_and_the_run(tmp_path: Path) -> None:
+    signal = Signal()
+    call = Turn(tool_calls=[ToolCall("c1", "one", {})], usage=Usage(input=601))
+    summaries = [structs.replace(SUMMARISED, pause=signal)]
+    session, model = a_small_session(tmp_path, [answer("a"), call, answer("b")], summaries, tools=[a_tool("one")])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await session.prompt(TWO)
+    await signal.reached()
+    await session.steer("waits")
+    async with asyncio.timeout(PATIENCE):
+        await session.abort()
+    assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", aborted=True)]
+    assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
+    assert session.queues.steering.texts() == ["waits"]
+    assert len(model.summaries.requests) == 1, "nor is another one begun"
+    kinds = [type(message) for message in session.conversation.messages]
+    assert ToolResultMessage in kinds and CompactionSummaryMessage not in kinds
+    await session.close()
 
 
-def test_a_message_that_was_taken_up_before_a_compaction_between_turns_is_not_lost_in_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, go = held("b")
-        signal = Signal()
-        answers = [answer("a"), structs.replace(turn, usage=Usage(input=601)), answer("c")]
-        session, _ = a_small_session(tmp_path, answers, [structs.replace(SUMMARISED, pause=signal)])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await session.prompt(TWO)
-        await heard.until(e.MessageEnd)
-        await session.steer("taken up")
-        go.set()
-        await signal.reached()
-        await session.steer("taken back")
-        assert session.clear_queue() == (["taken back"], [])
-        crashed = Path(shutil.copy(file_of(session), tmp_path / "crashed.jsonl"))
-        signal.go.set()
-        await settled(session)
-        assert said(session) == [TWO, "taken up"]
-        await session.close()
-        again = a_kept_session(Scripted([answer("x")]), tmp_path, file=crashed)
-        assert again.queues.steering.texts() == ["taken up"]
-        await again.close()
-
-    asyncio.run(main())
+async def test_a_message_that_was_taken_up_before_a_compaction_between_turns_is_not_lost_in_it(tmp_path: Path) -> None:
+    turn, go = held("b")
+    signal = Signal()
+    answers = [answer("a"), structs.replace(turn, usage=Usage(input=601)), answer("c")]
+    session, _ = a_small_session(tmp_path, answers, [structs.replace(SUMMARISED, pause=signal)])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await session.prompt(TWO)
+    await heard.until(e.MessageEnd)
+    await session.steer("taken up")
+    go.set()
+    await signal.reached()
+    await session.steer("taken back")
+    assert session.clear_queue() == (["taken back"], [])
+    crashed = Path(shutil.copy(file_of(session), tmp_path / "crashed.jsonl"))
+    signal.go.set()
+    await settled(session)
+    assert said(session) == [TWO, "taken up"]
+    await session.close()
+    again = a_kept_session(Scripted([answer("x")]), tmp_path, file=crashed)
+    assert again.queues.steering.texts() == ["taken up"]
+    await again.close()
 
 
-def test_a_compaction_that_breaks_by_itself_has_an_end_too(tmp_path: Path) -> None:
+async def test_a_compaction_that_breaks_by_itself_has_an_end_too(tmp_path: Path) -> None:
     class NoSummaries:
         """Keeps nothing, and breaks on a summary."""
 
@@ -603,275 +534,224 @@ def test_a_compaction_that_breaks_by_itself_has_an_end_too(tmp_path: Path) -> No
 
         def hold(self, line: bytes) -> None: ...
 
-    async def main() -> None:
-        session, _ = a_small_session(tmp_path, [answer("a"), full("b")])
-        await talk(session, ONE)
-        session.conversation.log.sink = NoSummaries()
-        heard = Listener(session)
-        await talk(session, TWO)
-        error = "Auto-compaction failed: ZeroDivisionError: a bug"
-        assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", error=error)]
-        assert [event.error for event in heard.of(e.ExtensionError)] == ["Internal error: ZeroDivisionError: a bug"]
-        assert heard[-1] == e.AgentSettled()
-        await session.close()
-
-    asyncio.run(main())
+    session, _ = a_small_session(tmp_path, [answer("a"), full("b")])
+    await talk(session, ONE)
+    session.conversation.log.sink = NoSummaries()
+    heard = Listener(session)
+    await talk(session, TWO)
+    error = "Auto-compaction failed: ZeroDivisionError: a bug"
+    assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", error=error)]
+    assert [event.error for event in heard.of(e.ExtensionError)] == ["Internal error: ZeroDivisionError: a bug"]
+    assert heard[-1] == e.AgentSettled()
+    await session.close()
 
 
-def test_a_compaction_that_fails_between_turns_does_not_stop_the_run_and_is_not_repeated_in_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        call = Turn(tool_calls=[ToolCall("c1", "one", {})], usage=Usage(input=601))
-        session, model = a_small_session(tmp_path, [answer("a"), call, call, full("b")], [BROKEN], tools=[a_tool("one")])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await talk(session, TWO)
-        error = "Auto-compaction failed: Summarization failed: out of order"
-        assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", error=error)]
-        assert shown(session)[0] == ONE and shown(session)[-1] == "b"
-        assert len(model.summaries.requests) == 1
-        await talk(session, THREE)
-        assert len(model.summaries.requests) == 2, "the next run has its own chance"
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_compaction_that_fails_between_turns_does_not_stop_the_run_and_is_not_repeated_in_it(tmp_path: Path) -> None:
+    call = Turn(tool_calls=[ToolCall("c1", "one", {})], usage=Usage(input=601))
+    session, model = a_small_session(tmp_path, [answer("a"), call, call, full("b")], [BROKEN], tools=[a_tool("one")])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await talk(session, TWO)
+    error = "Auto-compaction failed: Summarization failed: out of order"
+    assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", error=error)]
+    assert shown(session)[0] == ONE and shown(session)[-1] == "b"
+    assert len(model.summaries.requests) == 1
+    await talk(session, THREE)
+    assert len(model.summaries.requests) == 2, "the next run has its own chance"
+    await session.close()
 
 
-def test_where_everything_is_recent_a_full_context_is_left_alone_without_a_word(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, model = a_small_session(tmp_path, [full("a")])
-        heard = Listener(session)
-        await talk(session, ONE)
-        assert heard.of(e.CompactionStart) == heard.of(e.CompactionEnd) == []
-        assert (shown(session), model.summaries.requests) == ([ONE, "a"], [])
-        await session.close()
-
-    asyncio.run(main())
+async def test_where_everything_is_recent_a_full_context_is_left_alone_without_a_word(tmp_path: Path) -> None:
+    session, model = a_small_session(tmp_path, [full("a")])
+    heard = Listener(session)
+    await talk(session, ONE)
+    assert heard.of(e.CompactionStart) == heard.of(e.CompactionEnd) == []
+    assert (shown(session), model.summaries.requests) == ([ONE, "a"], [])
+    await session.close()
 
 
 @pytest.mark.parametrize("by", ["settings", "command"])
-def test_switched_off_neither_a_full_context_nor_an_overflow_is_compacted(tmp_path: Path, by: str) -> None:
-    async def main() -> None:
-        settings = structs.replace(SETTINGS, enabled=by != "settings")
-        session, model = a_small_session(tmp_path, [answer("a"), full("b"), OVERFLOW], compaction=settings)
-        if by == "command":
-            session.compactor.enabled = False
-        heard = Listener(session)
-        await talk(session, ONE, TWO, THREE)
-        assert heard.of(e.CompactionStart) == [] and len(heard.of(e.AgentEnd)) == 3
-        assert session.last_end is not None and session.last_end.message.stop_reason == "error"
-        await compacted(session)
-        assert len(model.summaries.requests) == 1, "on request it is"
-        await session.close()
-
-    asyncio.run(main())
+async def test_switched_off_neither_a_full_context_nor_an_overflow_is_compacted(tmp_path: Path, by: str) -> None:
+    settings = structs.replace(SETTINGS, enabled=by != "settings")
+    session, model = a_small_session(tmp_path, [answer("a"), full("b"), OVERFLOW], compaction=settings)
+    if by == "command":
+        session.compactor.enabled = False
+    heard = Listener(session)
+    await talk(session, ONE, TWO, THREE)
+    assert heard.of(e.CompactionStart) == [] and len(heard.of(e.AgentEnd)) == 3
+    assert session.last_end is not None and session.last_end.message.stop_reason == "error"
+    await compacted(session)
+    assert len(model.summaries.requests) == 1, "on request it is"
+    await session.close()
 
 
-def test_a_window_smaller_than_the_reserve_is_not_compacted_without_end(tmp_path: Path) -> None:
-    async def main() -> None:
-        tiny = structs.replace(SCRIPTED_MODEL, context_window=400)  # of which half are for use, and 100 may stay
-        answers = [answer("a", 100), answer("b", 100), answer("c", 210), answer("d", 100)]
-        session, model = a_small_session(tmp_path, answers, models=[tiny], compaction=CompactionSettings())
-        heard = Listener(session)
-        long = [f"{name:-<300}" for name in ("one", "two", "three", "four")]  # 75 tokens each
-        await talk(session, *long)
-        assert heard.of(e.CompactionStart) == [e.CompactionStart("threshold")]
-        assert shown(session) == [SUMMARY, long[1], "b", long[2], "c", long[3], "d"]
-        (request,) = model.summaries.requests
-        assert request.max_tokens is not None and request.max_tokens <= 200, "the summary has to fit, too"
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_window_smaller_than_the_reserve_is_not_compacted_without_end(tmp_path: Path) -> None:
+    tiny = structs.replace(SCRIPTED_MODEL, context_window=400)  # of which half are for use, and 100 may stay
+    answers = [answer("a", 100), answer("b", 100), answer("c", 210), answer("d", 100)]
+    session, model = a_small_session(tmp_path, answers, models=[tiny], compaction=CompactionSettings())
+    heard = Listener(session)
+    long = [f"{name:-<300}" for name in ("one", "two", "three", "four")]  # 75 tokens each
+    await talk(session, *long)
+    assert heard.of(e.CompactionStart) == [e.CompactionStart("threshold")]
+    assert shown(session) == [SUMMARY, long[1], "b", long[2], "c", long[3], "d"]
+    (request,) = model.summaries.requests
+    assert request.max_tokens is not None and request.max_tokens <= 200, "the summary has to fit, too"
+    await session.close()
 
 
-def test_a_window_that_nobody_knows_is_never_full(tmp_path: Path) -> None:
-    async def main() -> None:
-        unknown = structs.replace(SCRIPTED_MODEL, context_window=0)
-        session, _ = a_small_session(tmp_path, [answer("a", 10**9)], models=[unknown])
-        heard = Listener(session)
-        await talk(session, ONE, TWO)
-        assert heard.of(e.CompactionStart) == []
-        await compacted(session)
-        assert shown(session) == [SUMMARY, TWO, "a"]
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_window_that_nobody_knows_is_never_full(tmp_path: Path) -> None:
+    unknown = structs.replace(SCRIPTED_MODEL, context_window=0)
+    session, _ = a_small_session(tmp_path, [answer("a", 10**9)], models=[unknown])
+    heard = Listener(session)
+    await talk(session, ONE, TWO)
+    assert heard.of(e.CompactionStart) == []
+    await compacted(session)
+    assert shown(session) == [SUMMARY, TWO, "a"]
+    await session.close()
 
 
-def test_it_is_the_window_of_the_present_model_that_counts(tmp_path: Path) -> None:
-    async def main() -> None:
-        large = structs.replace(SCRIPTED_MODEL, id="large")
-        session, _ = a_small_session(tmp_path, [answer("a"), full("b"), answer("c")], models=[large, SMALL])
-        heard = Listener(session)
-        await talk(session, ONE, TWO)
-        assert heard.of(e.CompactionStart) == []
-        session.selection.set_model("scripted", SMALL.id)
-        await talk(session, THREE)
-        assert heard.of(e.CompactionStart) == [e.CompactionStart("threshold")]
-        assert shown(session) == [SUMMARY, THREE, "c"]
-        await session.close()
-
-    asyncio.run(main())
+async def test_it_is_the_window_of_the_present_model_that_counts(tmp_path: Path) -> None:
+    large = structs.replace(SCRIPTED_MODEL, id="large")
+    session, _ = a_small_session(tmp_path, [answer("a"), full("b"), answer("c")], models=[large, SMALL])
+    heard = Listener(session)
+    await talk(session, ONE, TWO)
+    assert heard.of(e.CompactionStart) == []
+    session.selection.set_model("scripted", SMALL.id)
+    await talk(session, THREE)
+    assert heard.of(e.CompactionStart) == [e.CompactionStart("threshold")]
+    assert shown(session) == [SUMMARY, THREE, "c"]
+    await session.close()
 
 
 # When a request was too large
 
 
-def test_a_request_that_overflowed_is_sent_again_after_a_compaction(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, model = a_small_session(tmp_path, [answer("a"), OVERFLOW, answer("b")])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await talk(session, TWO)
-        assert heard.outline(*MARKS, e.EntryAppended) == [
-            *["AgentStart", "TurnStart", "TurnEnd", "AgentEnd"],
-            *["EntryAppended", "CompactionStart", "CompactionEnd"],
-            *["AgentStart", "TurnStart", "TurnEnd", "AgentEnd", "AgentSettled"],
-        ]
-        assert [end.will_retry for end in heard.of(e.AgentEnd)] == [True, False]
-        (end,) = heard.of(e.CompactionEnd)
-        assert (end.reason, end.will_retry, end.error) == ("overflow", True, None)
-        told = texts(model.answers.requests[-1].messages)
-        assert "In short." in told[0] and told[1:] == [TWO], "without the answer that failed"
-        assert shown(session) == saved(session) == [SUMMARY, TWO, "b"]
-        assert session.last_end is not None and session.last_end.message.stop_reason == "stop"
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_request_that_overflowed_is_sent_again_after_a_compaction(tmp_path: Path) -> None:
+    session, model = a_small_session(tmp_path, [answer("a"), OVERFLOW, answer("b")])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await talk(session, TWO)
+    assert heard.outline(*MARKS, e.EntryAppended) == [
+        *["AgentStart", "TurnStart", "TurnEnd", "AgentEnd"],
+        *["EntryAppended", "CompactionStart", "CompactionEnd"],
+        *["AgentStart", "TurnStart", "TurnEnd", "AgentEnd", "AgentSettled"],
+    ]
+    assert [end.will_retry for end in heard.of(e.AgentEnd)] == [True, False]
+    (end,) = heard.of(e.CompactionEnd)
+    assert (end.reason, end.will_retry, end.error) == ("overflow", True, None)
+    told = texts(model.answers.requests[-1].messages)
+    assert "In short." in told[0] and told[1:] == [TWO], "without the answer that failed"
+    assert shown(session) == saved(session) == [SUMMARY, TWO, "b"]
+    assert session.last_end is not None and session.last_end.message.stop_reason == "stop"
+    await session.close()
 
 
-def test_a_request_that_overflows_again_and_again_is_given_up(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, model = a_small_session(tmp_path, [answer("a"), OVERFLOW])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await talk(session, TWO)
-        ends = heard.of(e.AgentEnd)
-        assert len(ends) <= 6 and all(end.will_retry for end in ends[:-1])
-        assert heard.of(e.CompactionStart) == [e.CompactionStart("overflow")], "nothing is left to summarise after that"
-        (given_up,) = heard.of(e.CompactionEnd)[1:]
-        assert given_up.error is not None and given_up.error.startswith("Context overflow recovery failed.")
-        assert "larger-context model" in given_up.error
-        assert heard.kinds().count("AgentSettled") == 1 and heard.kinds()[-1] == "AgentSettled"
-        assert len(model.answers.requests) == 1 + len(ends)
-        assert session.last_end is not None and session.last_end.message.stop_reason == "error"
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_request_that_overflows_again_and_again_is_given_up(tmp_path: Path) -> None:
+    session, model = a_small_session(tmp_path, [answer("a"), OVERFLOW])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await talk(session, TWO)
+    ends = heard.of(e.AgentEnd)
+    assert len(ends) <= 6 and all(end.will_retry for end in ends[:-1])
+    assert heard.of(e.CompactionStart) == [e.CompactionStart("overflow")], "nothing is left to summarise after that"
+    (given_up,) = heard.of(e.CompactionEnd)[1:]
+    assert given_up.error is not None and given_up.error.startswith("Context overflow recovery failed.")
+    assert "larger-context model" in given_up.error
+    assert heard.kinds().count("AgentSettled") == 1 and heard.kinds()[-1] == "AgentSettled"
+    assert len(model.answers.requests) == 1 + len(ends)
+    assert session.last_end is not None and session.last_end.message.stop_reason == "error"
+    await session.close()
 
 
-def test_a_request_that_overflows_again_after_good_answers_has_another_chance(tmp_path: Path) -> None:
-    async def main() -> None:
-        async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-            return ToolResult.text("x" * 400)
+async def test_a_request_that_overflows_again_after_good_answers_has_another_chance(tmp_path: Path) -> None:
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        return ToolResult.text("x" * 400)
 
-        call = Turn(tool_calls=[ToolCall("c1", "one", {})], usage=Usage(input=100))
-        answers = [answer("a"), OVERFLOW, call, OVERFLOW, answer("b")]
-        session, _ = a_small_session(tmp_path, answers, tools=[a_tool("one", run)])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await talk(session, TWO)
-        assert [end.error for end in heard.of(e.CompactionEnd)] == [None, None]
-        assert [end.will_retry for end in heard.of(e.AgentEnd)] == [True, True, False]
-        assert shown(session)[-1] == "b"
-        await session.close()
-
-    asyncio.run(main())
+    call = Turn(tool_calls=[ToolCall("c1", "one", {})], usage=Usage(input=100))
+    answers = [answer("a"), OVERFLOW, call, OVERFLOW, answer("b")]
+    session, _ = a_small_session(tmp_path, answers, tools=[a_tool("one", run)])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await talk(session, TWO)
+    assert [end.error for end in heard.of(e.CompactionEnd)] == [None, None]
+    assert [end.will_retry for end in heard.of(e.AgentEnd)] == [True, True, False]
+    assert shown(session)[-1] == "b"
+    await session.close()
 
 
-def test_an_answer_that_was_given_up_is_not_in_any_summary(tmp_path: Path) -> None:
-    async def main() -> None:
-        given_up = structs.replace(OVERFLOW, text="half an answer")
-        session, model = a_small_session(tmp_path, [answer("a"), given_up, answer("b"), answer("c")])
-        await talk(session, ONE, TWO, THREE)
-        await compacted(session)
-        (asked,) = texts(model.summaries.requests[-1].messages)
-        assert TWO in asked and "[Assistant]: b" in asked and "half an answer" not in asked
-        await session.close()
-
-    asyncio.run(main())
+async def test_an_answer_that_was_given_up_is_not_in_any_summary(tmp_path: Path) -> None:
+    given_up = structs.replace(OVERFLOW, text="half an answer")
+    session, model = a_small_session(tmp_path, [answer("a"), given_up, answer("b"), answer("c")])
+    await talk(session, ONE, TWO, THREE)
+    await compacted(session)
+    (asked,) = texts(model.summaries.requests[-1].messages)
+    assert TWO in asked and "[Assistant]: b" in asked and "half an answer" not in asked
+    await session.close()
 
 
-def test_every_run_has_its_own_chance_to_recover(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, _ = a_small_session(tmp_path, [answer("a"), OVERFLOW, answer("b"), OVERFLOW, answer("c")])
-        heard = Listener(session)
-        await talk(session, ONE, TWO, THREE)
-        assert [end.error for end in heard.of(e.CompactionEnd)] == [None, None]
-        assert shown(session) == [SUMMARY, THREE, "c"]
-        await session.close()
-
-    asyncio.run(main())
+async def test_every_run_has_its_own_chance_to_recover(tmp_path: Path) -> None:
+    session, _ = a_small_session(tmp_path, [answer("a"), OVERFLOW, answer("b"), OVERFLOW, answer("c")])
+    heard = Listener(session)
+    await talk(session, ONE, TWO, THREE)
+    assert [end.error for end in heard.of(e.CompactionEnd)] == [None, None]
+    assert shown(session) == [SUMMARY, THREE, "c"]
+    await session.close()
 
 
-def test_where_a_compaction_fails_an_overflow_ends_the_run_and_nothing_is_lost(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, model = a_small_session(tmp_path, [answer("a"), OVERFLOW], [BROKEN])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await talk(session, TWO)
-        (end,) = heard.of(e.CompactionEnd)
-        assert end == e.CompactionEnd("overflow", error="Auto-compaction failed: Summarization failed: out of order")
-        assert len(model.answers.requests) == 2
-        assert heard.kinds()[-1] == "AgentSettled"
-        assert session.last_end is not None and session.last_end.message.stop_reason == "error"
-        assert shown(session) == saved(session) == [ONE, "a", TWO]
-        await session.close()
-
-    asyncio.run(main())
+async def test_where_a_compaction_fails_an_overflow_ends_the_run_and_nothing_is_lost(tmp_path: Path) -> None:
+    session, model = a_small_session(tmp_path, [answer("a"), OVERFLOW], [BROKEN])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await talk(session, TWO)
+    (end,) = heard.of(e.CompactionEnd)
+    assert end == e.CompactionEnd("overflow", error="Auto-compaction failed: Summarization failed: out of order")
+    assert len(model.answers.requests) == 2
+    assert heard.kinds()[-1] == "AgentSettled"
+    assert session.last_end is not None and session.last_end.message.stop_reason == "error"
+    assert shown(session) == saved(session) == [ONE, "a", TWO]
+    await session.close()
 
 
-def test_an_abort_during_the_recovery_ends_the_run(tmp_path: Path) -> None:
-    async def main() -> None:
-        signal = Signal()
-        session, model = a_small_session(tmp_path, [answer("a"), OVERFLOW], [structs.replace(SUMMARISED, pause=signal)])
-        await talk(session, ONE)
-        heard = Listener(session)
-        await session.prompt(TWO)
-        await signal.reached()
-        async with asyncio.timeout(PATIENCE):
-            await session.abort()
-        assert heard.of(e.CompactionEnd) == [e.CompactionEnd("overflow", aborted=True)]
-        assert heard.kinds()[-1] == "AgentSettled" and len(model.answers.requests) == 2
-        assert shown(session) == [ONE, "a", TWO]
-        await session.close()
-
-    asyncio.run(main())
+async def test_an_abort_during_the_recovery_ends_the_run(tmp_path: Path) -> None:
+    signal = Signal()
+    session, model = a_small_session(tmp_path, [answer("a"), OVERFLOW], [structs.replace(SUMMARISED, pause=signal)])
+    await talk(session, ONE)
+    heard = Listener(session)
+    await session.prompt(TWO)
+    await signal.reached()
+    async with asyncio.timeout(PATIENCE):
+        await session.abort()
+    assert heard.of(e.CompactionEnd) == [e.CompactionEnd("overflow", aborted=True)]
+    assert heard.kinds()[-1] == "AgentSettled" and len(model.answers.requests) == 2
+    assert shown(session) == [ONE, "a", TWO]
+    await session.close()
 
 
-def test_an_overflow_of_a_model_that_no_longer_answers_is_not_compacted_for(tmp_path: Path) -> None:
-    async def main() -> None:
-        signal = Signal()
-        large = structs.replace(SCRIPTED_MODEL, id="large")
-        overflow = structs.replace(OVERFLOW, text="x", pause=signal)
-        session, model = a_small_session(tmp_path, [answer("a"), overflow], models=[SMALL, large])
-        await talk(session, ONE)
-        await session.prompt(TWO)
-        await signal.reached()
-        session.selection.set_model("scripted", "large")
-        signal.go.set()
-        await settled(session)
-        assert model.summaries.requests == []
-        await session.close()
-
-    asyncio.run(main())
+async def test_an_overflow_of_a_model_that_no_longer_answers_is_not_compacted_for(tmp_path: Path) -> None:
+    signal = Signal()
+    large = structs.replace(SCRIPTED_MODEL, id="large")
+    overflow = structs.replace(OVERFLOW, text="x", pause=signal)
+    session, model = a_small_session(tmp_path, [answer("a"), overflow], models=[SMALL, large])
+    await talk(session, ONE)
+    await session.prompt(TWO)
+    await signal.reached()
+    session.selection.set_model("scripted", "large")
+    signal.go.set()
+    await settled(session)
+    assert model.summaries.requests == []
+    await session.close()
 
 
-def test_other_failures_are_not_taken_for_an_overflow(tmp_path: Path) -> None:
-    async def main() -> None:
-        session, model = a_small_session(tmp_path, [answer("a"), Turn(error="400 invalid request")])
-        heard = Listener(session)
-        await talk(session, ONE, TWO)
-        assert heard.of(e.CompactionStart) == [] and model.summaries.requests == []
-        await session.close()
-
-    asyncio.run(main())
+async def test_other_failures_are_not_taken_for_an_overflow(tmp_path: Path) -> None:
+    session, model = a_small_session(tmp_path, [answer("a"), Turn(error="400 invalid request")])
+    heard = Listener(session)
+    await talk(session, ONE, TWO)
+    assert heard.of(e.CompactionStart) == [] and model.summaries.requests == []
+    await session.close()
 
 
-def test_a_session_in_memory_is_compacted_all_the_same(tmp_path: Path) -> None:
-    async def main() -> None:
-        model = WithSummaries([answer("a"), full("b")], [SUMMARISED])
-        session = a_session(model, tmp_path, models=[SMALL], compaction=SETTINGS)
-        await talk(session, ONE, TWO)
-        assert shown(session) == [SUMMARY, TWO, "b"]
-
-    asyncio.run(main())
+async def test_a_session_in_memory_is_compacted_all_the_same(tmp_path: Path) -> None:
+    model = WithSummaries([answer("a"), full("b")], [SUMMARISED])
+    session = a_session(model, tmp_path, models=[SMALL], compaction=SETTINGS)
+    await talk(session, ONE, TWO)
+    assert shown(session) == [SUMMARY, TWO, "b"]

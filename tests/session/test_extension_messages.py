@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
@@ -49,158 +48,131 @@ def after_a_crash(session: Session, name: str = "crash.jsonl") -> Path:
     return Path(shutil.copy(file_of(session), file_of(session).with_name(name)))
 
 
-def test_a_message_to_an_idle_session_is_added_at_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(one_answer(), tmp_path)
-        await talk(session, "hi")
-        heard = Listener(session)
-        message = await session.send_message("note", "custom content", details={"a": 1})
-        assert heard == [e.MessageStart(message), e.MessageEnd(message)]
-        assert not session.is_streaming
-        assert session.conversation.messages[-1] == message
-        assert message == CustomMessage("note", "custom content", True, message.timestamp, {"a": 1})
-        again = a_kept_session(one_answer(), tmp_path, file=after_a_crash(session))
-        assert again.conversation.messages == session.conversation.messages
-
-    asyncio.run(main())
+async def test_a_message_to_an_idle_session_is_added_at_once(tmp_path: Path) -> None:
+    session = a_kept_session(one_answer(), tmp_path)
+    await talk(session, "hi")
+    heard = Listener(session)
+    message = await session.send_message("note", "custom content", details={"a": 1})
+    assert heard == [e.MessageStart(message), e.MessageEnd(message)]
+    assert not session.is_streaming
+    assert session.conversation.messages[-1] == message
+    assert message == CustomMessage("note", "custom content", True, message.timestamp, {"a": 1})
+    again = a_kept_session(one_answer(), tmp_path, file=after_a_crash(session))
+    assert again.conversation.messages == session.conversation.messages
 
 
-def test_a_message_can_begin_a_run(tmp_path: Path) -> None:
-    async def main() -> None:
-        model = one_answer()
-        session = a_session(model, tmp_path)
-        heard = Listener(session)
-        await session.send_message("task", [TextContent("do this")], trigger_turn=True)
-        assert session.is_streaming
-        await settled(session)
-        assert contents(session) == [[TextContent("do this")], "Yes."]
-        asked = model.requests[0].messages[0]
-        assert isinstance(asked, UserMessage) and user_text(asked) == "do this"
-        assert heard.kinds()[:4] == ["AgentStart", "TurnStart", "MessageStart", "MessageEnd"]
-
-    asyncio.run(main())
+async def test_a_message_can_begin_a_run(tmp_path: Path) -> None:
+    model = one_answer()
+    session = a_session(model, tmp_path)
+    heard = Listener(session)
+    await session.send_message("task", [TextContent("do this")], trigger_turn=True)
+    assert session.is_streaming
+    await settled(session)
+    assert contents(session) == [[TextContent("do this")], "Yes."]
+    asked = model.requests[0].messages[0]
+    assert isinstance(asked, UserMessage) and user_text(asked) == "do this"
+    assert heard.kinds()[:4] == ["AgentStart", "TurnStart", "MessageStart", "MessageEnd"]
 
 
-def test_a_message_that_cannot_begin_a_run_changes_nothing(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(one_answer(), tmp_path, model=None)
-        with pytest.raises(ConfigError):
-            await session.send_message("task", "do this", trigger_turn=True)
-        assert session.conversation.messages == [] and not session.is_streaming
-        busy = a_session(one_answer(), tmp_path)
-        with busy.compactor.stoppable(), pytest.raises(CompactingError):
-            await busy.send_message("task", "do this", trigger_turn=True)
-        assert busy.conversation.messages == []
-
-    asyncio.run(main())
+async def test_a_message_that_cannot_begin_a_run_changes_nothing(tmp_path: Path) -> None:
+    session = a_session(one_answer(), tmp_path, model=None)
+    with pytest.raises(ConfigError):
+        await session.send_message("task", "do this", trigger_turn=True)
+    assert session.conversation.messages == [] and not session.is_streaming
+    busy = a_session(one_answer(), tmp_path)
+    with busy.compactor.stoppable(), pytest.raises(CompactingError):
+        await busy.send_message("task", "do this", trigger_turn=True)
+    assert busy.conversation.messages == []
 
 
-def test_during_a_run_a_message_is_steering_or_a_follow_up(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, go = held("Yes.")
-        session = a_kept_session(Scripted([turn, Turn(text="Then.")]), tmp_path)
-        await session.prompt("go")
-        await session.follow_up("the user's")
-        await session.send_message("note", "at the end", deliver="follow_up", trigger_turn=True)
-        heard = Listener(session)
-        await session.send_message("note", "by the way")
-        await session.send_message("note", "as well", deliver="steer")
-        assert session.queues.update() == e.QueueUpdate([], ["the user's"]), "hosts are shown what the user said"
-        assert len(session.queues) == 4
-        assert heard.kinds() == ["QueueUpdate"] * 2
-        go.set()
-        await settled(session)
-        told = [each for each in contents(session) if each not in ("Yes.", "Then.")]
-        assert told == ["go", "by the way", "as well", "the user's", "at the end"]
-
-    asyncio.run(main())
+async def test_during_a_run_a_message_is_steering_or_a_follow_up(tmp_path: Path) -> None:
+    turn, go = held("Yes.")
+    session = a_kept_session(Scripted([turn, Turn(text="Then.")]), tmp_path)
+    await session.prompt("go")
+    await session.follow_up("the user's")
+    await session.send_message("note", "at the end", deliver="follow_up", trigger_turn=True)
+    heard = Listener(session)
+    await session.send_message("note", "by the way")
+    await session.send_message("note", "as well", deliver="steer")
+    assert session.queues.update() == e.QueueUpdate([], ["the user's"]), "hosts are shown what the user said"
+    assert len(session.queues) == 4
+    assert heard.kinds() == ["QueueUpdate"] * 2
+    go.set()
+    await settled(session)
+    told = [each for each in contents(session) if each not in ("Yes.", "Then.")]
+    assert told == ["go", "by the way", "as well", "the user's", "at the end"]
 
 
-def test_a_message_for_the_next_turn_waits_for_a_prompt_and_follows_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(one_answer(), tmp_path)
-        await session.send_message("note", "one", deliver="next_turn")
-        await session.send_message("note", "two", deliver="next_turn", trigger_turn=True)
-        assert session.clear_queue() == ([], [])
-        assert not session.is_streaming and session.conversation.messages == []
-        await talk(session, "hi", "again")
-        assert contents(session) == ["hi", "one", "two", "Yes.", "again", "Yes."]
-
-    asyncio.run(main())
+async def test_a_message_for_the_next_turn_waits_for_a_prompt_and_follows_it(tmp_path: Path) -> None:
+    session = a_kept_session(one_answer(), tmp_path)
+    await session.send_message("note", "one", deliver="next_turn")
+    await session.send_message("note", "two", deliver="next_turn", trigger_turn=True)
+    assert session.clear_queue() == ([], [])
+    assert not session.is_streaming and session.conversation.messages == []
+    await talk(session, "hi", "again")
+    assert contents(session) == ["hi", "one", "two", "Yes.", "again", "Yes."]
 
 
-def test_messages_that_wait_outlive_the_process(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(one_answer(), tmp_path)
-        await talk(session, "hi")
-        turn, _ = held()
-        running = a_kept_session(Scripted([turn]), tmp_path, file=after_a_crash(session))
-        await running.prompt("go")
-        await running.send_message("note", "steers", details={"deep": [1, 2.5, None]})
-        await running.send_message("note", [TextContent("follows")], deliver="follow_up", display=False)
-        await running.send_message("note", "goes with it", deliver="next_turn")
-        again = a_kept_session(one_answer(), tmp_path, file=after_a_crash(running, "later.jsonl"))
-        assert list(again.queues.steering) == list(running.queues.steering)
-        assert list(again.queues.follow_up) == list(running.queues.follow_up)
-        assert again.intake.next_turn == running.intake.next_turn
-        await talk(again, "on")
-        told = [each for each in contents(again) if each != "Yes."]
-        assert told[2:] == ["on", "goes with it", "steers", [TextContent("follows")]]
-        last = a_kept_session(one_answer(), tmp_path, file=after_a_crash(again, "last.jsonl"))
-        assert len(last.queues) == 0 and last.intake.next_turn == [], "what was heard waits no longer"
-        await running.abort()
-        await clone(running)
-        assert len(running.queues) == 0 and running.intake.next_turn == [], "it waits in the other one"
-
-    asyncio.run(main())
+async def test_messages_that_wait_outlive_the_process(tmp_path: Path) -> None:
+    session = a_kept_session(one_answer(), tmp_path)
+    await talk(session, "hi")
+    turn, _ = held()
+    running = a_kept_session(Scripted([turn]), tmp_path, file=after_a_crash(session))
+    await running.prompt("go")
+    await running.send_message("note", "steers", details={"deep": [1, 2.5, None]})
+    await running.send_message("note", [TextContent("follows")], deliver="follow_up", display=False)
+    await running.send_message("note", "goes with it", deliver="next_turn")
+    again = a_kept_session(one_answer(), tmp_path, file=after_a_crash(running, "later.jsonl"))
+    assert list(again.queues.steering) == list(running.queues.steering)
+    assert list(again.queues.follow_up) == list(running.queues.follow_up)
+    assert again.intake.next_turn == running.intake.next_turn
+    await talk(again, "on")
+    told = [each for each in contents(again) if each != "Yes."]
+    assert told[2:] == ["on", "goes with it", "steers", [TextContent("follows")]]
+    last = a_kept_session(one_answer(), tmp_path, file=after_a_crash(again, "last.jsonl"))
+    assert len(last.queues) == 0 and last.intake.next_turn == [], "what was heard waits no longer"
+    await running.abort()
+    await clone(running)
+    assert len(running.queues) == 0 and running.intake.next_turn == [], "it waits in the other one"
 
 
-def test_a_cleared_queue_has_no_messages_of_extensions_either(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, _ = held()
-        session = a_kept_session(Scripted([turn]), tmp_path)
-        await session.prompt("go")
-        await session.send_message("note", "steers")
-        await session.steer("the user's")
-        assert session.clear_queue() == (["the user's"], [])
-        assert len(session.queues) == 0
-        again = a_kept_session(one_answer(), tmp_path, file=after_a_crash(session))
-        assert len(again.queues) == 0
-        await session.abort()
-
-    asyncio.run(main())
+async def test_a_cleared_queue_has_no_messages_of_extensions_either(tmp_path: Path) -> None:
+    turn, _ = held()
+    session = a_kept_session(Scripted([turn]), tmp_path)
+    await session.prompt("go")
+    await session.send_message("note", "steers")
+    await session.steer("the user's")
+    assert session.clear_queue() == (["the user's"], [])
+    assert len(session.queues) == 0
+    again = a_kept_session(one_answer(), tmp_path, file=after_a_crash(session))
+    assert len(again.queues) == 0
+    await session.abort()
 
 
-def test_a_message_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(one_answer(), tmp_path)
-        await talk(session, "hi")
-        with full_disk(session):
-            for deliver in (None, "next_turn"):
-                with pytest.raises(SessionError):
-                    await session.send_message("note", "lost?", deliver=deliver)
-        assert contents(session) == ["hi", "Yes."] and session.intake.next_turn == []
-        with pytest.raises(BadCommand, match="data that JSON can hold"):
-            await session.send_message("note", "odd", details={"what": object()})
-        assert said(session) == ["hi"] and len(session.conversation.messages) == 2
-
-    asyncio.run(main())
+async def test_a_message_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    session = a_kept_session(one_answer(), tmp_path)
+    await talk(session, "hi")
+    with full_disk(session):
+        for deliver in (None, "next_turn"):
+            with pytest.raises(SessionError):
+                await session.send_message("note", "lost?", deliver=deliver)
+    assert contents(session) == ["hi", "Yes."] and session.intake.next_turn == []
+    with pytest.raises(BadCommand, match="data that JSON can hold"):
+        await session.send_message("note", "odd", details={"what": object()})
+    assert said(session) == ["hi"] and len(session.conversation.messages) == 2
 
 
-def test_an_entry_is_kept_and_told(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(one_answer(), tmp_path)
-        await talk(session, "hi")
-        heard = Listener(session)
-        id = session.append_entry("my.state", {"count": 1, "half": "\ud83d"})
-        entry = session.conversation.log.get(id)
-        assert isinstance(entry, CustomEntry) and (entry.custom_type, entry.data) == ("my.state", {"count": 1, "half": "\ufffd"})
-        (told,) = heard.of(e.EntryAppended)
-        assert msgspec.json.decode(told.entry)["id"] == id
-        assert len(session.conversation.messages) == 2, "the model is not told"
-        assert session.append_entry("my.mark") in session.conversation.log
-
-    asyncio.run(main())
+async def test_an_entry_is_kept_and_told(tmp_path: Path) -> None:
+    session = a_kept_session(one_answer(), tmp_path)
+    await talk(session, "hi")
+    heard = Listener(session)
+    id = session.append_entry("my.state", {"count": 1, "half": "\ud83d"})
+    entry = session.conversation.log.get(id)
+    assert isinstance(entry, CustomEntry) and (entry.custom_type, entry.data) == ("my.state", {"count": 1, "half": "\ufffd"})
+    (told,) = heard.of(e.EntryAppended)
+    assert msgspec.json.decode(told.entry)["id"] == id
+    assert len(session.conversation.messages) == 2, "the model is not told"
+    assert session.append_entry("my.mark") in session.conversation.log
 
 
 @pytest.mark.parametrize(
@@ -220,17 +192,14 @@ def test_an_entry_that_cannot_be_is_refused(tmp_path: Path, custom_type: str, da
     assert len(session.conversation.log) <= 2, "nothing but how a conversation begins"
 
 
-def test_an_entry_can_be_labelled(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(one_answer(), tmp_path)
-        await talk(session, "hi")
-        log = session.conversation.log
-        target = entry_of(log, "hi")
-        session.set_label(target, "here")
-        assert log.labels[target].text == "here"
-        session.set_label(target, None)
-        assert log.labels == {}
-        with pytest.raises(EntryNotFound):
-            session.set_label("nowhere", "here")
-
-    asyncio.run(main())
+async def test_an_entry_can_be_labelled(tmp_path: Path) -> None:
+    session = a_session(one_answer(), tmp_path)
+    await talk(session, "hi")
+    log = session.conversation.log
+    target = entry_of(log, "hi")
+    session.set_label(target, "here")
+    assert log.labels[target].text == "here"
+    session.set_label(target, None)
+    assert log.labels == {}
+    with pytest.raises(EntryNotFound):
+        session.set_label("nowhere", "here")

@@ -65,158 +65,140 @@ MOVES: dict[str, tuple[str, Move]] = {
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_a_move_that_an_extension_forbids_changes_and_stops_nothing(tmp_path: Path, name: str) -> None:
-    async def main() -> None:
-        hook, move = MOVES[name]
-        turn, go = held("Done.")
-        hooks = TestHooks(**{hook: answers(NO)})
-        session = a_kept_session(Scripted([Turn(text="Yes."), turn]), tmp_path, hooks=hooks)
-        await talk(session, "one")
-        await session.prompt("two")
-        left, before = session.conversation, files(tmp_path)
-        with pytest.raises(MoveCancelled, match="not now"):
-            await move(session)
-        assert session.conversation is left and session.is_streaming
-        go.set()
-        await settled(session)
-        assert texts(session.conversation.messages) == ["one", "Yes.", "two", "Done."]
-        assert files(tmp_path) == before
-        assert [told for told in hooks.told if told.startswith(("start", "end"))] == ["start startup"]
-
-    asyncio.run(main())
+async def test_a_move_that_an_extension_forbids_changes_and_stops_nothing(tmp_path: Path, name: str) -> None:
+    hook, move = MOVES[name]
+    turn, go = held("Done.")
+    hooks = TestHooks(**{hook: answers(NO)})
+    session = a_kept_session(Scripted([Turn(text="Yes."), turn]), tmp_path, hooks=hooks)
+    await talk(session, "one")
+    await session.prompt("two")
+    left, before = session.conversation, files(tmp_path)
+    with pytest.raises(MoveCancelled, match="not now"):
+        await move(session)
+    assert session.conversation is left and session.is_streaming
+    go.set()
+    await settled(session)
+    assert texts(session.conversation.messages) == ["one", "Yes.", "two", "Done."]
+    assert files(tmp_path) == before
+    assert [told for told in hooks.told if told.startswith(("start", "end"))] == ["start startup"]
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_an_abort_ends_the_wait_for_an_extension_before_a_move(tmp_path: Path, name: str) -> None:
-    async def main() -> None:
-        hook, move = MOVES[name]
-        asks = Waits()
-        session = a_kept_session(one_answer(), tmp_path, hooks=TestHooks(**{hook: asks}))
-        await talk(session, "one")
-        left = session.conversation
-        moving = asyncio.ensure_future(move(session))
-        await asks.asked()
-        session.cancel()
-        async with asyncio.timeout(PATIENCE):
-            with pytest.raises(MoveCancelled):
-                await moving
-        assert session.conversation is left and asks.was_cut_off and said(session) == ["one"]
-
-    asyncio.run(main())
+async def test_an_abort_ends_the_wait_for_an_extension_before_a_move(tmp_path: Path, name: str) -> None:
+    hook, move = MOVES[name]
+    asks = Waits()
+    session = a_kept_session(one_answer(), tmp_path, hooks=TestHooks(**{hook: asks}))
+    await talk(session, "one")
+    left = session.conversation
+    moving = asyncio.ensure_future(move(session))
+    await asks.asked()
+    session.cancel()
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(MoveCancelled):
+            await moving
+    assert session.conversation is left and asks.was_cut_off and said(session) == ["one"]
 
 
-def test_extensions_are_told_of_every_change_of_conversation_on_both_sides(tmp_path: Path) -> None:
-    async def main() -> None:
-        names: list[Any] = []
+async def test_extensions_are_told_of_every_change_of_conversation_on_both_sides(tmp_path: Path) -> None:
+    names: list[Any] = []
 
-        def notes(what: str) -> Any:
-            async def handler(other: str | None) -> None:
-                names.append((what, other and Path(other).name, session.conversation.path and session.conversation.path.name))
+    def notes(what: str) -> Any:
+        async def handler(other: str | None) -> None:
+            names.append((what, other and Path(other).name, session.conversation.path and session.conversation.path.name))
 
-            return handler
+        return handler
 
-        hooks = TestHooks(session_before_switch=answers(), session_before_fork=answers())
-        for reason in ("startup", "new", "resume", "fork"):
-            hooks.on(f"start {reason}", notes(f"start {reason}"))
-        for reason in ("new", "resume", "fork", "quit"):
-            hooks.on(f"end {reason}", notes(f"end {reason}"))
-        session = a_kept_session(one_answer(), tmp_path, hooks=hooks)
-        await talk(session, "one")
-        first = file_of(session).name
+    hooks = TestHooks(session_before_switch=answers(), session_before_fork=answers())
+    for reason in ("startup", "new", "resume", "fork"):
+        hooks.on(f"start {reason}", notes(f"start {reason}"))
+    for reason in ("new", "resume", "fork", "quit"):
+        hooks.on(f"end {reason}", notes(f"end {reason}"))
+    session = a_kept_session(one_answer(), tmp_path, hooks=hooks)
+    await talk(session, "one")
+    first = file_of(session).name
+    await new_session(session)
+    second = file_of(session).name
+    await switch_session(session, str(tmp_path / "sessions" / first))
+    await switch_session(session, str(tmp_path / "sessions" / first))
+    await clone(session)
+    third = file_of(session).name
+    await session.close()
+    assert names == [
+        ("start startup", None, first),
+        ("end new", second, first),
+        ("start new", first, second),
+        ("end resume", first, second),
+        ("start resume", second, first),
+        ("end resume", first, first),
+        ("start resume", first, first),
+        ("end fork", third, first),
+        ("start fork", first, third),
+        ("end quit", None, third),
+    ]
+
+
+async def test_what_an_extension_begins_in_a_session_that_ends_is_stopped(tmp_path: Path) -> None:
+    turn, _ = held()
+
+    async def begins(target: str | None) -> None:
+        await session.prompt("too late")
+
+    hooks = TestHooks()
+    hooks.on("end new", begins)
+    session = a_kept_session(Scripted([turn]), tmp_path, hooks=hooks)
+    left = session.conversation
+    async with asyncio.timeout(PATIENCE):
         await new_session(session)
-        second = file_of(session).name
-        await switch_session(session, str(tmp_path / "sessions" / first))
-        await switch_session(session, str(tmp_path / "sessions" / first))
-        await clone(session)
-        third = file_of(session).name
-        await session.close()
-        assert names == [
-            ("start startup", None, first),
-            ("end new", second, first),
-            ("start new", first, second),
-            ("end resume", first, second),
-            ("start resume", second, first),
-            ("end resume", first, first),
-            ("start resume", first, first),
-            ("end fork", third, first),
-            ("start fork", first, third),
-            ("end quit", None, third),
-        ]
-
-    asyncio.run(main())
+    assert not session.is_streaming and session.conversation is not left
+    assert texts(left.messages) == ["too late", ""]
 
 
-def test_what_an_extension_begins_in_a_session_that_ends_is_stopped(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, _ = held()
-
-        async def begins(target: str | None) -> None:
-            await session.prompt("too late")
-
-        hooks = TestHooks()
-        hooks.on("end new", begins)
-        session = a_kept_session(Scripted([turn]), tmp_path, hooks=hooks)
-        left = session.conversation
-        async with asyncio.timeout(PATIENCE):
-            await new_session(session)
-        assert not session.is_streaming and session.conversation is not left
-        assert texts(left.messages) == ["too late", ""]
-
-    asyncio.run(main())
-
-
-def test_the_end_of_a_session_waits_only_a_little_for_extensions(tmp_path: Path) -> None:
-    async def main() -> None:
-        never = Waits()
-        hooks = TestHooks()
-        hooks.on("end quit", never)
-        session = a_session(one_answer(), tmp_path, hooks=hooks)
-        await talk(session, "one")
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        await session.close()
-        assert never.was_cut_off and loop.time() - began < 0.5, "less than what is left of a second at the end of a process"
-        unused = TestHooks()
-        await a_session(one_answer(), tmp_path, hooks=unused).close()
-        assert unused.told == [], "what was never loaded need not be told of the end"
-
-    asyncio.run(main())
+async def test_the_end_of_a_session_waits_only_a_little_for_extensions(tmp_path: Path) -> None:
+    never = Waits()
+    hooks = TestHooks()
+    hooks.on("end quit", never)
+    session = a_session(one_answer(), tmp_path, hooks=hooks)
+    await talk(session, "one")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await session.close()
+    assert never.was_cut_off and loop.time() - began < 0.5, "less than what is left of a second at the end of a process"
+    unused = TestHooks()
+    await a_session(one_answer(), tmp_path, hooks=unused).close()
+    assert unused.told == [], "what was never loaded need not be told of the end"
 
 
 # Branches
 
 
-def test_an_extension_can_write_the_summary_of_a_branch(tmp_path: Path) -> None:
-    async def main() -> None:
-        plans: list[TreePlan] = []
-        moved: list[Any] = []
+async def test_an_extension_can_write_the_summary_of_a_branch(tmp_path: Path) -> None:
+    plans: list[TreePlan] = []
+    moved: list[Any] = []
 
-        async def writes(plan: TreePlan) -> Summary:
-            plans.append(plan)
-            return Summary("What happened.", {"by": "an extension"})
+    async def writes(plan: TreePlan) -> Summary:
+        plans.append(plan)
+        return Summary("What happened.", {"by": "an extension"})
 
-        async def hears(*about: Any) -> None:
-            moved.append(about)
+    async def hears(*about: Any) -> None:
+        moved.append(about)
 
-        model = one_answer()
-        session = a_kept_session(model, tmp_path, hooks=TestHooks(session_before_tree=writes, session_tree=hears))
-        await talk(session, "one", "two")
-        log = session.conversation.log
-        leaf, target = log.leaf, entry_of(log, "two")
-        asked = len(model.requests)
-        arrival = await navigate(session, target, summarise=True, instructions="Be brief.")
-        assert len(model.requests) == asked, "the model need not write it"
-        entry = log.get(arrival.summary or "")
-        assert isinstance(entry, BranchSummaryEntry)
-        assert (entry.summary, entry.details, entry.from_hook) == ("What happened.", {"by": "an extension"}, True)
-        (plan,) = plans
-        assert (plan.target_id, plan.old_leaf_id, plan.wants_summary, plan.instructions) == (target, leaf, True, "Be brief.")
-        assert [entry["message"]["role"] for entry in plan.left_behind] == ["assistant"]
-        assert moved == [(arrival.leaf, leaf, arrival.summary, True)]
-        await navigate(session, target, summarise=False)
-        assert moved[-1][2:] == (None, False), "a summary that nobody wanted is not used"
-
-    asyncio.run(main())
+    model = one_answer()
+    session = a_kept_session(model, tmp_path, hooks=TestHooks(session_before_tree=writes, session_tree=hears))
+    await talk(session, "one", "two")
+    log = session.conversation.log
+    leaf, target = log.leaf, entry_of(log, "two")
+    asked = len(model.requests)
+    arrival = await navigate(session, target, summarise=True, instructions="Be brief.")
+    assert len(model.requests) == asked, "the model need not write it"
+    entry = log.get(arrival.summary or "")
+    assert isinstance(entry, BranchSummaryEntry)
+    assert (entry.summary, entry.details, entry.from_hook) == ("What happened.", {"by": "an extension"}, True)
+    (plan,) = plans
+    assert (plan.target_id, plan.old_leaf_id, plan.wants_summary, plan.instructions) == (target, leaf, True, "Be brief.")
+    assert [entry["message"]["role"] for entry in plan.left_behind] == ["assistant"]
+    assert moved == [(arrival.leaf, leaf, arrival.summary, True)]
+    await navigate(session, target, summarise=False)
+    assert moved[-1][2:] == (None, False), "a summary that nobody wanted is not used"
 
 
 # Compactions
@@ -230,157 +212,133 @@ def long_session(tmp_path: Path, hooks: TestHooks, *turns: Turn, **changes: Any)
     return a_kept_session(model, tmp_path, hooks=hooks, compaction=SMALL, **changes), model
 
 
-def test_an_extension_can_write_the_summary_of_a_compaction(tmp_path: Path) -> None:
-    async def main() -> None:
-        plans: list[CompactionPlan] = []
-        done: list[Any] = []
+async def test_an_extension_can_write_the_summary_of_a_compaction(tmp_path: Path) -> None:
+    plans: list[CompactionPlan] = []
+    done: list[Any] = []
 
-        async def writes(plan: CompactionPlan) -> Summary:
-            plans.append(plan)
-            return Summary("In other words.", {"by": "an extension"})
+    async def writes(plan: CompactionPlan) -> Summary:
+        plans.append(plan)
+        return Summary("In other words.", {"by": "an extension"})
 
-        async def hears(entry: dict[str, Any], reason: str, from_extension: bool) -> None:
-            done.append((entry["summary"], entry["fromHook"], reason, from_extension))
+    async def hears(entry: dict[str, Any], reason: str, from_extension: bool) -> None:
+        done.append((entry["summary"], entry["fromHook"], reason, from_extension))
 
-        session, model = long_session(tmp_path, TestHooks(session_before_compact=writes, session_compact=hears))
-        await talk(session, f"one {LONG}", f"two {LONG}")
-        result = await session.compactor.request("Be brief.")
-        assert model.summaries.requests == []
-        (plan,) = plans
-        assert (plan.reason, plan.instructions) == ("manual", "Be brief.")
-        assert plan.first_kept_entry_id == result.first_kept_entry_id and plan.tokens_before == result.tokens_before
-        said = [entry["message"]["content"][0]["text"][:3] for entry in plan.to_summarise if entry["type"] == "message"]
-        assert said == ["one", "Yes"] and len(plan.branch) > len(plan.to_summarise)
-        entry = session.conversation.log.path()[-1]
-        assert isinstance(entry, CompactionEntry)
-        assert (entry.summary, entry.details, entry.from_hook) == ("In other words.", {"by": "an extension"}, True)
-        assert result.estimated_tokens_after is not None
-        assert 1000 < result.estimated_tokens_after < 1050, "one of the two long messages, and the summary"
-        assert done == [("In other words.", True, "manual", True)]
-
-    asyncio.run(main())
+    session, model = long_session(tmp_path, TestHooks(session_before_compact=writes, session_compact=hears))
+    await talk(session, f"one {LONG}", f"two {LONG}")
+    result = await session.compactor.request("Be brief.")
+    assert model.summaries.requests == []
+    (plan,) = plans
+    assert (plan.reason, plan.instructions) == ("manual", "Be brief.")
+    assert plan.first_kept_entry_id == result.first_kept_entry_id and plan.tokens_before == result.tokens_before
+    said = [entry["message"]["content"][0]["text"][:3] for entry in plan.to_summarise if entry["type"] == "message"]
+    assert said == ["one", "Yes"] and len(plan.branch) > len(plan.to_summarise)
+    entry = session.conversation.log.path()[-1]
+    assert isinstance(entry, CompactionEntry)
+    assert (entry.summary, entry.details, entry.from_hook) == ("In other words.", {"by": "an extension"}, True)
+    assert result.estimated_tokens_after is not None
+    assert 1000 < result.estimated_tokens_after < 1050, "one of the two long messages, and the summary"
+    assert done == [("In other words.", True, "manual", True)]
 
 
-def test_an_extension_can_choose_what_a_compaction_keeps_but_only_of_this_conversation(tmp_path: Path) -> None:
-    async def main() -> None:
-        hooks = TestHooks()
-        session, _ = long_session(tmp_path, hooks)
-        await talk(session, f"one {LONG}", f"two {LONG}", "three")
-        kept = entry_of(session.conversation.log, "three")
-        hooks.on("session_before_compact", answers(Summary("Nothing.", first_kept_entry_id="nowhere")))
-        with pytest.raises(EntryNotFound, match="An extension wants to keep what follows entry nowhere"):
-            await session.compactor.request(None)
-        assert len(session.conversation.messages) == 6
-        hooks.on("session_before_compact", answers(Summary("Short.", first_kept_entry_id=kept)))
+async def test_an_extension_can_choose_what_a_compaction_keeps_but_only_of_this_conversation(tmp_path: Path) -> None:
+    hooks = TestHooks()
+    session, _ = long_session(tmp_path, hooks)
+    await talk(session, f"one {LONG}", f"two {LONG}", "three")
+    kept = entry_of(session.conversation.log, "three")
+    hooks.on("session_before_compact", answers(Summary("Nothing.", first_kept_entry_id="nowhere")))
+    with pytest.raises(EntryNotFound, match="An extension wants to keep what follows entry nowhere"):
         await session.compactor.request(None)
-        assert texts(session.conversation.messages) == ["CompactionSummaryMessage", "three", "Yes."]
-
-    asyncio.run(main())
-
-
-def test_a_compaction_that_an_extension_forbids_changes_and_stops_nothing(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, go = held("Done.")
-        session, model = long_session(
-            tmp_path, TestHooks(session_before_compact=answers(NO)), Turn(text="Yes."), Turn(text="Yes."), turn
-        )
-        await talk(session, f"one {LONG}", f"two {LONG}")
-        await session.prompt("three")
-        heard = Listener(session)
-        with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled: not now$"):
-            await session.compactor.request(None)
-        assert session.is_streaming and model.summaries.requests == []
-        assert heard.of(e.CompactionEnd)[0].aborted
-        go.set()
-        await settled(session)
-        assert texts(session.conversation.messages)[-2:] == ["three", "Done."]
-
-    asyncio.run(main())
+    assert len(session.conversation.messages) == 6
+    hooks.on("session_before_compact", answers(Summary("Short.", first_kept_entry_id=kept)))
+    await session.compactor.request(None)
+    assert texts(session.conversation.messages) == ["CompactionSummaryMessage", "three", "Yes."]
 
 
-def test_a_compaction_that_extensions_allow_ends_the_run_first(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, _ = held()
-        asks = Waits()
-        session, _ = long_session(tmp_path, TestHooks(session_before_compact=asks), Turn(text="Yes."), Turn(text="Yes."), turn)
-        await talk(session, f"one {LONG}", f"two {LONG}")
-        await session.prompt("three")
-        heard = Listener(session)
-        compaction = session.compactor.request(None)
-        await asks.asked()
-        assert session.is_streaming
-        asks.go.set()
-        result = await compaction
-        assert result.summary == "In short."
-        assert heard.outline(e.AgentSettled, e.CompactionStart, e.CompactionEnd) == [
-            *("AgentSettled", "CompactionStart", "CompactionEnd")
-        ]
-
-    asyncio.run(main())
+async def test_a_compaction_that_an_extension_forbids_changes_and_stops_nothing(tmp_path: Path) -> None:
+    turn, go = held("Done.")
+    session, model = long_session(
+        tmp_path, TestHooks(session_before_compact=answers(NO)), Turn(text="Yes."), Turn(text="Yes."), turn
+    )
+    await talk(session, f"one {LONG}", f"two {LONG}")
+    await session.prompt("three")
+    heard = Listener(session)
+    with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled: not now$"):
+        await session.compactor.request(None)
+    assert session.is_streaming and model.summaries.requests == []
+    assert heard.of(e.CompactionEnd)[0].aborted
+    go.set()
+    await settled(session)
+    assert texts(session.conversation.messages)[-2:] == ["three", "Done."]
 
 
-def test_an_abort_ends_the_wait_for_an_extension_before_a_compaction(tmp_path: Path) -> None:
-    async def main() -> None:
-        asks = Waits()
-        session, _ = long_session(tmp_path, TestHooks(session_before_compact=asks))
-        await talk(session, f"one {LONG}", f"two {LONG}")
-        compaction = session.compactor.request(None)
-        await asks.asked()
-        async with asyncio.timeout(PATIENCE):
-            await session.abort()
-        assert asks.was_cut_off
-        with pytest.raises(CompactionCancelled):
-            await compaction
+async def test_a_compaction_that_extensions_allow_ends_the_run_first(tmp_path: Path) -> None:
+    turn, _ = held()
+    asks = Waits()
+    session, _ = long_session(tmp_path, TestHooks(session_before_compact=asks), Turn(text="Yes."), Turn(text="Yes."), turn)
+    await talk(session, f"one {LONG}", f"two {LONG}")
+    await session.prompt("three")
+    heard = Listener(session)
+    compaction = session.compactor.request(None)
+    await asks.asked()
+    assert session.is_streaming
+    asks.go.set()
+    result = await compaction
+    assert result.summary == "In short."
+    assert heard.outline(e.AgentSettled, e.CompactionStart, e.CompactionEnd) == [
+        *("AgentSettled", "CompactionStart", "CompactionEnd")
+    ]
 
-    asyncio.run(main())
+
+async def test_an_abort_ends_the_wait_for_an_extension_before_a_compaction(tmp_path: Path) -> None:
+    asks = Waits()
+    session, _ = long_session(tmp_path, TestHooks(session_before_compact=asks))
+    await talk(session, f"one {LONG}", f"two {LONG}")
+    compaction = session.compactor.request(None)
+    await asks.asked()
+    async with asyncio.timeout(PATIENCE):
+        await session.abort()
+    assert asks.was_cut_off
+    with pytest.raises(CompactionCancelled):
+        await compaction
 
 
-def test_an_automatic_compaction_that_an_extension_forbids_is_not_asked_about_again_in_the_same_run(tmp_path: Path) -> None:
-    async def main() -> None:
-        hooks = TestHooks(session_before_compact=answers(NO))
-        full, calls = Usage(input=199_000), [ToolCall("c", "act", {})]
-        model = WithSummaries(
-            [Turn(text="Yes."), Turn(tool_calls=calls, usage=full), Turn(text="Yes.", usage=full)], [Turn(text="In short.")]
-        )
-        session = a_session(model, tmp_path, [a_tool("act")], hooks=hooks, compaction=SMALL)
-        heard = Listener(session)
-        await talk(session, f"one {LONG}", f"two {LONG}")
-        assert len(session.conversation.messages) == 6 and model.summaries.requests == []
-        assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", aborted=True, error="not now")]
-        assert hooks.told.count("session_before_compact") == 1
-
-    asyncio.run(main())
+async def test_an_automatic_compaction_that_an_extension_forbids_is_not_asked_about_again_in_the_same_run(tmp_path: Path) -> None:
+    hooks = TestHooks(session_before_compact=answers(NO))
+    full, calls = Usage(input=199_000), [ToolCall("c", "act", {})]
+    model = WithSummaries(
+        [Turn(text="Yes."), Turn(tool_calls=calls, usage=full), Turn(text="Yes.", usage=full)], [Turn(text="In short.")]
+    )
+    session = a_session(model, tmp_path, [a_tool("act")], hooks=hooks, compaction=SMALL)
+    heard = Listener(session)
+    await talk(session, f"one {LONG}", f"two {LONG}")
+    assert len(session.conversation.messages) == 6 and model.summaries.requests == []
+    assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", aborted=True, error="not now")]
+    assert hooks.told.count("session_before_compact") == 1
 
 
 # Commands of the host's
 
 
-def test_an_extension_can_run_a_command_of_the_hosts(tmp_path: Path) -> None:
-    async def main() -> None:
-        message = BashExecutionMessage("make", "made elsewhere", False, False, 1, exit_code=0)
-        hooks = TestHooks(user_bash=answers(BashDone(message, whole(message.output))))
-        session = a_session(one_answer(), tmp_path, hooks=hooks)
-        done = await session.commands.run("make")
-        assert done.message is message and session.conversation.messages == [message]
-        hooks.on("user_bash", answers(None))
-        done = await session.commands.run("echo here", exclude_from_context=True)
-        assert done.message.output == "here\n"
-
-    asyncio.run(main())
+async def test_an_extension_can_run_a_command_of_the_hosts(tmp_path: Path) -> None:
+    message = BashExecutionMessage("make", "made elsewhere", False, False, 1, exit_code=0)
+    hooks = TestHooks(user_bash=answers(BashDone(message, whole(message.output))))
+    session = a_session(one_answer(), tmp_path, hooks=hooks)
+    done = await session.commands.run("make")
+    assert done.message is message and session.conversation.messages == [message]
+    hooks.on("user_bash", answers(None))
+    done = await session.commands.run("echo here", exclude_from_context=True)
+    assert done.message.output == "here\n"
 
 
-def test_a_command_is_stopped_while_an_extension_looks_at_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        look = Waits()
-        session = a_session(one_answer(), tmp_path, hooks=TestHooks(user_bash=look))
-        running = session.commands.run("echo never")
-        await look.asked()
-        session.commands.abort()
-        async with asyncio.timeout(PATIENCE):
-            done = await running
-        assert look.was_cut_off and done.message.cancelled and done.message.output == ""
-
-    asyncio.run(main())
+async def test_a_command_is_stopped_while_an_extension_looks_at_it(tmp_path: Path) -> None:
+    look = Waits()
+    session = a_session(one_answer(), tmp_path, hooks=TestHooks(user_bash=look))
+    running = session.commands.run("echo never")
+    await look.asked()
+    session.commands.abort()
+    async with asyncio.timeout(PATIENCE):
+        done = await running
+    assert look.was_cut_off and done.message.cancelled and done.message.output == ""
 
 
 def test_what_is_forbidden_says_who_forbids_it() -> None:

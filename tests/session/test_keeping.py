@@ -42,16 +42,12 @@ def header_of(path: Path) -> dict[str, Any]:
     return json.loads(path.read_bytes().splitlines()[0])
 
 
-def a_file(tmp_path: Path, *prompts: str, folder: str = "sessions") -> Path:
+async def a_file(tmp_path: Path, *prompts: str, folder: str = "sessions") -> Path:
     """A session file in which the user said this, and the model each time "Yes."."""
-
-    async def main() -> Path:
-        session = a_session(Scripted([Turn(text="Yes.")]), tmp_path, sessions=kept_in(tmp_path / folder))
-        await talk(session, *(prompts or ("one",)))
-        await session.close()
-        return file_of(session)
-
-    return asyncio.run(main())
+    session = a_session(Scripted([Turn(text="Yes.")]), tmp_path, sessions=kept_in(tmp_path / folder))
+    await talk(session, *(prompts or ("one",)))
+    await session.close()
+    return file_of(session)
 
 
 # New ones
@@ -68,52 +64,43 @@ def test_a_new_conversation_is_kept_in_the_folder_of_its_working_directory(tmp_p
     assert sessions.place() == tmp_path / "one", "one folder for all working directories"
 
 
-def test_without_a_place_conversations_are_in_memory(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(Scripted([Turn(text="x")]), tmp_path)
-        await talk(session, "one")
-        assert session.conversation.path is None and not session.conversation.is_saved
-        assert session.sessions.fork(session.conversation).path is None
-        await session.close()
-
-    asyncio.run(main())
+async def test_without_a_place_conversations_are_in_memory(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path)
+    await talk(session, "one")
+    assert session.conversation.path is None and not session.conversation.is_saved
+    assert session.sessions.fork(session.conversation).path is None
+    await session.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_new_conversation_says_who_it_is_and_where_it_comes_from(tmp_path: Path) -> None:
-    async def main() -> None:
-        sessions = kept_in(tmp_path / "sessions")
-        conversation = sessions.new(id="chosen", parent="/other.jsonl", path=tmp_path / "deep" / "down" / "mine.jsonl")
-        session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=conversation)
-        assert session.id == "chosen"
-        await talk(session, "one")
-        header = header_of(tmp_path / "deep" / "down" / "mine.jsonl")
-        assert (header["id"], header["parentSession"], header["cwd"]) == ("chosen", "/other.jsonl", str(tmp_path))
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_new_conversation_says_who_it_is_and_where_it_comes_from(tmp_path: Path) -> None:
+    sessions = kept_in(tmp_path / "sessions")
+    conversation = sessions.new(id="chosen", parent="/other.jsonl", path=tmp_path / "deep" / "down" / "mine.jsonl")
+    session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=conversation)
+    assert session.id == "chosen"
+    await talk(session, "one")
+    header = header_of(tmp_path / "deep" / "down" / "mine.jsonl")
+    assert (header["id"], header["parentSession"], header["cwd"]) == ("chosen", "/other.jsonl", str(tmp_path))
+    await session.close()
 
 
 # Old ones
 
 
-def test_an_old_conversation_goes_on_where_it_ended(tmp_path: Path) -> None:
-    async def main() -> None:
-        model = Scripted([Turn(text="Again.")])
-        session = a_kept_session(model, tmp_path, file=path)
-        assert session.id == header_of(path)["id"]
-        await talk(session, "two")
-        assert texts(model.requests[0].messages) == ["one", "Yes.", "two"]
-        assert model.requests[0].session_id == session.id
-        await session.close()
-
-    path = a_file(tmp_path)
-    asyncio.run(main())
+async def test_an_old_conversation_goes_on_where_it_ended(tmp_path: Path) -> None:
+    path = await a_file(tmp_path)
+    model = Scripted([Turn(text="Again.")])
+    session = a_kept_session(model, tmp_path, file=path)
+    assert session.id == header_of(path)["id"]
+    await talk(session, "two")
+    assert texts(model.requests[0].messages) == ["one", "Yes.", "two"]
+    assert model.requests[0].session_id == session.id
+    await session.close()
     assert texts(read_session(path)[0].messages()) == ["one", "Yes.", "two", "Again."]
 
 
-def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
-    path = a_file(tmp_path)
+async def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
+    path = await a_file(tmp_path)
     with path.open("ab") as file:
         file.write(b'{"type":"mess')
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=path)
@@ -121,22 +108,19 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("contents", [None, b""], ids=["missing", "empty"])
-def test_where_no_session_is_a_new_one_is_kept(tmp_path: Path, contents: bytes | None) -> None:
-    async def main() -> None:
-        sessions = kept_in(tmp_path / "sessions")
-        conversation, created = sessions.open_or_new(path)
-        assert created and not conversation.has_begun
-        session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=conversation)
-        await talk(session, "one")
-        await session.close()
-        conversation, created = sessions.open_or_new(path)
-        assert not created and texts(conversation.messages) == ["one", "x"]
-        conversation.close()
-
+async def test_where_no_session_is_a_new_one_is_kept(tmp_path: Path, contents: bytes | None) -> None:
     path = tmp_path / "named.jsonl"
     if contents is not None:
         path.write_bytes(contents)
-    asyncio.run(main())
+    sessions = kept_in(tmp_path / "sessions")
+    conversation, created = sessions.open_or_new(path)
+    assert created and not conversation.has_begun
+    session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=conversation)
+    await talk(session, "one")
+    await session.close()
+    conversation, created = sessions.open_or_new(path)
+    assert not created and texts(conversation.messages) == ["one", "x"]
+    conversation.close()
 
 
 def test_what_is_no_session_is_not_taken_for_a_place_for_one(tmp_path: Path) -> None:
@@ -218,32 +202,29 @@ def test_a_level_that_is_unknown_here_is_not_taken_over(tmp_path: Path) -> None:
     assert choices(path)[1] == "low"
 
 
-def test_work_goes_on_where_the_conversation_took_place(tmp_path: Path) -> None:
-    async def main() -> None:
-        sessions = kept_in(tmp_path / "sessions", cwd=there)
-        session = a_session(Scripted([Turn(text="x")]), there, sessions=sessions)
-        await talk(session, "one")
-        await session.close()
-        again = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=file_of(session))
-        assert again.workspace.cwd == there
-        done = await again.commands.run("pwd")
-        assert done.message.output == f"{there}\n"
-        await again.close()
-        there.rmdir()
-        lost = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=file_of(session))
-        gone = f"The session's working directory {there} does not exist any more; work goes on in {tmp_path}."
-        assert (lost.workspace.cwd, lost.problems) == (tmp_path, [gone])
-
+async def test_work_goes_on_where_the_conversation_took_place(tmp_path: Path) -> None:
     there = tmp_path / "there"
     there.mkdir()
-    asyncio.run(main())
+    sessions = kept_in(tmp_path / "sessions", cwd=there)
+    session = a_session(Scripted([Turn(text="x")]), there, sessions=sessions)
+    await talk(session, "one")
+    await session.close()
+    again = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=file_of(session))
+    assert again.workspace.cwd == there
+    done = await again.commands.run("pwd")
+    assert done.message.output == f"{there}\n"
+    await again.close()
+    there.rmdir()
+    lost = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=file_of(session))
+    gone = f"The session's working directory {there} does not exist any more; work goes on in {tmp_path}."
+    assert (lost.workspace.cwd, lost.problems) == (tmp_path, [gone])
 
 
 # Forks
 
 
-def test_a_fork_has_what_came_before_and_leaves_its_source_alone(tmp_path: Path) -> None:
-    source = a_file(tmp_path, "one", "two")
+async def test_a_fork_has_what_came_before_and_leaves_its_source_alone(tmp_path: Path) -> None:
+    source = await a_file(tmp_path, "one", "two")
     before = source.read_bytes()
     sessions = kept_in(tmp_path / "elsewhere")
     opened = sessions.open(source)
@@ -259,20 +240,17 @@ def test_a_fork_has_what_came_before_and_leaves_its_source_alone(tmp_path: Path)
     assert source.read_bytes() == before
 
 
-def test_a_fork_before_the_first_message_is_empty_but_knows_its_source(tmp_path: Path) -> None:
-    async def main() -> None:
-        sessions = kept_in(tmp_path / "sessions")
-        opened = sessions.open(source)
-        fork = sessions.fork(opened, before=entry_of(opened.log, "one"))
-        opened.close()
-        assert fork.messages == [] and fork.path is not None and not fork.path.exists()
-        session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=fork)
-        await talk(session, "anew")
-        assert header_of(fork.path)["parentSession"] == str(source)
-        await session.close()
-
-    source = a_file(tmp_path)
-    asyncio.run(main())
+async def test_a_fork_before_the_first_message_is_empty_but_knows_its_source(tmp_path: Path) -> None:
+    source = await a_file(tmp_path)
+    sessions = kept_in(tmp_path / "sessions")
+    opened = sessions.open(source)
+    fork = sessions.fork(opened, before=entry_of(opened.log, "one"))
+    opened.close()
+    assert fork.messages == [] and fork.path is not None and not fork.path.exists()
+    session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=fork)
+    await talk(session, "anew")
+    assert header_of(fork.path)["parentSession"] == str(source)
+    await session.close()
 
 
 def test_a_fork_of_what_was_never_saved_names_no_source(tmp_path: Path) -> None:
@@ -281,31 +259,28 @@ def test_a_fork_of_what_was_never_saved_names_no_source(tmp_path: Path) -> None:
     assert fork.log.header.parent_session is None
 
 
-def test_a_fork_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+async def test_a_fork_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     sessions = kept_in(tmp_path / "sessions")
     with in_the_way(tmp_path / "elsewhere"):
         sessions.folder = tmp_path / "elsewhere"
         with pytest.raises(SessionError, match="Cannot write session file"):
-            sessions.fork_file(a_file(tmp_path))
+            sessions.fork_file(await a_file(tmp_path))
 
 
-def test_a_file_in_use_can_be_forked(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, go = held()
-        session = a_kept_session(Scripted([turn]), tmp_path)
-        heard = Listener(session)
-        await session.prompt("one")
-        await heard.until(e.MessageEnd)
-        with file_of(session).open("ab") as file:  # as a reader finds it in the middle of a write
-            file.write(b'{"type":"mess')
-        fork = kept_in(tmp_path / "forks").fork_file(file_of(session))
-        assert texts(fork.messages) == ["one"]
-        assert fork.problems == [f"The last line of {file_of(session)} is incomplete and was left out."]
-        assert fork.path is not None and fork.path.parent == tmp_path / "forks"
-        go.set()
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_file_in_use_can_be_forked(tmp_path: Path) -> None:
+    turn, go = held()
+    session = a_kept_session(Scripted([turn]), tmp_path)
+    heard = Listener(session)
+    await session.prompt("one")
+    await heard.until(e.MessageEnd)
+    with file_of(session).open("ab") as file:  # as a reader finds it in the middle of a write
+        file.write(b'{"type":"mess')
+    fork = kept_in(tmp_path / "forks").fork_file(file_of(session))
+    assert texts(fork.messages) == ["one"]
+    assert fork.problems == [f"The last line of {file_of(session)} is incomplete and was left out."]
+    assert fork.path is not None and fork.path.parent == tmp_path / "forks"
+    go.set()
+    await session.close()
 
 
 # Which one to begin with
@@ -317,9 +292,9 @@ def chosen(tmp_path: Path, sessions: Sessions | None = None, **named: Any) -> Co
     return chosen_conversation(sessions, tmp_path, **(options | named))
 
 
-def test_the_latest_session_is_resumed_or_a_new_one_begun(tmp_path: Path) -> None:
+async def test_the_latest_session_is_resumed_or_a_new_one_begun(tmp_path: Path) -> None:
     assert chosen(tmp_path, resume=True) is None
-    older, newer = a_file(tmp_path, "older"), a_file(tmp_path, "newer")
+    older, newer = await a_file(tmp_path, "older"), await a_file(tmp_path, "newer")
     os.utime(older, (1, 1))
     conversation = chosen(tmp_path, resume=True)
     assert conversation is not None and conversation.path == newer
@@ -329,8 +304,8 @@ def test_the_latest_session_is_resumed_or_a_new_one_begun(tmp_path: Path) -> Non
     assert conversation is not None and conversation.path == older
 
 
-def test_a_session_is_named_by_its_path_or_the_beginning_of_its_id(tmp_path: Path) -> None:
-    path = a_file(tmp_path)
+async def test_a_session_is_named_by_its_path_or_the_beginning_of_its_id(tmp_path: Path) -> None:
+    path = await a_file(tmp_path)
     for name in (path, str(path), header_of(path)["id"], header_of(path)["id"][:20]):
         conversation = chosen(tmp_path, session=name)
         assert conversation is not None and conversation.path == path and texts(conversation.messages) == ["one", "Yes."]
@@ -344,8 +319,8 @@ def test_a_path_where_nothing_is_yet_is_where_the_new_session_is_kept(tmp_path: 
     assert conversation is not None and conversation.path == tmp_path / "mine.jsonl" and not conversation.has_begun
 
 
-def test_an_exact_id_is_found_or_begun(tmp_path: Path) -> None:
-    path = a_file(tmp_path)
+async def test_an_exact_id_is_found_or_begun(tmp_path: Path) -> None:
+    path = await a_file(tmp_path)
     known = header_of(path)["id"]
     conversation = chosen(tmp_path, session_id=known)
     assert conversation is not None and conversation.path == path
@@ -355,8 +330,8 @@ def test_an_exact_id_is_found_or_begun(tmp_path: Path) -> None:
     assert conversation.path is not None and conversation.path.name.endswith(f"_{known[:20]}.jsonl")
 
 
-def test_a_session_is_begun_as_a_fork_of_another(tmp_path: Path) -> None:
-    path = a_file(tmp_path)
+async def test_a_session_is_begun_as_a_fork_of_another(tmp_path: Path) -> None:
+    path = await a_file(tmp_path)
     for name in (path, header_of(path)["id"]):
         conversation = chosen(tmp_path, fork=name)
         assert conversation is not None and conversation.path not in (None, path)
@@ -364,19 +339,16 @@ def test_a_session_is_begun_as_a_fork_of_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["session", "resume", "session_id"])
-def test_a_session_that_is_not_to_be_kept_is_copied_and_its_file_left_alone(tmp_path: Path, how: str) -> None:
-    async def main() -> None:
-        sessions = Sessions(workspace=a_workspace(tmp_path), now_ms=lambda: 0)
-        named = {"session": path, "resume": True, "session_id": header_of(path)["id"]}[how]
-        conversation = chosen(tmp_path, sessions, copy=True, **{how: named})
-        session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=conversation)
-        await talk(session, "two")
-        assert said(session) == ["one", "two"] and session.conversation.path is None
-        await session.close()
-
-    path = a_file(tmp_path, folder=session_folder(tmp_path, tmp_path).name)
+async def test_a_session_that_is_not_to_be_kept_is_copied_and_its_file_left_alone(tmp_path: Path, how: str) -> None:
+    path = await a_file(tmp_path, folder=session_folder(tmp_path, tmp_path).name)
     before = path.read_bytes()
-    asyncio.run(main())
+    sessions = Sessions(workspace=a_workspace(tmp_path), now_ms=lambda: 0)
+    named = {"session": path, "resume": True, "session_id": header_of(path)["id"]}[how]
+    conversation = chosen(tmp_path, sessions, copy=True, **{how: named})
+    session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=conversation)
+    await talk(session, "two")
+    assert said(session) == ["one", "two"] and session.conversation.path is None
+    await session.close()
     assert path.read_bytes() == before
     assert len(list(path.parent.iterdir())) == 1
 

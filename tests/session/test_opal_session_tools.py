@@ -76,16 +76,13 @@ def test_the_tools_are_in_the_order_of_opal_and_nothing_else_is_there(tmp_path: 
     assert [tool.name for tool in script.requests[0].tools] == NAMES
 
 
-def test_tools_that_others_brought_stay_when_opals_take_the_place_of_the_first_ones(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with an_agent(Scripted([DONE]), tmp_path) as agent:
-            toolbox = agent.session.toolbox
-            toolbox.replace("host", [a_tool("theirs"), a_tool("asleep")], inactive=["asleep"])
-            toolbox.begin_with(opal_tools(agent.session))
-            assert list(toolbox.tools) == [*NAMES, "theirs", "asleep"]
-            assert toolbox.active == [*NAMES, "theirs"]
-
-    asyncio.run(main())
+async def test_tools_that_others_brought_stay_when_opals_take_the_place_of_the_first_ones(tmp_path: Path) -> None:
+    async with an_agent(Scripted([DONE]), tmp_path) as agent:
+        toolbox = agent.session.toolbox
+        toolbox.replace("host", [a_tool("theirs"), a_tool("asleep")], inactive=["asleep"])
+        toolbox.begin_with(opal_tools(agent.session))
+        assert list(toolbox.tools) == [*NAMES, "theirs", "asleep"]
+        assert toolbox.active == [*NAMES, "theirs"]
 
 
 def test_a_run_reads_edits_and_searches(tmp_path: Path) -> None:
@@ -178,41 +175,33 @@ def labels(session: Session) -> list[str]:
     return [task.label for task in listed(TaskKeeper(session).state().tasks.values())]
 
 
-def test_tasks_are_kept_with_the_conversation_where_it_stands(tmp_path: Path) -> None:
+async def test_tasks_are_kept_with_the_conversation_where_it_stands(tmp_path: Path) -> None:
     kept: dict[str, Any] = {"session_dir": tmp_path / "sessions", "keep": True}
     turns = [call("tasks", action="insert", label="first"), DONE, call("tasks", action="insert", label="second"), DONE]
 
-    async def first() -> tuple[Path, str]:
-        async with an_agent(Scripted(turns), tmp_path, **kept) as agent:
-            session = agent.session
-            assert labels(session) == []
-            await talk(session, "one")
-            leaf = session.conversation.log.leaf
-            await talk(session, "two")
-            assert labels(session) == ["first", "second"]
-            assert leaf is not None and session.conversation.path is not None
-            return session.conversation.path, leaf
-
-    async def again(file: Path, leaf: str) -> None:
-        async with an_agent(Scripted([DONE]), tmp_path, session=file, **kept) as agent:
-            assert labels(agent.session) == ["first", "second"]
-            agent.session.conversation.move(leaf)
-            assert labels(agent.session) == ["first"]
-
-    asyncio.run(again(*asyncio.run(first())))
+    async with an_agent(Scripted(turns), tmp_path, **kept) as agent:
+        session = agent.session
+        assert labels(session) == []
+        await talk(session, "one")
+        leaf = session.conversation.log.leaf
+        await talk(session, "two")
+        assert labels(session) == ["first", "second"]
+        assert leaf is not None and session.conversation.path is not None
+        file = session.conversation.path
+    async with an_agent(Scripted([DONE]), tmp_path, session=file, **kept) as agent:
+        assert labels(agent.session) == ["first", "second"]
+        agent.session.conversation.move(leaf)
+        assert labels(agent.session) == ["first"]
 
 
-def test_tasks_that_cannot_be_kept_are_refused(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with an_agent(Scripted([DONE]), tmp_path, session_dir=tmp_path / "sessions", keep=True) as agent:
-            await talk(agent.session, "one")
-            tool = agent.session.tools["tasks"]
-            arguments, context = tool.checked({"action": "insert", "label": "lost"}), ToolContext("c", Cancel(), lambda _: None)
-            with full_disk(agent.session), pytest.raises(SessionError):
-                await tool.run(arguments, context)
-            assert labels(agent.session) == []
-
-    asyncio.run(main())
+async def test_tasks_that_cannot_be_kept_are_refused(tmp_path: Path) -> None:
+    async with an_agent(Scripted([DONE]), tmp_path, session_dir=tmp_path / "sessions", keep=True) as agent:
+        await talk(agent.session, "one")
+        tool = agent.session.tools["tasks"]
+        arguments, context = tool.checked({"action": "insert", "label": "lost"}), ToolContext("c", Cancel(), lambda _: None)
+        with full_disk(agent.session), pytest.raises(SessionError):
+            await tool.run(arguments, context)
+        assert labels(agent.session) == []
 
 
 # sub_agent

@@ -29,137 +29,110 @@ THIRD = structs.replace(SCRIPTED_MODEL, id="third")
 # Running
 
 
-def test_a_prompt_runs_until_the_session_has_settled(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(Scripted([Turn(text="Hello.")]), tmp_path)
-        heard = Listener(session)
-        message = await session.prompt("hi")
-        assert session.is_streaming
-        await settled(session)
-        assert not session.is_streaming
-        assert heard.kinds()[0] == "AgentStart" and heard.kinds()[-2:] == ["AgentEnd", "AgentSettled"]
-        assert session.conversation.messages[0] is message
-        assert session.last_end is not None and session.last_end.message.text() == "Hello."
-
-    asyncio.run(main())
+async def test_a_prompt_runs_until_the_session_has_settled(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="Hello.")]), tmp_path)
+    heard = Listener(session)
+    message = await session.prompt("hi")
+    assert session.is_streaming
+    await settled(session)
+    assert not session.is_streaming
+    assert heard.kinds()[0] == "AgentStart" and heard.kinds()[-2:] == ["AgentEnd", "AgentSettled"]
+    assert session.conversation.messages[0] is message
+    assert session.last_end is not None and session.last_end.message.text() == "Hello."
 
 
-def test_without_a_model_a_prompt_changes_nothing(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(Scripted([Turn(text="x")]), tmp_path, model=None)
-        with pytest.raises(ConfigError, match=r"No model selected\.\n\nSet a provider's key"):
-            await session.prompt("hi")
-        assert not session.is_streaming and session.conversation.messages == []
-        assert session.selection.levels() == ["off"]
-
-    asyncio.run(main())
-
-
-def test_a_second_prompt_during_a_run_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, go = held()
-        session = a_session(Scripted([turn]), tmp_path)
-        await session.prompt("first")
-        with pytest.raises(BusyError):
-            await session.prompt("second")
-        go.set()
-        await settled(session)
-        assert said(session) == ["first"]
-
-    asyncio.run(main())
-
-
-def test_of_two_prompts_at_once_one_is_refused(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(Scripted([Turn(text="x")]), tmp_path)
-        results = await asyncio.gather(session.prompt("a"), session.prompt("b"), return_exceptions=True)
-        assert [type(result) for result in results] == [UserMessage, BusyError]
-        await settled(session)
-        assert said(session) == ["a"]
-
-    asyncio.run(main())
-
-
-def test_steering_and_follow_ups_given_while_idle_go_with_the_next_prompt(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(Scripted([Turn(text="x")]), tmp_path)
-        heard = Listener(session)
-        await session.follow_up("afterwards")
-        await session.steer("by the way")
-        assert not session.is_streaming
-        assert heard[-1] == e.QueueUpdate(["by the way"], ["afterwards"])
-        await session.prompt("go")
-        await settled(session)
-        assert said(session) == ["go", "by the way", "afterwards"]
-
-    asyncio.run(main())
-
-
-def test_an_abort_waits_for_the_end_and_keeps_the_queues(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, _ = held()
-        session = a_session(Scripted([turn, Turn(text="again")]), tmp_path)
-        heard = Listener(session)
-        await session.prompt("go")
-        await heard.until(e.MessageEnd)
-        await session.steer("left")
-        await session.follow_up("rest")
-        async with asyncio.timeout(20):
-            await session.abort()
-        assert heard.kinds()[-1] == "AgentSettled"
-        assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
-        assert session.queues.update() == e.QueueUpdate(["left"], ["rest"])
-        await session.prompt("go on")
-        await settled(session)
-        assert said(session) == ["go", "go on", "left", "rest"]
-
-    asyncio.run(main())
-
-
-def test_an_abort_while_idle_does_nothing(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(Scripted([Turn(text="x")]), tmp_path)
-        heard = Listener(session)
-        await session.abort()
-        assert heard == []
+async def test_without_a_model_a_prompt_changes_nothing(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path, model=None)
+    with pytest.raises(ConfigError, match=r"No model selected\.\n\nSet a provider's key"):
         await session.prompt("hi")
-        await settled(session)
-        assert session.last_end is not None and session.last_end.message.stop_reason == "stop"
-
-    asyncio.run(main())
+    assert not session.is_streaming and session.conversation.messages == []
+    assert session.selection.levels() == ["off"]
 
 
-def test_a_cleared_queue_gives_its_texts_back(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(Scripted([Turn(text="x")]), tmp_path)
-        await session.steer("a")
-        await session.follow_up("b")
-        assert session.clear_queue() == (["a"], ["b"])
-        assert len(session.queues) == 0
-
-    asyncio.run(main())
-
-
-def test_a_thousand_queued_messages_are_all_heard_in_order(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(Scripted([Turn(text="x")]), tmp_path)
-        session.queues.follow_up.mode = "all"
-        texts = [f"message {number}" for number in range(1000)]
-        for text in texts:
-            await session.follow_up(text)
-        await session.prompt("go")
-        await settled(session)
-        assert said(session) == ["go", *texts]
-
-    asyncio.run(main())
+async def test_a_second_prompt_during_a_run_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
+    turn, go = held()
+    session = a_session(Scripted([turn]), tmp_path)
+    await session.prompt("first")
+    with pytest.raises(BusyError):
+        await session.prompt("second")
+    go.set()
+    await settled(session)
+    assert said(session) == ["first"]
 
 
-def test_a_listener_that_was_taken_back_hears_nothing(tmp_path: Path) -> None:
+async def test_of_two_prompts_at_once_one_is_refused(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path)
+    results = await asyncio.gather(session.prompt("a"), session.prompt("b"), return_exceptions=True)
+    assert [type(result) for result in results] == [UserMessage, BusyError]
+    await settled(session)
+    assert said(session) == ["a"]
+
+
+async def test_steering_and_follow_ups_given_while_idle_go_with_the_next_prompt(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path)
+    heard = Listener(session)
+    await session.follow_up("afterwards")
+    await session.steer("by the way")
+    assert not session.is_streaming
+    assert heard[-1] == e.QueueUpdate(["by the way"], ["afterwards"])
+    await session.prompt("go")
+    await settled(session)
+    assert said(session) == ["go", "by the way", "afterwards"]
+
+
+async def test_an_abort_waits_for_the_end_and_keeps_the_queues(tmp_path: Path) -> None:
+    turn, _ = held()
+    session = a_session(Scripted([turn, Turn(text="again")]), tmp_path)
+    heard = Listener(session)
+    await session.prompt("go")
+    await heard.until(e.MessageEnd)
+    await session.steer("left")
+    await session.follow_up("rest")
+    async with asyncio.timeout(20):
+        await session.abort()
+    assert heard.kinds()[-1] == "AgentSettled"
+    assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
+    assert session.queues.update() == e.QueueUpdate(["left"], ["rest"])
+    await session.prompt("go on")
+    await settled(session)
+    assert said(session) == ["go", "go on", "left", "rest"]
+
+
+async def test_an_abort_while_idle_does_nothing(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path)
+    heard = Listener(session)
+    await session.abort()
+    assert heard == []
+    await session.prompt("hi")
+    await settled(session)
+    assert session.last_end is not None and session.last_end.message.stop_reason == "stop"
+
+
+async def test_a_cleared_queue_gives_its_texts_back(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path)
+    await session.steer("a")
+    await session.follow_up("b")
+    assert session.clear_queue() == (["a"], ["b"])
+    assert len(session.queues) == 0
+
+
+async def test_a_thousand_queued_messages_are_all_heard_in_order(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path)
+    session.queues.follow_up.mode = "all"
+    texts = [f"message {number}" for number in range(1000)]
+    for text in texts:
+        await session.follow_up(text)
+    await session.prompt("go")
+    await settled(session)
+    assert said(session) == ["go", *texts]
+
+
+async def test_a_listener_that_was_taken_back_hears_nothing(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path)
     heard: list[e.Event] = []
     forget = session.subscribe(heard.append)
     forget()
-    asyncio.run(session.steer("a"))
+    await session.steer("a")
     assert heard == []
 
 
@@ -186,33 +159,27 @@ class Valve:
         forget()
 
 
-def test_a_paused_gate_stops_the_run_until_it_opens(tmp_path: Path) -> None:
-    async def main() -> None:
-        model = Scripted([Turn(text="x")])
-        session = a_session(model, tmp_path)
-        session.gate = valve = Valve()
-        heard = Listener(session)
-        await session.prompt("hi")
-        await valve.is_waited_for()
-        assert heard.kinds() == ["AgentStart"] and model.requests == []
-        valve.open()
-        await settled(session)
-        assert heard.kinds()[-1] == "AgentSettled" and len(model.requests) == 1
-
-    asyncio.run(main())
+async def test_a_paused_gate_stops_the_run_until_it_opens(tmp_path: Path) -> None:
+    model = Scripted([Turn(text="x")])
+    session = a_session(model, tmp_path)
+    session.gate = valve = Valve()
+    heard = Listener(session)
+    await session.prompt("hi")
+    await valve.is_waited_for()
+    assert heard.kinds() == ["AgentStart"] and model.requests == []
+    valve.open()
+    await settled(session)
+    assert heard.kinds()[-1] == "AgentSettled" and len(model.requests) == 1
 
 
-def test_an_abort_frees_a_run_from_a_paused_gate(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(Scripted([Turn(text="x")]), tmp_path)
-        session.gate = valve = Valve()
-        await session.prompt("hi")
-        await valve.is_waited_for()
-        async with asyncio.timeout(20):
-            await session.abort()
-        assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
-
-    asyncio.run(main())
+async def test_an_abort_frees_a_run_from_a_paused_gate(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path)
+    session.gate = valve = Valve()
+    await session.prompt("hi")
+    await valve.is_waited_for()
+    async with asyncio.timeout(20):
+        await session.abort()
+    assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
 
 
 # Models and thinking
@@ -237,16 +204,13 @@ def test_levels_are_cycled_from_the_last_to_the_first(tmp_path: Path) -> None:
     assert [session.selection.cycle_thinking() for _ in range(3)] == ["off", "minimal", "low"]
 
 
-def test_the_model_is_asked_at_the_level_in_force(tmp_path: Path) -> None:
-    async def main() -> None:
-        model = Scripted([Turn(text="x")])
-        session = a_session(model, tmp_path, thinking="xhigh")
-        await session.prompt("hi")
-        await settled(session)
-        assert model.requests[0].thinking == "high"
-        assert model.requests[0].system_prompt == "You are a test."
-
-    asyncio.run(main())
+async def test_the_model_is_asked_at_the_level_in_force(tmp_path: Path) -> None:
+    model = Scripted([Turn(text="x")])
+    session = a_session(model, tmp_path, thinking="xhigh")
+    await session.prompt("hi")
+    await settled(session)
+    assert model.requests[0].thinking == "high"
+    assert model.requests[0].system_prompt == "You are a test."
 
 
 def test_an_unknown_model_is_refused_and_nothing_changes(tmp_path: Path) -> None:
@@ -278,97 +242,82 @@ def test_a_single_model_is_not_cycled(tmp_path: Path) -> None:
 # Tools
 
 
-def test_the_active_tools_are_those_of_the_next_request(tmp_path: Path) -> None:
-    async def main() -> None:
-        model = Scripted([Turn(text="x")])
-        session = a_session(model, tmp_path, [a_tool("one"), a_tool("two")])
-        session.set_active_tools(["two", "two"])
-        assert session.active_tools == ["two"]
-        with pytest.raises(BadCommand, match=r"Unknown tool: three, four\. The tools are: one, two"):
-            session.set_active_tools(["three", "one", "four"])
-        assert session.active_tools == ["two"]
-        await session.prompt("hi")
-        await settled(session)
-        assert [tool.name for tool in model.requests[0].tools] == ["two"]
-
-    asyncio.run(main())
+async def test_the_active_tools_are_those_of_the_next_request(tmp_path: Path) -> None:
+    model = Scripted([Turn(text="x")])
+    session = a_session(model, tmp_path, [a_tool("one"), a_tool("two")])
+    session.set_active_tools(["two", "two"])
+    assert session.active_tools == ["two"]
+    with pytest.raises(BadCommand, match=r"Unknown tool: three, four\. The tools are: one, two"):
+        session.set_active_tools(["three", "one", "four"])
+    assert session.active_tools == ["two"]
+    await session.prompt("hi")
+    await settled(session)
+    assert [tool.name for tool in model.requests[0].tools] == ["two"]
 
 
-def test_updates_of_a_tool_are_heard_until_it_ends(tmp_path: Path) -> None:
-    async def main() -> None:
-        kept: list[ToolContext] = []
+async def test_updates_of_a_tool_are_heard_until_it_ends(tmp_path: Path) -> None:
+    kept: list[ToolContext] = []
 
-        async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-            kept.append(context)
-            context.update(ToolResult.text("half"))
-            return ToolResult.text("whole")
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        kept.append(context)
+        context.update(ToolResult.text("half"))
+        return ToolResult.text("whole")
 
-        model = Scripted([Turn(tool_calls=[ToolCall("c1", "one", {"x": 1})]), Turn(text="x")])
-        session = a_session(model, tmp_path, [a_tool("one", run)])
-        heard = Listener(session)
-        await session.prompt("hi")
-        await settled(session)
-        kept[0].update(ToolResult.text("too late"))
-        updates = [event for event in heard if isinstance(event, e.ToolUpdate)]
-        assert updates == [e.ToolUpdate("c1", "one", {"x": 1}, ToolResult.text("half"))]
-
-    asyncio.run(main())
+    model = Scripted([Turn(tool_calls=[ToolCall("c1", "one", {"x": 1})]), Turn(text="x")])
+    session = a_session(model, tmp_path, [a_tool("one", run)])
+    heard = Listener(session)
+    await session.prompt("hi")
+    await settled(session)
+    kept[0].update(ToolResult.text("too late"))
+    updates = [event for event in heard if isinstance(event, e.ToolUpdate)]
+    assert updates == [e.ToolUpdate("c1", "one", {"x": 1}, ToolResult.text("half"))]
 
 
 # The host's own commands
 
 
-def test_a_command_is_told_to_the_model_with_the_next_prompt(tmp_path: Path) -> None:
-    async def main() -> None:
-        model = Scripted([Turn(text="x")])
-        session = a_session(model, tmp_path)
-        done = await session.commands.run("echo out; exit 3")
-        assert (done.message.output, done.message.exit_code) == ("out\n", 3)
-        await session.commands.run("echo secret", exclude_from_context=True)
-        assert len(session.conversation.messages) == 2
-        await session.prompt("hi")
-        await settled(session)
-        first, second = model.requests[0].messages
-        assert isinstance(first, UserMessage) and isinstance(second, UserMessage)
-        assert user_text(first) == "Ran `echo out; exit 3`\n```\nout\n\n```\n\nCommand exited with code 3"
-        assert user_text(second) == "hi"
-
-    asyncio.run(main())
+async def test_a_command_is_told_to_the_model_with_the_next_prompt(tmp_path: Path) -> None:
+    model = Scripted([Turn(text="x")])
+    session = a_session(model, tmp_path)
+    done = await session.commands.run("echo out; exit 3")
+    assert (done.message.output, done.message.exit_code) == ("out\n", 3)
+    await session.commands.run("echo secret", exclude_from_context=True)
+    assert len(session.conversation.messages) == 2
+    await session.prompt("hi")
+    await settled(session)
+    first, second = model.requests[0].messages
+    assert isinstance(first, UserMessage) and isinstance(second, UserMessage)
+    assert user_text(first) == "Ran `echo out; exit 3`\n```\nout\n\n```\n\nCommand exited with code 3"
+    assert user_text(second) == "hi"
 
 
-def test_a_command_during_a_run_joins_the_conversation_after_it(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, go = held()
-        session = a_session(Scripted([turn]), tmp_path)
-        heard = Listener(session)
-        await session.prompt("hi")
-        await heard.until(e.MessageEnd)
-        await session.commands.run("true")
-        assert [type(m) for m in session.conversation.messages] == [UserMessage]
-        go.set()
-        await settled(session)
-        assert isinstance(session.conversation.messages[-1], BashExecutionMessage)
-        assert len(session.conversation.messages) == 3
-
-    asyncio.run(main())
+async def test_a_command_during_a_run_joins_the_conversation_after_it(tmp_path: Path) -> None:
+    turn, go = held()
+    session = a_session(Scripted([turn]), tmp_path)
+    heard = Listener(session)
+    await session.prompt("hi")
+    await heard.until(e.MessageEnd)
+    await session.commands.run("true")
+    assert [type(m) for m in session.conversation.messages] == [UserMessage]
+    go.set()
+    await settled(session)
+    assert isinstance(session.conversation.messages[-1], BashExecutionMessage)
+    assert len(session.conversation.messages) == 3
 
 
-def test_aborting_a_command_stops_the_latest_one(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(Scripted([Turn(text="x")]), tmp_path)
-        first = session.commands.run("tail -f /dev/null")
-        await asyncio.sleep(0)
-        second = session.commands.run("tail -f /dev/null")
-        await asyncio.sleep(0)
-        session.commands.abort()
-        async with asyncio.timeout(20):
-            assert (await second).message.cancelled
-            assert not first.done()
-            session.commands.abort_all()
-            assert (await first).message.cancelled
-        session.commands.abort()
-
-    asyncio.run(main())
+async def test_aborting_a_command_stops_the_latest_one(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x")]), tmp_path)
+    first = session.commands.run("tail -f /dev/null")
+    await asyncio.sleep(0)
+    second = session.commands.run("tail -f /dev/null")
+    await asyncio.sleep(0)
+    session.commands.abort()
+    async with asyncio.timeout(20):
+        assert (await second).message.cancelled
+        assert not first.done()
+        session.commands.abort_all()
+        assert (await first).message.cancelled
+    session.commands.abort()
 
 
 @pytest.mark.parametrize(
@@ -399,17 +348,14 @@ def test_session_ids_sort_by_age() -> None:
     assert sorted(id[:13] for id in ids) == [id[:13] for id in ids]
 
 
-def test_the_context_in_use_is_that_of_the_last_good_answer(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_session(Scripted([Turn(text="x"), Turn(error="broken")]), tmp_path)
-        assert session.conversation.context_tokens() == 0
-        for _ in range(2):
-            await session.prompt("hi")
-            await settled(session)
-        # The last good answer said 150; the prompt after it is estimated.
-        assert session.conversation.context_tokens() == 151
-
-    asyncio.run(main())
+async def test_the_context_in_use_is_that_of_the_last_good_answer(tmp_path: Path) -> None:
+    session = a_session(Scripted([Turn(text="x"), Turn(error="broken")]), tmp_path)
+    assert session.conversation.context_tokens() == 0
+    for _ in range(2):
+        await session.prompt("hi")
+        await settled(session)
+    # The last good answer said 150; the prompt after it is estimated.
+    assert session.conversation.context_tokens() == 151
 
 
 def test_a_bug_is_reported_without_secrets_and_also_where_there_is_no_stderr(

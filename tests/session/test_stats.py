@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -28,30 +27,27 @@ def test_an_empty_conversation_came_to_nothing() -> None:
     assert totals(Log(new_header("id", "/work", 0))) == Totals()
 
 
-def test_everything_that_was_paid_for_counts_on_every_branch(tmp_path: Path) -> None:
-    async def main() -> None:
-        calls = [ToolCall("c1", "one", {}), ToolCall("c2", "one", {})]
-        answers = [Turn(tool_calls=calls, usage=SPENT), Turn(text="a", usage=SPENT), Turn(error="failed", usage=SPENT)]
-        model = WithSummaries([*answers, Turn(text="b", usage=SPENT)], [Turn(text="In short.", usage=SPENT)])
-        settings = CompactionSettings(keep_recent_tokens=1)
-        session = a_kept_session(model, tmp_path, tools=[a_tool("one")], compaction=settings)
-        log = session.conversation.log
-        await talk(session, "one")
-        assert totals(log) == counted(user=1, assistant=2, calls=2, results=2, spent=2)
-        await talk(session, "two")
-        assert totals(log) == counted(user=2, assistant=3, calls=2, results=2, spent=3), "a failure was paid for"
-        await session.commands.run("true")
-        await navigate(session, entry_of(log, "a"), summarise=True)
-        assert totals(log) == counted(user=2, assistant=3, calls=2, results=2, others=1, spent=4), "so was the summary"
-        await talk(session, "three")
-        await session.compactor.request(None)
-        # The history, and the beginning of the turn that the cut goes through.
-        whole = counted(user=3, assistant=4, calls=2, results=2, others=1, spent=7)
-        assert totals(log) == whole
-        await session.close()
-        assert totals(read_session(file_of(session))[0]) == whole, "and in the file it is the same"
-
-    asyncio.run(main())
+async def test_everything_that_was_paid_for_counts_on_every_branch(tmp_path: Path) -> None:
+    calls = [ToolCall("c1", "one", {}), ToolCall("c2", "one", {})]
+    answers = [Turn(tool_calls=calls, usage=SPENT), Turn(text="a", usage=SPENT), Turn(error="failed", usage=SPENT)]
+    model = WithSummaries([*answers, Turn(text="b", usage=SPENT)], [Turn(text="In short.", usage=SPENT)])
+    settings = CompactionSettings(keep_recent_tokens=1)
+    session = a_kept_session(model, tmp_path, tools=[a_tool("one")], compaction=settings)
+    log = session.conversation.log
+    await talk(session, "one")
+    assert totals(log) == counted(user=1, assistant=2, calls=2, results=2, spent=2)
+    await talk(session, "two")
+    assert totals(log) == counted(user=2, assistant=3, calls=2, results=2, spent=3), "a failure was paid for"
+    await session.commands.run("true")
+    await navigate(session, entry_of(log, "a"), summarise=True)
+    assert totals(log) == counted(user=2, assistant=3, calls=2, results=2, others=1, spent=4), "so was the summary"
+    await talk(session, "three")
+    await session.compactor.request(None)
+    # The history, and the beginning of the turn that the cut goes through.
+    whole = counted(user=3, assistant=4, calls=2, results=2, others=1, spent=7)
+    assert totals(log) == whole
+    await session.close()
+    assert totals(read_session(file_of(session))[0]) == whole, "and in the file it is the same"
 
 
 def counted(*, user: int, assistant: int, calls: int, results: int, spent: int, others: int = 0) -> Totals:

@@ -112,7 +112,7 @@ def test_a_change_is_told_once_and_no_change_is_not() -> None:
     assert changes == [3]
 
 
-def test_a_change_that_cannot_be_kept_is_taken_back() -> None:
+async def test_a_change_that_cannot_be_kept_is_taken_back() -> None:
     todos = TodoList()
 
     def full_disk() -> None:
@@ -120,7 +120,7 @@ def test_a_change_that_cannot_be_kept_is_taken_back() -> None:
 
     tool = todo_write_tool(todos, full_disk)
     with pytest.raises(SessionError):
-        asyncio.run(tool.run({"ops": [TWO_TASKS]}, ToolContext("call", Cancel(), lambda result: None)))
+        await tool.run({"ops": [TWO_TASKS]}, ToolContext("call", Cancel(), lambda result: None))
     assert todos.phases == []
 
 
@@ -155,27 +155,24 @@ def test_what_models_also_send_is_understood(ops: Any) -> None:
 
 
 @pytest.mark.parametrize("schedule", ["together", "exclusive"])
-def test_calls_of_one_turn_build_on_each_other(tmp_path: Path, schedule: Any) -> None:
-    async def main() -> None:
-        todos, changes = TodoList(), list[int]()
-        calls = [
-            ToolCall("c1", "todo_write", {"ops": [TWO_TASKS]}),
-            ToolCall("c2", "todo_write", {"ops": [{"op": "add_task", "phase": "phase-1", "content": "third"}]}),
-        ]
-        model = Scripted([Turn(tool_calls=calls), Turn(text="Done.")])
-        tool = todo_write_tool(todos, lambda: changes.append(len(todos.tasks())))
-        async with Agent(
-            model=SCRIPTED_MODEL, stream=model, cwd=tmp_path, isolated=True, extra_tools=[tool], schedule=schedule
-        ) as agent:
-            heard = [event async for event in agent.run("plan it")]
-            results = [m for m in agent.session.conversation.messages if isinstance(m, ToolResultMessage)]
-        assert [result.is_error for result in results] == [False, False]
-        assert changes == [2, 3]
-        assert text_of(results[1]).startswith("Remaining items (3):\n")
-        order = [(type(event), event.call_id) for event in heard if isinstance(event, ToolStart | ToolEnd)]
-        one_by_one = [(ToolStart, "c1"), (ToolEnd, "c1"), (ToolStart, "c2"), (ToolEnd, "c2")]
-        assert (order == one_by_one) == (schedule == "exclusive")
-        assert [spec.name for spec in model.requests[0].tools][-1] == "todo_write"
-        assert "todo_write: Plan work" in model.requests[0].system_prompt
-
-    asyncio.run(main())
+async def test_calls_of_one_turn_build_on_each_other(tmp_path: Path, schedule: Any) -> None:
+    todos, changes = TodoList(), list[int]()
+    calls = [
+        ToolCall("c1", "todo_write", {"ops": [TWO_TASKS]}),
+        ToolCall("c2", "todo_write", {"ops": [{"op": "add_task", "phase": "phase-1", "content": "third"}]}),
+    ]
+    model = Scripted([Turn(tool_calls=calls), Turn(text="Done.")])
+    tool = todo_write_tool(todos, lambda: changes.append(len(todos.tasks())))
+    async with Agent(
+        model=SCRIPTED_MODEL, stream=model, cwd=tmp_path, isolated=True, extra_tools=[tool], schedule=schedule
+    ) as agent:
+        heard = [event async for event in agent.run("plan it")]
+        results = [m for m in agent.session.conversation.messages if isinstance(m, ToolResultMessage)]
+    assert [result.is_error for result in results] == [False, False]
+    assert changes == [2, 3]
+    assert text_of(results[1]).startswith("Remaining items (3):\n")
+    order = [(type(event), event.call_id) for event in heard if isinstance(event, ToolStart | ToolEnd)]
+    one_by_one = [(ToolStart, "c1"), (ToolEnd, "c1"), (ToolStart, "c2"), (ToolEnd, "c2")]
+    assert (order == one_by_one) == (schedule == "exclusive")
+    assert [spec.name for spec in model.requests[0].tools][-1] == "todo_write"
+    assert "todo_write: Plan work" in model.requests[0].system_prompt

@@ -47,111 +47,90 @@ def refusing(status: int, text: str, images: Callable[[Any], bool] = has_image) 
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_an_image_that_cannot_be_read_fails_once_and_is_then_replaced_by_a_note(tmp_path: Path, name: str) -> None:
-    async def main() -> None:
-        async with refusing(*REFUSALS[name]) as server, an_agent(tmp_path, server.url) as agent, asyncio.timeout(20):
-            heard: list[e.Event] = []
-            agent.session.subscribe(heard.append)
-            with pytest.raises(ProviderError, match="is not sent to this model again"):
-                await agent.ask("look", images=[IMAGE])
-            assert len(server.requests) == 1, "another attempt would fail as well"
-            assert not any(isinstance(event, e.RetryStart | e.CompactionStart) for event in heard)
-            assert await agent.ask("and now?") == "fine"
-            assert UNREADABLE in json.dumps(server.requests[-1].body) and "look" in json.dumps(server.requests[-1].body)
-
-    asyncio.run(main())
+async def test_an_image_that_cannot_be_read_fails_once_and_is_then_replaced_by_a_note(tmp_path: Path, name: str) -> None:
+    async with refusing(*REFUSALS[name]) as server, an_agent(tmp_path, server.url) as agent, asyncio.timeout(20):
+        heard: list[e.Event] = []
+        agent.session.subscribe(heard.append)
+        with pytest.raises(ProviderError, match="is not sent to this model again"):
+            await agent.ask("look", images=[IMAGE])
+        assert len(server.requests) == 1, "another attempt would fail as well"
+        assert not any(isinstance(event, e.RetryStart | e.CompactionStart) for event in heard)
+        assert await agent.ask("and now?") == "fine"
+        assert UNREADABLE in json.dumps(server.requests[-1].body) and "look" in json.dumps(server.requests[-1].body)
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_the_note_is_sent_over_every_api_and_after_opening_the_session_again(tmp_path: Path, api: str) -> None:
-    async def main() -> None:
-        async with refusing(500, "image input is not supported") as server:
-            async with an_agent(tmp_path, server.url, api) as agent, asyncio.timeout(20):
-                with pytest.raises(ProviderError):
-                    await agent.ask("look", images=[IMAGE])
-                file = file_of(agent.session)
-            async with an_agent(tmp_path, server.url, api, session=file) as agent, asyncio.timeout(20):
-                assert await agent.ask("and now?") == "fine"
-            assert UNREADABLE in json.dumps(server.requests[-1].body)
-            assert IMAGE.data in file.read_text(), "the file keeps the image"
-
-    asyncio.run(main())
-
-
-def test_images_that_the_model_has_read_before_stay(tmp_path: Path) -> None:
-    async def main() -> None:
-        def only_the_other(body: Any) -> bool:
-            return OTHER.data in json.dumps(body)
-
-        server = refusing(400, "Could not process image", only_the_other)
-        async with server, an_agent(tmp_path, server.url) as agent, asyncio.timeout(20):
-            assert await agent.ask("look", images=[IMAGE]) == "fine"
+async def test_the_note_is_sent_over_every_api_and_after_opening_the_session_again(tmp_path: Path, api: str) -> None:
+    async with refusing(500, "image input is not supported") as server:
+        async with an_agent(tmp_path, server.url, api) as agent, asyncio.timeout(20):
             with pytest.raises(ProviderError):
-                await agent.ask("and this?", images=[OTHER])
+                await agent.ask("look", images=[IMAGE])
+            file = file_of(agent.session)
+        async with an_agent(tmp_path, server.url, api, session=file) as agent, asyncio.timeout(20):
             assert await agent.ask("and now?") == "fine"
-            sent = json.dumps(server.requests[-1].body)
+        assert UNREADABLE in json.dumps(server.requests[-1].body)
+        assert IMAGE.data in file.read_text(), "the file keeps the image"
+
+
+async def test_images_that_the_model_has_read_before_stay(tmp_path: Path) -> None:
+    def only_the_other(body: Any) -> bool:
+        return OTHER.data in json.dumps(body)
+
+    server = refusing(400, "Could not process image", only_the_other)
+    async with server, an_agent(tmp_path, server.url) as agent, asyncio.timeout(20):
+        assert await agent.ask("look", images=[IMAGE]) == "fine"
+        with pytest.raises(ProviderError):
+            await agent.ask("and this?", images=[OTHER])
+        assert await agent.ask("and now?") == "fine"
+        sent = json.dumps(server.requests[-1].body)
+        assert IMAGE.data in sent and OTHER.data not in sent
+
+
+async def test_another_model_gets_the_image(tmp_path: Path) -> None:
+    async with refusing(500, "image input is not supported") as blind, ProviderServer([{"text": "a cat"}]) as seeing:
+        model = {"id": "eye", "input": ["text", "image"]}
+        eye = {"eye": {"baseUrl": f"{seeing.url}/v1", "api": "openai-completions", "models": [model]}}
+        async with an_agent(tmp_path, blind.url, providers=eye) as agent, asyncio.timeout(20):
+            with pytest.raises(ProviderError):
+                await agent.ask("look", images=[IMAGE])
+            agent.session.selection.set_model("eye", "eye")
+            assert await agent.ask("and you?") == "a cat"
+            assert IMAGE.data in json.dumps(seeing.requests[-1].body)
+
+
+async def test_each_of_two_models_gets_the_images_that_it_can_read(tmp_path: Path) -> None:
+    refusal = (400, "Could not process image")
+    first = refusing(*refusal, lambda body: IMAGE.data in json.dumps(body))
+    second = refusing(*refusal, lambda body: OTHER.data in json.dumps(body))
+    async with first, second:
+        model = {"id": "eye", "input": ["text", "image"]}
+        eye = {"eye": {"baseUrl": f"{second.url}/v1", "api": "openai-completions", "models": [model]}}
+        async with an_agent(tmp_path, first.url, providers=eye) as agent, asyncio.timeout(20):
+            session = agent.session
+            usual = session.model
+            assert usual is not None
+            log = session.conversation.lasting_log
+            for provider, id, image in ((usual.provider, usual.id, IMAGE), ("eye", "eye", OTHER)):
+                digest = blake2b(image.data.encode(), digest_size=16).hexdigest()
+                log.custom(ENTRY, {"provider": provider, "model": id, "images": [digest]})
+            assert await agent.ask("look", images=[IMAGE, OTHER]) == "fine"
+            session.selection.set_model("eye", "eye")
+            assert await agent.ask("and you?") == "fine"
+            sent = json.dumps(second.requests[-1].body)
             assert IMAGE.data in sent and OTHER.data not in sent
-
-    asyncio.run(main())
-
-
-def test_another_model_gets_the_image(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with refusing(500, "image input is not supported") as blind, ProviderServer([{"text": "a cat"}]) as seeing:
-            model = {"id": "eye", "input": ["text", "image"]}
-            eye = {"eye": {"baseUrl": f"{seeing.url}/v1", "api": "openai-completions", "models": [model]}}
-            async with an_agent(tmp_path, blind.url, providers=eye) as agent, asyncio.timeout(20):
-                with pytest.raises(ProviderError):
-                    await agent.ask("look", images=[IMAGE])
-                agent.session.selection.set_model("eye", "eye")
-                assert await agent.ask("and you?") == "a cat"
-                assert IMAGE.data in json.dumps(seeing.requests[-1].body)
-
-    asyncio.run(main())
-
-
-def test_each_of_two_models_gets_the_images_that_it_can_read(tmp_path: Path) -> None:
-    async def main() -> None:
-        refusal = (400, "Could not process image")
-        first = refusing(*refusal, lambda body: IMAGE.data in json.dumps(body))
-        second = refusing(*refusal, lambda body: OTHER.data in json.dumps(body))
-        async with first, second:
-            model = {"id": "eye", "input": ["text", "image"]}
-            eye = {"eye": {"baseUrl": f"{second.url}/v1", "api": "openai-completions", "models": [model]}}
-            async with an_agent(tmp_path, first.url, providers=eye) as agent, asyncio.timeout(20):
-                session = agent.session
-                usual = session.model
-                assert usual is not None
-                log = session.conversation.lasting_log
-                for provider, id, image in ((usual.provider, usual.id, IMAGE), ("eye", "eye", OTHER)):
-                    digest = blake2b(image.data.encode(), digest_size=16).hexdigest()
-                    log.custom(ENTRY, {"provider": provider, "model": id, "images": [digest]})
-                assert await agent.ask("look", images=[IMAGE, OTHER]) == "fine"
-                session.selection.set_model("eye", "eye")
-                assert await agent.ask("and you?") == "fine"
-                sent = json.dumps(second.requests[-1].body)
-                assert IMAGE.data in sent and OTHER.data not in sent
-
-    asyncio.run(main())
 
 
 @pytest.mark.parametrize(
     ("status", "text"), [(429, "rate limit for images"), (503, "the image service is overloaded"), (500, "Internal Server Error")]
 )
-def test_failures_that_pass_are_not_the_images_fault(tmp_path: Path, status: int, text: str) -> None:
-    async def main() -> None:
-        turns = [{"status": status, "error": text}, {"text": "a cat"}]
-        async with ProviderServer(turns) as server, an_agent(tmp_path, server.url) as agent, asyncio.timeout(20):
-            assert await agent.ask("look", images=[IMAGE]) == "a cat"
-            assert IMAGE.data in json.dumps(server.requests[-1].body)
-
-    asyncio.run(main())
+async def test_failures_that_pass_are_not_the_images_fault(tmp_path: Path, status: int, text: str) -> None:
+    turns = [{"status": status, "error": text}, {"text": "a cat"}]
+    async with ProviderServer(turns) as server, an_agent(tmp_path, server.url) as agent, asyncio.timeout(20):
+        assert await agent.ask("look", images=[IMAGE]) == "a cat"
+        assert IMAGE.data in json.dumps(server.requests[-1].body)
 
 
-def test_without_images_an_error_that_mentions_one_is_like_any_other(tmp_path: Path) -> None:
-    async def main() -> None:
-        turns = [{"status": 500, "error": "image input is not supported"}, {"text": "fine"}]
-        async with ProviderServer(turns) as server, an_agent(tmp_path, server.url) as agent, asyncio.timeout(20):
-            assert await agent.ask("hello") == "fine", "a 500 is tried again"
-
-    asyncio.run(main())
+async def test_without_images_an_error_that_mentions_one_is_like_any_other(tmp_path: Path) -> None:
+    turns = [{"status": 500, "error": "image input is not supported"}, {"text": "fine"}]
+    async with ProviderServer(turns) as server, an_agent(tmp_path, server.url) as agent, asyncio.timeout(20):
+        assert await agent.ask("hello") == "fine", "a 500 is tried again"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
@@ -153,249 +152,207 @@ def test_a_message_heard_on_another_branch_was_heard() -> None:
 # Opened again
 
 
-def test_queued_messages_are_on_disk_when_the_call_returns(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        await session.steer("first")
-        assert queues(reopened(tmp_path, after_a_crash(session, "1.jsonl"))) == (["first"], [])
-        await session.follow_up("second")
-        await session.steer("third")
-        again = reopened(tmp_path, after_a_crash(session, "2.jsonl"))
-        assert queues(again) == (["first", "third"], ["second"])
-        assert said(again) == []
-        await session.close()
-
-    asyncio.run(main())
+async def test_queued_messages_are_on_disk_when_the_call_returns(tmp_path: Path) -> None:
+    session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
+    await session.steer("first")
+    assert queues(reopened(tmp_path, after_a_crash(session, "1.jsonl"))) == (["first"], [])
+    await session.follow_up("second")
+    await session.steer("third")
+    again = reopened(tmp_path, after_a_crash(session, "2.jsonl"))
+    assert queues(again) == (["first", "third"], ["second"])
+    assert said(again) == []
+    await session.close()
 
 
-def test_messages_queued_during_a_run_survive_its_crash_and_are_heard_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, go = held()
-        session = a_kept_session(Scripted([turn, Turn(text="x")]), tmp_path)
-        heard = Listener(session)
-        await session.prompt("one")
-        await heard.until(e.MessageEnd)
-        await session.follow_up("later")
-        await session.steer("now")
-        crashed = after_a_crash(session)
-        go.set()
-        await settled(session)
-        assert said(session) == ["one", "now", "later"]
-        await session.close()
-        assert queues(reopened(tmp_path, file_of(session))) == ([], []), "what was heard does not come again"
+async def test_messages_queued_during_a_run_survive_its_crash_and_are_heard_once(tmp_path: Path) -> None:
+    turn, go = held()
+    session = a_kept_session(Scripted([turn, Turn(text="x")]), tmp_path)
+    heard = Listener(session)
+    await session.prompt("one")
+    await heard.until(e.MessageEnd)
+    await session.follow_up("later")
+    await session.steer("now")
+    crashed = after_a_crash(session)
+    go.set()
+    await settled(session)
+    assert said(session) == ["one", "now", "later"]
+    await session.close()
+    assert queues(reopened(tmp_path, file_of(session))) == ([], []), "what was heard does not come again"
 
-        again = reopened(tmp_path, crashed)
-        assert (queues(again), said(again)) == ((["now"], ["later"]), ["one"])
-        await talk(again, "go on")
-        assert said(again) == ["one", "go on", "now", "later"]
-        await again.close()
-        assert queues(reopened(tmp_path, crashed)) == ([], [])
-
-    asyncio.run(main())
+    again = reopened(tmp_path, crashed)
+    assert (queues(again), said(again)) == ((["now"], ["later"]), ["one"])
+    await talk(again, "go on")
+    assert said(again) == ["one", "go on", "now", "later"]
+    await again.close()
+    assert queues(reopened(tmp_path, crashed)) == ([], [])
 
 
-def test_messages_left_by_an_abort_are_there_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, _ = held()
-        session = a_kept_session(Scripted([turn]), tmp_path)
-        heard = Listener(session)
-        await session.prompt("one")
-        await heard.until(e.MessageEnd)
-        await session.steer("left")
-        await session.close()
-        assert queues(reopened(tmp_path, file_of(session))) == (["left"], [])
-
-    asyncio.run(main())
+async def test_messages_left_by_an_abort_are_there_again(tmp_path: Path) -> None:
+    turn, _ = held()
+    session = a_kept_session(Scripted([turn]), tmp_path)
+    heard = Listener(session)
+    await session.prompt("one")
+    await heard.until(e.MessageEnd)
+    await session.steer("left")
+    await session.close()
+    assert queues(reopened(tmp_path, file_of(session))) == (["left"], [])
 
 
-def test_images_wait_with_their_text(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        queued = await session.steer("look", [ImageContent("aGk=", "image/png")])
-        await session.close()
-        assert list(reopened(tmp_path, file_of(session)).queues.steering) == [queued]
-
-    asyncio.run(main())
+async def test_images_wait_with_their_text(tmp_path: Path) -> None:
+    session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
+    queued = await session.steer("look", [ImageContent("aGk=", "image/png")])
+    await session.close()
+    assert list(reopened(tmp_path, file_of(session)).queues.steering) == [queued]
 
 
-def test_messages_that_were_taken_back_do_not_come_again(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        await session.steer("a")
-        await session.follow_up("b")
-        assert session.clear_queue() == (["a"], ["b"])
-        assert queues(reopened(tmp_path, after_a_crash(session))) == ([], [])
-        size = file_of(session).stat().st_size
-        assert session.clear_queue() == ([], [])
-        assert file_of(session).stat().st_size == size, "nothing was taken back"
-        await session.close()
-
-    asyncio.run(main())
+async def test_messages_that_were_taken_back_do_not_come_again(tmp_path: Path) -> None:
+    session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
+    await session.steer("a")
+    await session.follow_up("b")
+    assert session.clear_queue() == (["a"], ["b"])
+    assert queues(reopened(tmp_path, after_a_crash(session))) == ([], [])
+    size = file_of(session).stat().st_size
+    assert session.clear_queue() == ([], [])
+    assert file_of(session).stat().st_size == size, "nothing was taken back"
+    await session.close()
 
 
-def test_a_message_that_cannot_be_kept_is_refused_and_not_queued(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        heard = Listener(session)
-        with in_the_way(tmp_path / "sessions"):
-            with pytest.raises(SessionError, match="Cannot write session file"):
-                await session.steer("a")
-            with pytest.raises(SessionError, match="Cannot write session file"):
-                await session.follow_up("b")
-        assert queues(session) == ([], []) and heard == []
-        await talk(session, "one")
-        assert said(session) == ["one"]
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_message_that_cannot_be_kept_is_refused_and_not_queued(tmp_path: Path) -> None:
+    session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
+    heard = Listener(session)
+    with in_the_way(tmp_path / "sessions"):
+        with pytest.raises(SessionError, match="Cannot write session file"):
+            await session.steer("a")
+        with pytest.raises(SessionError, match="Cannot write session file"):
+            await session.follow_up("b")
+    assert queues(session) == ([], []) and heard == []
+    await talk(session, "one")
+    assert said(session) == ["one"]
+    await session.close()
 
 
-def test_a_queue_can_be_taken_back_on_a_full_disk(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        await session.steer("a")
-        with full_disk(session):
-            assert session.clear_queue() == (["a"], [])
-        await session.close()
-        assert queues(reopened(tmp_path, file_of(session))) == ([], [])
-
-    asyncio.run(main())
+async def test_a_queue_can_be_taken_back_on_a_full_disk(tmp_path: Path) -> None:
+    session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
+    await session.steer("a")
+    with full_disk(session):
+        assert session.clear_queue() == (["a"], [])
+    await session.close()
+    assert queues(reopened(tmp_path, file_of(session))) == ([], [])
 
 
 # Commands of the host's
 
 
-def test_a_command_that_ended_during_a_run_survives_its_crash(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, go = held()
-        session = a_kept_session(Scripted([turn]), tmp_path)
-        heard = Listener(session)
-        await session.prompt("one")
-        await heard.until(e.MessageEnd)
-        done = await session.commands.run("echo out")
-        crashed = after_a_crash(session)
-        go.set()
-        await settled(session)
-        expected = ["one", "held", "BashExecutionMessage"]
-        assert texts(session.conversation.messages) == expected
-        await session.close()
+async def test_a_command_that_ended_during_a_run_survives_its_crash(tmp_path: Path) -> None:
+    turn, go = held()
+    session = a_kept_session(Scripted([turn]), tmp_path)
+    heard = Listener(session)
+    await session.prompt("one")
+    await heard.until(e.MessageEnd)
+    done = await session.commands.run("echo out")
+    crashed = after_a_crash(session)
+    go.set()
+    await settled(session)
+    expected = ["one", "held", "BashExecutionMessage"]
+    assert texts(session.conversation.messages) == expected
+    await session.close()
 
-        model = Scripted([Turn(text="x")])
-        again = a_kept_session(model, tmp_path, file=crashed)
-        assert again.conversation.messages[1:] == [done.message]
-        await talk(again, "two")
-        assert texts(model.requests[0].messages)[1] == "Ran `echo out`\n```\nout\n\n```"
-        await again.close()
-        for path, count in ((crashed, 4), (file_of(session), 3)):
-            assert len(reopened(tmp_path, path).conversation.messages) == count, "it is there once"
-
-    asyncio.run(main())
+    model = Scripted([Turn(text="x")])
+    again = a_kept_session(model, tmp_path, file=crashed)
+    assert again.conversation.messages[1:] == [done.message]
+    await talk(again, "two")
+    assert texts(model.requests[0].messages)[1] == "Ran `echo out`\n```\nout\n\n```"
+    await again.close()
+    for path, count in ((crashed, 4), (file_of(session), 3)):
+        assert len(reopened(tmp_path, path).conversation.messages) == count, "it is there once"
 
 
-def test_a_command_never_comes_between_a_call_and_its_result(tmp_path: Path) -> None:
-    async def main() -> None:
-        async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-            await session.commands.run("true")
-            return ToolResult.text("done")
+async def test_a_command_never_comes_between_a_call_and_its_result(tmp_path: Path) -> None:
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        await session.commands.run("true")
+        return ToolResult.text("done")
 
-        model = Scripted([Turn(tool_calls=[ToolCall("c1", "one", {})]), Turn(text="x")])
-        session = a_kept_session(model, tmp_path, tools=[a_tool("one", run)])
-        await talk(session, "go")
-        kinds = ["UserMessage", "AssistantMessage", "ToolResultMessage", "AssistantMessage", "BashExecutionMessage"]
-        assert [type(message).__name__ for message in session.conversation.messages] == kinds
-        assert [type(message).__name__ for message in model.requests[1].messages] == kinds[:3]
-        assert [type(message).__name__ for message in read_session(file_of(session))[0].messages()] == kinds
-        await session.close()
-
-    asyncio.run(main())
+    model = Scripted([Turn(tool_calls=[ToolCall("c1", "one", {})]), Turn(text="x")])
+    session = a_kept_session(model, tmp_path, tools=[a_tool("one", run)])
+    await talk(session, "go")
+    kinds = ["UserMessage", "AssistantMessage", "ToolResultMessage", "AssistantMessage", "BashExecutionMessage"]
+    assert [type(message).__name__ for message in session.conversation.messages] == kinds
+    assert [type(message).__name__ for message in model.requests[1].messages] == kinds[:3]
+    assert [type(message).__name__ for message in read_session(file_of(session))[0].messages()] == kinds
+    await session.close()
 
 
 # Other conversations
 
 
-def test_a_queue_stays_with_its_conversation(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        first = file_of(session)
-        await session.steer("of the first")
-        heard = Listener(session)
-        await new_session(session)
-        assert queues(session) == ([], [])
-        assert heard.of(e.QueueUpdate) == [e.QueueUpdate([], [])]
-        await session.follow_up("of the second")
-        heard.clear()
-        await switch_session(session, str(first))
-        assert queues(session) == (["of the first"], [])
-        assert heard.of(e.QueueUpdate) == [e.QueueUpdate(["of the first"], [])]
-        await talk(session, "go")
-        assert said(session) == ["go", "of the first"]
-        await session.close()
-
-    asyncio.run(main())
+async def test_a_queue_stays_with_its_conversation(tmp_path: Path) -> None:
+    session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
+    first = file_of(session)
+    await session.steer("of the first")
+    heard = Listener(session)
+    await new_session(session)
+    assert queues(session) == ([], [])
+    assert heard.of(e.QueueUpdate) == [e.QueueUpdate([], [])]
+    await session.follow_up("of the second")
+    heard.clear()
+    await switch_session(session, str(first))
+    assert queues(session) == (["of the first"], [])
+    assert heard.of(e.QueueUpdate) == [e.QueueUpdate(["of the first"], [])]
+    await talk(session, "go")
+    assert said(session) == ["go", "of the first"]
+    await session.close()
 
 
-def test_without_anything_queued_a_change_of_conversation_tells_of_no_queue(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        heard = Listener(session)
-        await new_session(session)
-        assert heard.of(e.QueueUpdate) == []
-
-    asyncio.run(main())
+async def test_without_anything_queued_a_change_of_conversation_tells_of_no_queue(tmp_path: Path) -> None:
+    session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
+    heard = Listener(session)
+    await new_session(session)
+    assert heard.of(e.QueueUpdate) == []
 
 
 @pytest.mark.parametrize("how", ["clone", "fork", "file"])
-def test_a_fork_does_not_hear_what_waits_in_its_source(tmp_path: Path, how: str) -> None:
-    async def main() -> None:
-        session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        await talk(session, "one")
-        await session.steer("waits")
-        await session.follow_up("waits too")
-        source = file_of(session)
-        match how:
-            case "clone":
-                await clone(session)
-            case "fork":
-                await session.prompt("two")
-                await fork(session, entry_of(session.conversation.log, "two"))
-            case _:
-                adopt(session, kept_in(tmp_path / "forks").fork_file(source))
-        assert queues(session) == ([], []) and said(session) == ["one"]
-        await session.close()
-        assert queues(reopened(tmp_path, file_of(session))) == ([], []), "nor when it is opened again"
-        if how != "fork":  # there the run had heard them
-            assert queues(reopened(tmp_path, source)) == (["waits"], ["waits too"])
-
-    asyncio.run(main())
+async def test_a_fork_does_not_hear_what_waits_in_its_source(tmp_path: Path, how: str) -> None:
+    session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
+    await talk(session, "one")
+    await session.steer("waits")
+    await session.follow_up("waits too")
+    source = file_of(session)
+    match how:
+        case "clone":
+            await clone(session)
+        case "fork":
+            await session.prompt("two")
+            await fork(session, entry_of(session.conversation.log, "two"))
+        case _:
+            adopt(session, kept_in(tmp_path / "forks").fork_file(source))
+    assert queues(session) == ([], []) and said(session) == ["one"]
+    await session.close()
+    assert queues(reopened(tmp_path, file_of(session))) == ([], []), "nor when it is opened again"
+    if how != "fork":  # there the run had heard them
+        assert queues(reopened(tmp_path, source)) == (["waits"], ["waits too"])
 
 
-def test_a_fork_does_not_repeat_a_command_that_came_later_in_its_source(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, go = held()
-        session = a_kept_session(Scripted([turn]), tmp_path)
-        heard = Listener(session)
-        await session.prompt("one")
-        await heard.until(e.MessageEnd)
-        await session.commands.run("true")
-        go.set()
-        await settled(session)
-        await navigate(session, entry_of(session.conversation.log, "held"), summarise=False)
-        assert texts(session.conversation.messages) == ["one", "held"]
-        await clone(session)
-        assert texts(session.conversation.messages) == ["one", "held"]
-        await session.close()
-        assert texts(reopened(tmp_path, file_of(session)).conversation.messages) == ["one", "held"]
-
-    asyncio.run(main())
+async def test_a_fork_does_not_repeat_a_command_that_came_later_in_its_source(tmp_path: Path) -> None:
+    turn, go = held()
+    session = a_kept_session(Scripted([turn]), tmp_path)
+    heard = Listener(session)
+    await session.prompt("one")
+    await heard.until(e.MessageEnd)
+    await session.commands.run("true")
+    go.set()
+    await settled(session)
+    await navigate(session, entry_of(session.conversation.log, "held"), summarise=False)
+    assert texts(session.conversation.messages) == ["one", "held"]
+    await clone(session)
+    assert texts(session.conversation.messages) == ["one", "held"]
+    await session.close()
+    assert texts(reopened(tmp_path, file_of(session)).conversation.messages) == ["one", "held"]
 
 
-def test_text_that_utf8_cannot_hold_waits_with_a_replacement(tmp_path: Path) -> None:
-    async def main() -> None:
-        session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-        await session.steer("half \ud83d")
-        assert queues(reopened(tmp_path, after_a_crash(session))) == (["half \ufffd"], [])
-        await clone(session)
-        assert queues(session) == ([], [])
-        await session.close()
-
-    asyncio.run(main())
+async def test_text_that_utf8_cannot_hold_waits_with_a_replacement(tmp_path: Path) -> None:
+    session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
+    await session.steer("half \ud83d")
+    assert queues(reopened(tmp_path, after_a_crash(session))) == (["half \ufffd"], [])
+    await clone(session)
+    assert queues(session) == ([], [])
+    await session.close()

@@ -46,43 +46,33 @@ def llama() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("api", ["openai-completions", "openai-responses", "anthropic-messages"])
-def test_a_session_outgrows_the_window_and_goes_on(tmp_path: Path, llama: str, api: str) -> None:
-    async def main() -> None:
-        async with an_agent(tmp_path, llama, api, model=MODEL) as agent, asyncio.timeout(PATIENCE):
-            model = agent.session.model
-            assert model is not None
-            for prompt in ("Hello.", HUGE, "And now?"):
-                await agent.ask(prompt)
-            assert agent.session.room.window(model) == WINDOW
-            answers = [each for each in agent.session.conversation.messages if isinstance(each, AssistantMessage)]
-            assert answers[-1].stop_reason in ("stop", "length") and answers[-1].usage.output <= 16
-            assert HUGE in file_of(agent.session).read_text()
-
-    asyncio.run(main())
+async def test_a_session_outgrows_the_window_and_goes_on(tmp_path: Path, llama: str, api: str) -> None:
+    async with an_agent(tmp_path, llama, api, model=MODEL) as agent, asyncio.timeout(PATIENCE):
+        model = agent.session.model
+        assert model is not None
+        for prompt in ("Hello.", HUGE, "And now?"):
+            await agent.ask(prompt)
+        assert agent.session.room.window(model) == WINDOW
+        answers = [each for each in agent.session.conversation.messages if isinstance(each, AssistantMessage)]
+        assert answers[-1].stop_reason in ("stop", "length") and answers[-1].usage.output <= 16
+        assert HUGE in file_of(agent.session).read_text()
 
 
-def test_an_image_that_it_cannot_read_fails_once(tmp_path: Path, llama: str) -> None:
-    async def main() -> None:
-        async with an_agent(tmp_path, llama, model=MODEL) as agent, asyncio.timeout(PATIENCE):
-            with pytest.raises(ProviderError, match="mmproj") as caught:
-                await agent.ask("What is this?", images=[ImageContent(PIXEL, "image/png")])
-            assert "is not sent to this model again" in str(caught.value)
-            await agent.ask("And now?")
-            failures = [each for each in agent.session.conversation.messages if getattr(each, "error_message", None)]
-            assert len(failures) == 1
-
-    asyncio.run(main())
+async def test_an_image_that_it_cannot_read_fails_once(tmp_path: Path, llama: str) -> None:
+    async with an_agent(tmp_path, llama, model=MODEL) as agent, asyncio.timeout(PATIENCE):
+        with pytest.raises(ProviderError, match="mmproj") as caught:
+            await agent.ask("What is this?", images=[ImageContent(PIXEL, "image/png")])
+        assert "is not sent to this model again" in str(caught.value)
+        await agent.ask("And now?")
+        failures = [each for each in agent.session.conversation.messages if getattr(each, "error_message", None)]
+        assert len(failures) == 1
 
 
 @pytest.mark.parametrize(
     ("change", "explained"), [("https", "speaks http, not https"), ("path", r"404 .*\[URL: http://127.0.0.1:\d+/elsewhere/v1/")]
 )
-def test_a_wrong_address_is_explained(tmp_path: Path, llama: str, change: str, explained: str) -> None:
+async def test_a_wrong_address_is_explained(tmp_path: Path, llama: str, change: str, explained: str) -> None:
     url = llama.replace("http", "https") if change == "https" else f"{llama}/elsewhere"
-
-    async def main() -> None:
-        async with an_agent(tmp_path, url, model=MODEL) as agent, asyncio.timeout(10):
-            with pytest.raises(ProviderError, match=explained):
-                await agent.ask("Hello.")
-
-    asyncio.run(main())
+    async with an_agent(tmp_path, url, model=MODEL) as agent, asyncio.timeout(10):
+        with pytest.raises(ProviderError, match=explained):
+            await agent.ask("Hello.")

@@ -5,7 +5,6 @@ Each layout is tried without a sandbox first: git has to run the command that it
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
@@ -354,24 +353,20 @@ def test_what_keeps_a_name_free_may_be_deleted_while_a_command_runs(root: Path) 
         assert not use_git(root, cwd)
 
 
-def test_a_command_of_opal_that_goes_on_is_checked_when_its_call_returns(root: Path) -> None:
+async def test_a_command_of_opal_that_goes_on_is_checked_when_its_call_returns(root: Path) -> None:
     (root / "work").mkdir()
     (root / "scratch").mkdir()
-
-    async def main() -> None:
-        workspace = Workspace(root / "work", env(root), log_dir=lambda: root / "scratch", keep_log=lambda _: None)
-        workspace.sandbox = Bubblewrap(
-            shutil.which("bwrap"), root / "work", scratch=lambda: root / "scratch", masks=lambda: Masks([], []), own=[]
-        )
-        shell = {tool.name: tool for tool in machine_tools(workspace)}["shell"]
-        assert shell.close is not None
-        lay = "mkdir sub && lay sub/.git $PWD/sub; echo laid; sleep 600"
-        arguments = {"command": script(root, lay), "timeout": 3000}
-        result = await shell.run(shell.checked(arguments), ToolContext("1", Cancel(), lambda _: None))
-        text = "".join(getattr(block, "text", "") for block in result.content)
-        assert "laid" in text and "sub/.git is now sub/.git-from-sandbox" in text
-        assert not use_git(root, root / "work")
-        await shell.close()
-
-    asyncio.run(main())
+    workspace = Workspace(root / "work", env(root), log_dir=lambda: root / "scratch", keep_log=lambda _: None)
+    workspace.sandbox = Bubblewrap(
+        shutil.which("bwrap"), root / "work", scratch=lambda: root / "scratch", masks=lambda: Masks([], []), own=[]
+    )
+    shell = {tool.name: tool for tool in machine_tools(workspace)}["shell"]
+    assert shell.close is not None
+    lay = "mkdir sub && lay sub/.git $PWD/sub; echo laid; sleep 600"
+    arguments = {"command": script(root, lay), "timeout": 3000}
+    result = await shell.run(shell.checked(arguments), ToolContext("1", Cancel(), lambda _: None))
+    text = "".join(getattr(block, "text", "") for block in result.content)
+    assert "laid" in text and "sub/.git is now sub/.git-from-sandbox" in text
+    assert not use_git(root, root / "work")
+    await shell.close()
     assert not use_git(root, root / "work")

@@ -141,40 +141,34 @@ def test_requests_and_connections_are_counted() -> None:
     assert (first.connection, second.connection, server.connections) == (0, 1, 2)
 
 
-def test_a_held_turn_goes_on_when_it_is_released() -> None:
-    async def run() -> None:
-        async with ProviderServer([{"text": "abcdef", "chunk": 3, "holdAfter": 1}]) as server:
-            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            writer.write(b"POST /messages HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}")
-            received = await reader.readuntil(b'"abc"')
-            assert b'"def"' not in received
-            server.release()
-            await reader.readuntil(b'"def"')
-            writer.close()
-            await server.until(lambda server: server.disconnections == 1)
-
-    asyncio.run(run())
+async def test_a_held_turn_goes_on_when_it_is_released() -> None:
+    async with ProviderServer([{"text": "abcdef", "chunk": 3, "holdAfter": 1}]) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"POST /messages HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}")
+        received = await reader.readuntil(b'"abc"')
+        assert b'"def"' not in received
+        server.release()
+        await reader.readuntil(b'"def"')
+        writer.close()
+        await server.until(lambda server: server.disconnections == 1)
 
 
-def test_a_hanging_turn_ends_when_the_client_leaves() -> None:
-    async def run() -> None:
-        async with ProviderServer([{"text": "abcdef", "chunk": 3, "hangAfter": 1}]) as server:
-            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            writer.write(b"POST /messages HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}")
-            await reader.readuntil(b'"abc"')
-            assert server.disconnections == 0
-            writer.close()
-            await asyncio.wait_for(server.until(lambda server: server.disconnections == 1), 5)
-
-    asyncio.run(run())
+async def test_a_hanging_turn_ends_when_the_client_leaves() -> None:
+    async with ProviderServer([{"text": "abcdef", "chunk": 3, "hangAfter": 1}]) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"POST /messages HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}")
+        await reader.readuntil(b'"abc"')
+        assert server.disconnections == 0
+        writer.close()
+        await asyncio.wait_for(server.until(lambda server: server.disconnections == 1), 5)
 
 
-def test_a_port_that_is_taken_is_an_error_in_both_forms() -> None:
+async def test_a_port_that_is_taken_is_an_error_in_both_forms() -> None:
     with ProviderServer([]) as server:
         with pytest.raises(OSError), ProviderServer([], port=server.port):
             pass
         with pytest.raises(OSError):
-            asyncio.run(ProviderServer([], port=server.port).start())
+            await ProviderServer([], port=server.port).start()
 
 
 def test_the_command_plays_a_script_and_logs_requests(tmp_path: Path) -> None:

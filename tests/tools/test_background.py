@@ -65,97 +65,77 @@ async def happened(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, LIMIT)
 
 
-def test_a_change_that_is_cut_off_before_it_commits_is_told_to_stop(tmp_path, caplog):
+async def test_a_change_that_is_cut_off_before_it_commits_is_told_to_stop(tmp_path, caplog):
     work = Held(commits=False)
-
-    async def main():
-        call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), Cancel(), work))
-        await happened(work.begun)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call  # at once, though the thread is still held
-        work.let_go.set()
-        await happened(work.ended)
-
-    asyncio.run(main())
+    call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), Cancel(), work))
+    await happened(work.begun)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call  # at once, though the thread is still held
+    work.let_go.set()
+    await happened(work.ended)
     gc.collect()
     assert work.stopped
     assert caplog.records == []  # asyncio logs errors that nobody asked for
 
 
 @pytest.mark.parametrize("how", ["abort", "cut off"])
-def test_a_change_that_is_stopped_after_it_committed_reports_its_result(tmp_path, how):
+async def test_a_change_that_is_stopped_after_it_committed_reports_its_result(tmp_path, how):
     work = Held(commits=True)
     cancel = Cancel()
-
-    async def main():
-        call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), cancel, work))
-        await happened(work.begun)
-        if how == "abort":
-            cancel.fire()
-        else:
-            call.cancel()
-        await asyncio.sleep(0)
-        work.let_go.set()
-        return await call
-
-    assert asyncio.run(main()) == "changed"
+    call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), cancel, work))
+    await happened(work.begun)
+    if how == "abort":
+        cancel.fire()
+    else:
+        call.cancel()
+    await asyncio.sleep(0)
+    work.let_go.set()
+    assert await call == "changed"
 
 
-def test_a_change_that_hangs_after_it_committed_is_not_waited_for_without_end(tmp_path, monkeypatch):
+async def test_a_change_that_hangs_after_it_committed_is_not_waited_for_without_end(tmp_path, monkeypatch):
     monkeypatch.setattr(background, "_SETTLING", 0.01)
     work = Held(commits=True)
-
-    async def main():
-        call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), Cancel(), work))
-        await happened(work.begun)
-        call.cancel()
-        try:
-            with pytest.raises(ToolError, match="may have changed"):
-                await call
-        finally:
-            work.let_go.set()
-
-    asyncio.run(main())
+    call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), Cancel(), work))
+    await happened(work.begun)
+    call.cancel()
+    try:
+        with pytest.raises(ToolError, match="may have changed"):
+            await call
+    finally:
+        work.let_go.set()
 
 
-def test_a_change_in_the_queue_is_aborted_without_waiting_and_keeps_the_order(tmp_path):
+async def test_a_change_in_the_queue_is_aborted_without_waiting_and_keeps_the_order(tmp_path):
     first, third = Held(commits=False), Held(commits=True)
     cancel = Cancel()
     ran: list[str] = []
-
-    async def main():
-        path = tmp_path / "f"
-        before = asyncio.create_task(change_in_order(Target(path, path), Cancel(), first))
-        await happened(first.begun)
-        waiting = asyncio.create_task(change_in_order(Target(path, path), cancel, lambda _: ran.append("second")))
-        after = asyncio.create_task(change_in_order(Target(path, path), Cancel(), third))
-        await asyncio.sleep(0)
-        cancel.fire()
-        with pytest.raises(ToolError, match="Operation aborted"):
-            await asyncio.wait_for(waiting, LIMIT)
-        assert not third.begun.is_set()
-        first.let_go.set()
-        third.let_go.set()
-        return await asyncio.gather(before, after)
-
-    assert asyncio.run(main()) == ["changed", "changed"]
+    path = tmp_path / "f"
+    before = asyncio.create_task(change_in_order(Target(path, path), Cancel(), first))
+    await happened(first.begun)
+    waiting = asyncio.create_task(change_in_order(Target(path, path), cancel, lambda _: ran.append("second")))
+    after = asyncio.create_task(change_in_order(Target(path, path), Cancel(), third))
+    await asyncio.sleep(0)
+    cancel.fire()
+    with pytest.raises(ToolError, match="Operation aborted"):
+        await asyncio.wait_for(waiting, LIMIT)
+    assert not third.begun.is_set()
+    first.let_go.set()
+    third.let_go.set()
+    assert await asyncio.gather(before, after) == ["changed", "changed"]
     assert ran == []
 
 
-def test_reading_that_is_cut_off_is_told_to_stop():
+async def test_reading_that_is_cut_off_is_told_to_stop():
     work = Held(commits=False)
-
-    async def main():
-        call = asyncio.create_task(in_thread(Cancel(), work))
-        await happened(work.begun)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        work.let_go.set()
-        await happened(work.ended)
-
-    asyncio.run(main())
+    call = asyncio.create_task(in_thread(Cancel(), work))
+    await happened(work.begun)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    work.let_go.set()
+    await happened(work.ended)
     assert work.stopped
 
 

@@ -108,17 +108,13 @@ def test_a_silent_command_has_one_update(box):
     assert box.call("bash", command="true").updates == [ToolResult([])]
 
 
-def test_updates_are_cumulative_and_paced(box):
+async def test_updates_are_cumulative_and_paced(box):
     seen: list[float] = []
-
-    async def main():
-        return await box.acall(
-            "bash",
-            {"command": "for i in $(seq 1 40); do echo $i; sleep 0.01; done"},
-            on_update=lambda _: seen.append(time.monotonic()),
-        )
-
-    done = asyncio.run(main())
+    done = await box.acall(
+        "bash",
+        {"command": "for i in $(seq 1 40); do echo $i; sleep 0.01; done"},
+        on_update=lambda _: seen.append(time.monotonic()),
+    )
     shown = texts(done.updates)
     assert all(later.startswith(earlier) for earlier, later in pairwise(shown))
     assert shown[-1] == "".join(f"{i}\n" for i in range(1, 41))
@@ -318,33 +314,30 @@ def test_a_process_that_no_signal_ends_is_left_behind_and_reaped_later(box, monk
     assert wait_for(lambda: not Path(f"/proc/{pid}").exists())
 
 
-def test_abort_before_the_start_runs_nothing(box):
+async def test_abort_before_the_start_runs_nothing(box):
     cancel = Cancel()
     cancel.fire()
-    done = asyncio.run(box.acall("bash", {"command": "touch ran"}, cancel))
+    done = await box.acall("bash", {"command": "touch ran"}, cancel)
     assert done.text == "Command aborted"
     assert not (box.cwd / "ran").exists()
 
 
-def test_a_caller_that_is_cut_off_leaves_no_process(box):
-    async def main() -> int:
-        started: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        run = asyncio.create_task(
-            run_shell(
-                box.workspace,
-                "trap '' TERM; echo $$; sleep 30; sleep 30",
-                cancel=Cancel(),
-                timeout=None,
-                on_output=lambda text: started.set_result(int(text)),
-            )
+async def test_a_caller_that_is_cut_off_leaves_no_process(box):
+    started: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    run = asyncio.create_task(
+        run_shell(
+            box.workspace,
+            "trap '' TERM; echo $$; sleep 30; sleep 30",
+            cancel=Cancel(),
+            timeout=None,
+            on_output=lambda text: started.set_result(int(text)),
         )
-        pid = await started
-        run.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await run
-        return pid
-
-    assert not alive(asyncio.run(main()))
+    )
+    pid = await started
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert not alive(pid)
 
 
 def test_a_background_child_does_not_hold_the_result_back(box):
@@ -503,57 +496,42 @@ def test_no_shell_raises(box):
         shell(box, "true")
 
 
-def test_commands_run_at_the_same_time(box):
-    async def main():
-        waiting = box.acall("bash", {"command": "until [ -e flag ]; do sleep 0.01; done; echo seen", "timeout": 20})
-        return await asyncio.gather(waiting, box.acall("bash", {"command": "touch flag"}))
-
-    assert asyncio.run(main())[0].text == "seen\n"
+async def test_commands_run_at_the_same_time(box):
+    waiting = box.acall("bash", {"command": "until [ -e flag ]; do sleep 0.01; done; echo seen", "timeout": 20})
+    assert (await asyncio.gather(waiting, box.acall("bash", {"command": "touch flag"})))[0].text == "seen\n"
 
 
 def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_no_descriptor_leaks(box):
-    async def main() -> tuple[int, int]:
-        await box.acall("bash", {"command": "true"})
-        before = open_descriptors()
-        for _ in range(20):
-            await box.acall("bash", {"command": "seq 1 3000; sleep 30 & kill $!"})
-        return before, open_descriptors()
-
-    before, after = asyncio.run(main())
-    assert before == after
+async def test_no_descriptor_leaks(box):
+    await box.acall("bash", {"command": "true"})
+    before = open_descriptors()
+    for _ in range(20):
+        await box.acall("bash", {"command": "seq 1 3000; sleep 30 & kill $!"})
+    assert open_descriptors() == before
 
 
-def test_a_sandbox_that_becomes_ready_for_a_caller_that_has_gone_is_left(box):
+async def test_a_sandbox_that_becomes_ready_for_a_caller_that_has_gone_is_left(box):
     sandbox = box.workspace.sandbox = SlowSandbox()
-
-    async def main() -> None:
-        call = asyncio.create_task(run_shell(box.workspace, "touch made", cancel=Cancel(), timeout=None))
-        assert await asyncio.to_thread(sandbox.entering.wait, PATIENCE)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        sandbox.ready.set()
-        assert await asyncio.to_thread(sandbox.left.wait, PATIENCE)
-
-    asyncio.run(main())
+    call = asyncio.create_task(run_shell(box.workspace, "touch made", cancel=Cancel(), timeout=None))
+    assert await asyncio.to_thread(sandbox.entering.wait, PATIENCE)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    sandbox.ready.set()
+    assert await asyncio.to_thread(sandbox.left.wait, PATIENCE)
     assert sandbox.wrapped_commands == 0
 
 
-def test_a_command_that_is_aborted_while_its_sandbox_gets_ready_does_not_start(box):
+async def test_a_command_that_is_aborted_while_its_sandbox_gets_ready_does_not_start(box):
     sandbox, cancel = SlowSandbox(), Cancel()
     box.workspace.sandbox = sandbox
-
-    async def main() -> ShellResult:
-        call = asyncio.create_task(run_shell(box.workspace, "touch made", cancel=cancel, timeout=None))
-        assert await asyncio.to_thread(sandbox.entering.wait, PATIENCE)
-        cancel.fire()
-        sandbox.ready.set()
-        return await call
-
-    assert asyncio.run(main()).cancelled
-    assert sandbox.left.is_set()
+    call = asyncio.create_task(run_shell(box.workspace, "touch made", cancel=cancel, timeout=None))
+    assert await asyncio.to_thread(sandbox.entering.wait, PATIENCE)
+    cancel.fire()
+    sandbox.ready.set()
+    assert (await call).cancelled
+    assert await asyncio.to_thread(sandbox.left.wait, PATIENCE)
     assert not (box.cwd / "made").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -244,10 +243,10 @@ def test_a_walk_ends_when_it_is_asked_to_stop(box):
         next(entries)
 
 
-def test_find_does_not_begin_after_an_abort(box):
+async def test_find_does_not_begin_after_an_abort(box):
     cancel = Cancel()
     cancel.fire()
-    assert asyncio.run(box.acall("find", {"pattern": "*"}, cancel)).text == "Operation aborted"
+    assert (await box.acall("find", {"pattern": "*"}, cancel)).text == "Operation aborted"
 
 
 def test_ls_sorts_without_case_and_marks_folders(box):

@@ -171,17 +171,13 @@ def test_many_files_are_searched_in_order(box):
     assert lines == sorted(lines)
 
 
-def test_abort_ends_the_search(box, engine):
+async def test_abort_ends_the_search(box, engine):
     box.put("a.txt", "a" * 50)
     cancel = Cancel()
-
-    async def main():
-        running = asyncio.create_task(box.acall("grep", {"pattern": "(a|a)*b(a|a)*c"}, cancel))
-        asyncio.get_running_loop().call_later(0.2, cancel.fire)
-        return await running
-
     begun = time.monotonic()
-    done = asyncio.run(main())
+    running = asyncio.create_task(box.acall("grep", {"pattern": "(a|a)*b(a|a)*c"}, cancel))
+    asyncio.get_running_loop().call_later(0.2, cancel.fire)
+    done = await running
     assert time.monotonic() - begun < 5
     # ripgrep takes no time for this pattern and is done before; `re` would never be.
     assert done.text == ("No matches found" if engine == "rg" else "Operation aborted")
@@ -199,7 +195,7 @@ def test_a_search_that_could_not_take_place_is_not_one_without_matches(box):
     assert done.is_error and done.text == "The search failed: there is no such program"
 
 
-def test_abort_in_the_middle_of_a_report_of_ripgreps_is_an_abort(box):
+async def test_abort_in_the_middle_of_a_report_of_ripgreps_is_an_abort(box):
     # A program that is killed while it writes leaves half a line.
     programs = box.cwd.parent / "programs"
     programs.mkdir()
@@ -211,14 +207,10 @@ def test_abort_in_the_middle_of_a_report_of_ripgreps_is_an_abort(box):
     box.workspace.env = {"PATH": f"{programs}:{os.environ['PATH']}", "FLAG": str(flag)}
     box.put("a.txt", "needle")
     cancel = Cancel()
-
-    async def main():
-        running = asyncio.create_task(box.acall("grep", {"pattern": "needle"}, cancel))
-        await asyncio.to_thread(flag.read_text)
-        cancel.fire()
-        return await running
-
-    assert asyncio.run(main()).text == "Operation aborted"
+    running = asyncio.create_task(box.acall("grep", {"pattern": "needle"}, cancel))
+    await asyncio.to_thread(flag.read_text)
+    cancel.fire()
+    assert (await running).text == "Operation aborted"
 
 
 def test_a_pattern_that_would_take_for_ever_is_stopped(box, engine, monkeypatch):

@@ -279,26 +279,18 @@ def test_lines_that_cannot_be_meant_are_refused(desk: Desk) -> None:
     assert path.read_text() == "alpha\nbeta\n"
 
 
-def test_edits_that_were_asked_for_at_once_happen_one_after_another(desk: Desk) -> None:
+async def test_edits_that_were_asked_for_at_once_happen_one_after_another(desk: Desk) -> None:
     path = desk.put("a.txt", "".join(f"line {n}\n" for n in range(1, 9)))
-
-    async def main() -> list[dict[str, Any]]:
-        edits = [desk.acall("edit_file", path="a.txt", start=tag(n, f"line {n}"), new_string=f"edited {n}") for n in range(1, 9)]
-        return await asyncio.gather(*edits)
-
-    assert all(result["ok"] for result in asyncio.run(main()))
+    edits = [desk.acall("edit_file", path="a.txt", start=tag(n, f"line {n}"), new_string=f"edited {n}") for n in range(1, 9)]
+    assert all(result["ok"] for result in await asyncio.gather(*edits))
     assert path.read_text() == "".join(f"edited {n}\n" for n in range(1, 9))
 
 
-def test_of_two_edits_of_one_line_at_once_the_second_is_refused(desk: Desk) -> None:
+async def test_of_two_edits_of_one_line_at_once_the_second_is_refused(desk: Desk) -> None:
     path = desk.put("a.txt", "one\ntwo\n")
-
-    async def main() -> list[dict[str, Any]]:
-        return await asyncio.gather(
-            *(desk.acall("edit_file", path="a.txt", start=tag(1, "one"), new_string=text) for text in ("first", "second"))
-        )
-
-    first, second = asyncio.run(main())
+    first, second = await asyncio.gather(
+        *(desk.acall("edit_file", path="a.txt", start=tag(1, "one"), new_string=text) for text in ("first", "second"))
+    )
     assert first["ok"]
     assert tagged(1, "first") in second["error"]
     assert path.read_text() == "first\ntwo\n"

@@ -163,20 +163,16 @@ def test_other_encodings_are_shown_as_far_as_possible(box):
     assert box.call("read", path="latin.txt").text == "caf\ufffd\n"
 
 
-def test_abort_stops_a_long_scan(box):
+async def test_abort_stops_a_long_scan(box):
     with (box.cwd / "sparse").open("wb") as file:
         file.write(b"text\n" * 4000)
         file.truncate(1 << 40)
     cancel = Cancel()
-
-    async def main():
-        reading = asyncio.create_task(box.acall("read", {"path": "sparse"}, cancel))
-        while not reading.done():
-            await asyncio.sleep(0)
-            cancel.fire()
-        return await reading
-
-    done = asyncio.run(main())
+    reading = asyncio.create_task(box.acall("read", {"path": "sparse"}, cancel))
+    while not reading.done():
+        await asyncio.sleep(0)
+        cancel.fire()
+    done = await reading
     assert (done.text, done.is_error) == ("Operation aborted", True)
 
 

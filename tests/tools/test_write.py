@@ -112,38 +112,31 @@ assert done.text.startswith("EFBIG: file too large, write "), done.text
     assert names(box.cwd / "inner") == ["a.txt"]
 
 
-def test_writes_and_edits_of_one_file_happen_in_the_order_asked(box):
+async def test_writes_and_edits_of_one_file_happen_in_the_order_asked(box):
     (box.cwd / "alias").symlink_to("a.txt")
-
-    async def main():
-        calls = [box.acall("write", {"path": "a.txt", "content": "0"})]
-        for i in range(30):
-            path = "alias" if i % 2 else "a.txt"
-            calls.append(box.acall("edit", {"path": path, "edits": [{"oldText": f"{i}", "newText": f"{i + 1}"}]}))
-        return await asyncio.gather(*calls)
-
-    assert [done.text for done in asyncio.run(main()) if done.is_error] == []
+    calls = [box.acall("write", {"path": "a.txt", "content": "0"})]
+    for i in range(30):
+        path = "alias" if i % 2 else "a.txt"
+        calls.append(box.acall("edit", {"path": path, "edits": [{"oldText": f"{i}", "newText": f"{i + 1}"}]}))
+    assert [done.text for done in await asyncio.gather(*calls) if done.is_error] == []
     assert (box.cwd / "a.txt").read_text() == "30"
 
 
-def test_a_write_that_is_cut_off_while_waiting_does_not_stop_the_next(box):
-    async def main():
-        first = asyncio.create_task(box.acall("write", {"path": "a", "content": "1" * 50_000_000}))
-        second = asyncio.create_task(box.acall("write", {"path": "a", "content": "2"}))
-        third = asyncio.create_task(box.acall("write", {"path": "a", "content": "3"}))
-        await asyncio.sleep(0)
-        second.cancel()
-        await asyncio.gather(first, second, third, return_exceptions=True)
-        return second.cancelled()
-
-    assert asyncio.run(main())
+async def test_a_write_that_is_cut_off_while_waiting_does_not_stop_the_next(box):
+    first = asyncio.create_task(box.acall("write", {"path": "a", "content": "1" * 50_000_000}))
+    second = asyncio.create_task(box.acall("write", {"path": "a", "content": "2"}))
+    third = asyncio.create_task(box.acall("write", {"path": "a", "content": "3"}))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.gather(first, second, third, return_exceptions=True)
+    assert second.cancelled()
     assert (box.cwd / "a").read_text() == "3"
 
 
-def test_an_aborted_write_does_nothing(box):
+async def test_an_aborted_write_does_nothing(box):
     cancel = Cancel()
     cancel.fire()
-    assert asyncio.run(box.acall("write", {"path": "a", "content": "x"}, cancel)).text == "Operation aborted"
+    assert (await box.acall("write", {"path": "a", "content": "x"}, cancel)).text == "Operation aborted"
     assert names(box.cwd) == []
 
 

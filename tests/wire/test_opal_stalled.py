@@ -91,54 +91,45 @@ def start(name: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_an_abort_acts_although_nobody_reads(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with unread(tmp_path, [FLOOD, HANG]) as (host, provider):
-            host.say(*start("hang"))
-            await provider.until(lambda server: len(server.requests) == 1)
-            host.say(*start("flood"))
-            await host.until(lambda: host.connection.output.paused)
-            # The first one has its turn still; what comes behind it waits for a reader.
-            host.say(request("first", "session/list"), request("list", "session/list"))
-            host.say(request("abort", "agent/abort", session_id="hang"))
-            await provider.until(lambda server: server.disconnections == 1)
-            assert host.connection.output.paused
-            host.say(request("stop", "agent/abort", session_id="flood"))
-            frames = await host.frames(lambda frame: frame.get("id") == "list")
-            ids = [frame["id"] for frame in frames if "id" in frame]
-            assert ids.index("abort") < ids.index("list"), "it did not wait for its turn"
-
-    asyncio.run(main())
+async def test_an_abort_acts_although_nobody_reads(tmp_path: Path) -> None:
+    async with unread(tmp_path, [FLOOD, HANG]) as (host, provider):
+        host.say(*start("hang"))
+        await provider.until(lambda server: len(server.requests) == 1)
+        host.say(*start("flood"))
+        await host.until(lambda: host.connection.output.paused)
+        # The first one has its turn still; what comes behind it waits for a reader.
+        host.say(request("first", "session/list"), request("list", "session/list"))
+        host.say(request("abort", "agent/abort", session_id="hang"))
+        await provider.until(lambda server: server.disconnections == 1)
+        assert host.connection.output.paused
+        host.say(request("stop", "agent/abort", session_id="flood"))
+        frames = await host.frames(lambda frame: frame.get("id") == "list")
+        ids = [frame["id"] for frame in frames if "id" in frame]
+        assert ids.index("abort") < ids.index("list"), "it did not wait for its turn"
 
 
 @pytest.mark.parametrize("name", ["hang", "hang é"], ids=["plain", "escaped"])
-def test_an_abort_does_not_overtake_the_prompt_that_it_is_meant_for(tmp_path: Path, name: str) -> None:
-    async def main() -> None:
-        async with unread(tmp_path, [FLOOD, HANG]) as (host, _):
-            host.say(*start("flood"))
-            await host.until(lambda: host.connection.output.paused)
-            host.say(*start(name), request("abort", "agent/abort", session_id=name))
-            await host.until(lambda: len(list(host.connection.waiting())) >= 2)
-            host.say(request("stop", "agent/abort", session_id="flood"))
-            frames = await host.frames(
-                lambda frame: frame.get("params", {}).get("session_id") == name and frame["params"]["type"] == "agent_abort"
-            )
-            ids = [frame["id"] for frame in frames if "id" in frame]
-            assert ids.index(f"prompt {name}") < ids.index("abort")
-
-    asyncio.run(main())
+async def test_an_abort_does_not_overtake_the_prompt_that_it_is_meant_for(tmp_path: Path, name: str) -> None:
+    async with unread(tmp_path, [FLOOD, HANG]) as (host, _):
+        host.say(*start("flood"))
+        await host.until(lambda: host.connection.output.paused)
+        host.say(*start(name), request("abort", "agent/abort", session_id=name))
+        await host.until(lambda: len(list(host.connection.waiting())) >= 2)
+        host.say(request("stop", "agent/abort", session_id="flood"))
+        frames = await host.frames(
+            lambda frame: frame.get("params", {}).get("session_id") == name and frame["params"]["type"] == "agent_abort"
+        )
+        ids = [frame["id"] for frame in frames if "id" in frame]
+        assert ids.index(f"prompt {name}") < ids.index("abort")
 
 
-def test_a_ping_is_answered_at_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with unread(tmp_path, [FLOOD]) as (host, _):
-            host.say(*start("flood"))
-            await host.until(lambda: host.connection.output.paused)
-            host.say(request("first", "session/list"), request("list", "session/list"), request("ping", "opal/ping"))
-            await host.until(lambda: len(list(host.connection.waiting())) == 1)
-            host.say(request("stop", "agent/abort", session_id="flood"))
-            frames = await host.frames(lambda frame: frame.get("id") == "list")
-            ids = [frame["id"] for frame in frames if "id" in frame]
-            assert ids.index("ping") < ids.index("list")
-
-    asyncio.run(main())
+async def test_a_ping_is_answered_at_once(tmp_path: Path) -> None:
+    async with unread(tmp_path, [FLOOD]) as (host, _):
+        host.say(*start("flood"))
+        await host.until(lambda: host.connection.output.paused)
+        host.say(request("first", "session/list"), request("list", "session/list"), request("ping", "opal/ping"))
+        await host.until(lambda: len(list(host.connection.waiting())) == 1)
+        host.say(request("stop", "agent/abort", session_id="flood"))
+        frames = await host.frames(lambda frame: frame.get("id") == "list")
+        ids = [frame["id"] for frame in frames if "id" in frame]
+        assert ids.index("ping") < ids.index("list")

@@ -103,114 +103,96 @@ def prompt(ident: str, message: str, **rest: Any) -> Frame:
 STATE: Frame = {"id": "s", "type": "get_state"}
 
 
-def test_a_command_is_answered_at_its_end_and_the_host_goes_on_meanwhile(tmp_path: Path) -> None:
-    async def main() -> None:
-        command = Waits()
-        hooks = TestHooks()
-        hooks.on("/wait", command)
-        async with serving(one_answer(), tmp_path, hooks) as host:
-            host.send(prompt("c", "/wait"), STATE, prompt("p", "hi"))
-            state = await host.response("s")
-            assert state["data"]["isStreaming"] is False
-            await host.response("p")
-            await host.until(lambda frame: frame["type"] == "agent_settled")
-            command.go.set()
-            assert (await host.response("c"))["success"]
-            answered = [frame["id"] for frame in host.frames if frame["type"] == "response"]
-            assert answered == ["s", "p", "c"]
-
-    asyncio.run(main())
+async def test_a_command_is_answered_at_its_end_and_the_host_goes_on_meanwhile(tmp_path: Path) -> None:
+    command = Waits()
+    hooks = TestHooks()
+    hooks.on("/wait", command)
+    async with serving(one_answer(), tmp_path, hooks) as host:
+        host.send(prompt("c", "/wait"), STATE, prompt("p", "hi"))
+        state = await host.response("s")
+        assert state["data"]["isStreaming"] is False
+        await host.response("p")
+        await host.until(lambda frame: frame["type"] == "agent_settled")
+        command.go.set()
+        assert (await host.response("c"))["success"]
+        answered = [frame["id"] for frame in host.frames if frame["type"] == "response"]
+        assert answered == ["s", "p", "c"]
 
 
-def test_a_command_runs_during_a_run_whatever_the_prompt_says_about_queues(tmp_path: Path) -> None:
-    async def main() -> None:
-        turn, go = held()
-        hooks = TestHooks()
-        hooks.on("/say", answers())
-        async with serving(Scripted([turn]), tmp_path, hooks) as host:
-            await host.request(prompt("p", "go"))
-            assert (await host.request(prompt("c", "/say x", streamingBehavior="steer")))["success"]
-            assert hooks.told == ["start startup", "/say"] and len(host.session.queues) == 0
-            refused = await host.request({"id": "r", "type": "steer", "message": "/say x"})
-            assert refused["error"] == (
-                'Extension command "/say" cannot be queued. Use prompt() or execute the command when not streaming.'
-            )
-            go.set()
-            await host.until(lambda frame: frame["type"] == "agent_settled")
-
-    asyncio.run(main())
+async def test_a_command_runs_during_a_run_whatever_the_prompt_says_about_queues(tmp_path: Path) -> None:
+    turn, go = held()
+    hooks = TestHooks()
+    hooks.on("/say", answers())
+    async with serving(Scripted([turn]), tmp_path, hooks) as host:
+        await host.request(prompt("p", "go"))
+        assert (await host.request(prompt("c", "/say x", streamingBehavior="steer")))["success"]
+        assert hooks.told == ["start startup", "/say"] and len(host.session.queues) == 0
+        refused = await host.request({"id": "r", "type": "steer", "message": "/say x"})
+        assert refused["error"] == (
+            'Extension command "/say" cannot be queued. Use prompt() or execute the command when not streaming.'
+        )
+        go.set()
+        await host.until(lambda frame: frame["type"] == "agent_settled")
 
 
 @pytest.mark.parametrize("message", ["/say x", "handled"])
-def test_in_omp_a_prompt_that_an_extension_saw_to_has_its_outcome(tmp_path: Path, message: str) -> None:
-    async def main() -> None:
-        hooks = TestHooks(input=answers(Heard("", handled=True)))
-        hooks.on("/say", answers())
-        async with serving(one_answer(), tmp_path, hooks, "omp") as host:
-            host.send(prompt("p", message))
-            outcome = await host.until(lambda frame: frame["type"] == "prompt_result")
-            assert host.kinds() == ["ready", "response", "prompt_result"]
-            expected = {"id": "p", "agentInvoked": False, "status": "completed", "sessionSettled": True}
-            assert outcome == {"type": "prompt_result", **expected}
-            again = prompt("q", "hi")
-            hooks.handlers.pop("input")
-            await host.request(again)
-            assert (await host.until(lambda frame: frame["type"] == "prompt_result"))["agentInvoked"] is True
-
-    asyncio.run(main())
+async def test_in_omp_a_prompt_that_an_extension_saw_to_has_its_outcome(tmp_path: Path, message: str) -> None:
+    hooks = TestHooks(input=answers(Heard("", handled=True)))
+    hooks.on("/say", answers())
+    async with serving(one_answer(), tmp_path, hooks, "omp") as host:
+        host.send(prompt("p", message))
+        outcome = await host.until(lambda frame: frame["type"] == "prompt_result")
+        assert host.kinds() == ["ready", "response", "prompt_result"]
+        expected = {"id": "p", "agentInvoked": False, "status": "completed", "sessionSettled": True}
+        assert outcome == {"type": "prompt_result", **expected}
+        again = prompt("q", "hi")
+        hooks.handlers.pop("input")
+        await host.request(again)
+        assert (await host.until(lambda frame: frame["type"] == "prompt_result"))["agentInvoked"] is True
 
 
-def test_two_prompts_in_one_write_do_not_both_start_while_an_extension_looks_at_the_first(tmp_path: Path) -> None:
-    async def main() -> None:
-        look, (turn, _) = Waits(Heard("looked at")), held()
-        async with serving(Scripted([turn]), tmp_path, TestHooks(input=look)) as host:
-            host.send(prompt("a", "one"), prompt("b", "two"), STATE)
-            await look.asked()
-            assert host.session.is_streaming
-            look.go.set()
-            state = await host.response("s")
-            assert state["data"]["isStreaming"] is True, "a getter sees what came before it"
-            answered = [(frame["id"], frame["success"]) for frame in host.frames if frame["type"] == "response"]
-            assert answered == [("a", True), ("b", False), ("s", True)]
-
-    asyncio.run(main())
+async def test_two_prompts_in_one_write_do_not_both_start_while_an_extension_looks_at_the_first(tmp_path: Path) -> None:
+    look, (turn, _) = Waits(Heard("looked at")), held()
+    async with serving(Scripted([turn]), tmp_path, TestHooks(input=look)) as host:
+        host.send(prompt("a", "one"), prompt("b", "two"), STATE)
+        await look.asked()
+        assert host.session.is_streaming
+        look.go.set()
+        state = await host.response("s")
+        assert state["data"]["isStreaming"] is True, "a getter sees what came before it"
+        answered = [(frame["id"], frame["success"]) for frame in host.frames if frame["type"] == "response"]
+        assert answered == [("a", True), ("b", False), ("s", True)]
 
 
-def test_two_steers_in_one_write_stay_in_order(tmp_path: Path) -> None:
-    async def main() -> None:
-        look = Waits()
-        hooks = TestHooks()
+async def test_two_steers_in_one_write_stay_in_order(tmp_path: Path) -> None:
+    look = Waits()
+    hooks = TestHooks()
 
-        async def heard(text: str, source: str, behavior: str | None) -> Heard:
-            if text == "one":
-                await look()
-            return Heard(text)
+    async def heard(text: str, source: str, behavior: str | None) -> Heard:
+        if text == "one":
+            await look()
+        return Heard(text)
 
-        hooks.on("input", heard)
-        async with serving(one_answer(), tmp_path, hooks) as host:
-            host.send({"id": "a", "type": "steer", "message": "one"}, {"id": "b", "type": "steer", "message": "two"})
-            await look.asked()
-            look.go.set()
-            await host.response("b")
-            assert host.session.queues.steering.texts() == ["one", "two"]
-
-    asyncio.run(main())
+    hooks.on("input", heard)
+    async with serving(one_answer(), tmp_path, hooks) as host:
+        host.send({"id": "a", "type": "steer", "message": "one"}, {"id": "b", "type": "steer", "message": "two"})
+        await look.asked()
+        look.go.set()
+        await host.response("b")
+        assert host.session.queues.steering.texts() == ["one", "two"]
 
 
-def test_an_abort_acts_while_an_extension_looks_at_a_prompt(tmp_path: Path) -> None:
-    async def main() -> None:
-        look = Waits()
-        async with serving(one_answer(), tmp_path, TestHooks(input=look)) as host:
-            host.send(prompt("p", "one"))
-            await look.asked()
-            host.send({"id": "a", "type": "abort"})
-            assert (await host.response("a"))["success"]
-            assert look.was_cut_off
-            (refused,) = (frame for frame in host.frames if frame.get("id") == "p")
-            assert refused["error"] == "The prompt was aborted while an extension was looking at it."
-            assert host.session.conversation.messages == []
-
-    asyncio.run(main())
+async def test_an_abort_acts_while_an_extension_looks_at_a_prompt(tmp_path: Path) -> None:
+    look = Waits()
+    async with serving(one_answer(), tmp_path, TestHooks(input=look)) as host:
+        host.send(prompt("p", "one"))
+        await look.asked()
+        host.send({"id": "a", "type": "abort"})
+        assert (await host.response("a"))["success"]
+        assert look.was_cut_off
+        (refused,) = (frame for frame in host.frames if frame.get("id") == "p")
+        assert refused["error"] == "The prompt was aborted while an extension was looking at it."
+        assert host.session.conversation.messages == []
 
 
 @pytest.mark.parametrize(
@@ -225,18 +207,15 @@ def test_an_abort_acts_while_an_extension_looks_at_a_prompt(tmp_path: Path) -> N
     ],
     ids=lambda value: value.get("type", "") if isinstance(value, dict) else "",
 )
-def test_a_move_that_an_extension_forbids_says_so(
+async def test_a_move_that_an_extension_forbids_says_so(
     tmp_path: Path, hook: str, command: dict[str, Any], data: dict[str, Any]
 ) -> None:
-    async def main() -> None:
-        async with serving(one_answer(), tmp_path, TestHooks(**{hook: answers(Cancelled())})) as host:
-            await host.request(prompt("p", "one"))
-            await host.until(lambda frame: frame["type"] == "agent_settled")
-            left = host.session.conversation
-            if command["type"] == "fork":
-                command["entryId"] = left.log.user_messages()[0][0]
-            answer = await host.request({"id": "m", **command})
-            assert answer["success"] and {name: answer["data"][name] for name in data} == data
-            assert host.session.conversation is left and left.count == 2
-
-    asyncio.run(main())
+    async with serving(one_answer(), tmp_path, TestHooks(**{hook: answers(Cancelled())})) as host:
+        await host.request(prompt("p", "one"))
+        await host.until(lambda frame: frame["type"] == "agent_settled")
+        left = host.session.conversation
+        if command["type"] == "fork":
+            command["entryId"] = left.log.user_messages()[0][0]
+        answer = await host.request({"id": "m", **command})
+        assert answer["success"] and {name: answer["data"][name] for name in data} == data
+        assert host.session.conversation is left and left.count == 2

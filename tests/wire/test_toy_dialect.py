@@ -150,12 +150,9 @@ def test_a_bug_in_a_handler_costs_one_answer(caplog: pytest.LogCaptureFixture) -
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_reply_finds_its_question_although_the_request_that_asked_holds_up_the_line() -> None:
-    async def main() -> list[str]:
-        echo = Echo()
-        echo.say("ask name", "echo a")
-        assert await echo.heard() == "?q1 name\n"
-        echo.say("=q2 Bob", "=q1 Ada")
-        return await echo.finish()
-
-    assert asyncio.run(main()) == ["ask -> Ada", "echo -> A"]
+async def test_a_reply_finds_its_question_although_the_request_that_asked_holds_up_the_line() -> None:
+    echo = Echo()
+    echo.say("ask name", "echo a")
+    assert await echo.heard() == "?q1 name\n"
+    echo.say("=q2 Bob", "=q1 Ada")
+    assert await echo.finish() == ["ask -> Ada", "echo -> A"]
