@@ -25,11 +25,12 @@ test-system: $(READY) peers test-core-versions ## Run the tests with real peers,
 test-core-versions: ## Run tests/core and tests/wire on Python 3.12 and 3.13, where present
 	$(PYTHON) scripts/core_versions.py
 
-check: $(READY) ## Lint, format, types, layers, generated files
+check: $(READY) ## Lint, format, types, layers, prose, generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/prose.py
 	@set -e; for script in scripts/make_*.py; do echo "$$script --check"; $(BIN)/python $$script --check; done
 
 format: $(READY) ## Format the code and apply safe fixes

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+# pyright: reportMissingTypeStubs=false
+"""Check the English of the documentation and of the source.
+
+    prose.py                        check everything that `make check` checks
+    prose.py src/fairlead/models    check these files and folders only, also those that NOT_YET lists
+
+In Markdown it reads the text outside code. In Python it reads docstrings, comments, and strings that look like sentences, such
+as error messages. It runs selected checks of proselint, looks for the phrases in prose_words.toml, and measures the lines of
+Markdown. Each finding is one line: `file:line: what is wrong -> what to write`. The exit code is 1 if there are any.
+
+A line that has to stay as it is, for example because a peer's protocol prescribes it, carries `prose: verbatim` in a comment.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import tokenize
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import regex
+from proselint.checks import __register__ as PROSELINT
+from proselint.registry import CheckRegistry
+from proselint.tools import LintFile
+
+ROOT = Path(__file__).resolve().parent.parent
+WORDS = Path(__file__).with_name("prose_words.toml")
+EVERYTHING = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs", "examples", "scripts", "src")
+
+# Not clean yet, so `make check` leaves them out. Remove an entry when `scripts/prose.py ENTRY` finds nothing in it.
+NOT_YET = (
+    "CHANGELOG.md",
+    "docs",
+    "examples",
+    "README.md",
+    "scripts",
+    "src/fairlead/agent",
+    "src/fairlead/cli",
+    "src/fairlead/config",
+    "src/fairlead/core",
+    "src/fairlead/errors.py",
+    "src/fairlead/export",
+    "src/fairlead/extend",
+    "src/fairlead/extension.py",
+    "src/fairlead/models",
+    "src/fairlead/policy",
+    "src/fairlead/protocol",
+    "src/fairlead/session",
+    "src/fairlead/testing",
+    "src/fairlead/tools",
+    "src/fairlead/wire",
+)
+
+# proselint's checks for typography, dates and quotations are off: they are about books, not about code.
+CHECKS = {
+    "archaism": True,
+    "cliches": True,
+    "hedging": True,
+    "industrial_language": True,
+    "lexical_illusions": True,
+    "malapropisms": True,
+    "misc": True,
+    "mixed_metaphors": True,
+    "mondegreens": True,
+    "needless_variants": True,
+    "nonwords": True,
+    "oxymorons": True,
+    "redundancy": True,
+    "spelling.consistency": False,
+    "spelling": True,
+    "uncomparables": True,
+}
+
+WIDTH = 100
+MARKER = "prose: verbatim"
+FENCE = regex.compile(r"^ *(```+|~~~+).*?^ *\1 *$", regex.MULTILINE | regex.DOTALL)
+INDENTED = regex.compile(r"^ {4,}(?=[^\s*\d-]).*$", regex.MULTILINE)
+CODE = regex.compile(r"(`+)[^`](?:[^`]|\n(?!\n))*?\1")
+TARGET = regex.compile(r"(?<=\])\([^)\s]*\)")
+COMMENT = regex.compile(r"<!--.*?-->", regex.DOTALL)
+# What separates two texts: a phrase does not reach across it.
+APART = regex.compile(r"\n\s*\n|\|")
+WORD = regex.compile(r"[A-Za-z]{2,}")
+WORDS_OF_A_SENTENCE = 3
+NUMBERS = count()
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    file: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        name = self.file.relative_to(ROOT) if self.file.is_relative_to(ROOT) else self.file
+        return f"{name}:{self.line}: {self.message}"
+
+
+class Prose:
+    """The prose of a file: its lines without code, each with its number in the file."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._numbers: list[int] = []
+
+    def add(self, text: str, first: int, last: int | None = None) -> None:
+        """Add a paragraph that covers the lines `first` to `last` of the file, or as many as it has."""
+        for number, line in enumerate(without_code(text).split("\n"), first):
+            self._lines.append(line)
+            self._numbers.append(number if last is None else min(number, last))
+        self._lines.append("")
+        self._numbers.append(last or first)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self._lines)
+
+    def number(self, position: int) -> int:
+        """The line of the file that a position in `text` comes from."""
+        return self._numbers[self.text.count("\n", 0, position)]
+
+
+class Linter:
+    def __init__(self) -> None:
+        if not CheckRegistry().checks:
+            CheckRegistry().register_many(PROSELINT)
+        words: dict[str, str] = tomllib.loads(WORDS.read_text(encoding="utf-8"))["words"]
+        space = r"(?:[^\S\n]+|[^\S\n]*\n[^\S\n]*)"
+        self._words = [
+            (regex.compile(rf"\b(?:{pattern.replace(' ', space)})\b", regex.IGNORECASE), advice)
+            for pattern, advice in words.items()
+        ]
+
+    def check(self, file: Path) -> list[Finding]:
+        """Check one Markdown or Python file."""
+        source = file.read_text(encoding="utf-8")
+        lines = source.splitlines()
+        found: set[tuple[int, str]] = set()
+        if file.suffix == ".md":
+            found.update(long_lines(source))
+            prose = markdown_prose(source)
+        else:
+            prose = python_prose(source)
+        found.update(self._read(prose))
+        return [Finding(file, line, message) for line, message in sorted(found) if MARKER not in lines[line - 1]]
+
+    def _read(self, prose: Prose) -> Iterator[tuple[int, str]]:
+        text = prose.text
+        for pattern, advice in self._words:
+            for match in pattern.finditer(text):
+                yield prose.number(match.start()), f"'{one_line(match[0])}' -> {advice}"
+        for result in LintFile("prose", text).lint({"max_errors": 10_000, "checks": CHECKS}):
+            found = result.check_result
+            # proselint puts a line break before the text.
+            start, end = max(found.span[0] - 1, 0), found.span[1] - 1
+            if not APART.search(text[start:end]):
+                yield prose.number(start), f"{one_line(found.message)} ({found.check_path})"
+
+
+def markdown_prose(source: str) -> Prose:
+    """The text of a page."""
+    prose = Prose()
+    prose.add(TARGET.sub("", COMMENT.sub(blank, FENCE.sub(blank, source))), 1)
+    return prose
+
+
+def python_prose(source: str) -> Prose:
+    """Docstrings, comments, and other strings of at least three words."""
+    prose = Prose()
+    lines = source.splitlines()
+    for node, text, documents in strings(ast.parse(source)):
+        last = node.end_lineno or node.lineno
+        verbatim = any(MARKER in line for line in lines[node.lineno - 1 : last])
+        if not verbatim and (documents or len(WORD.findall(text)) >= WORDS_OF_A_SENTENCE):
+            prose.add(INDENTED.sub(blank, text) if documents else text, node.lineno, last)
+    for number, block in comments(source):
+        prose.add(block, number)
+    return prose
+
+
+def strings(tree: ast.AST) -> Iterator[tuple[ast.expr, str, bool]]:
+    """Every string, its text, and whether it documents something. A value inside an f-string reads as a word."""
+    documents: set[ast.expr] = set()
+    pieces: set[ast.expr] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            documents.add(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            pieces.update(node.values)
+            parts = (str(part.value) if isinstance(part, ast.Constant) else stand_in() for part in node.values)
+            yield node, "".join(parts), False
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in pieces:
+            yield node, node.value, node in documents
+
+
+def comments(source: str) -> Iterator[tuple[int, str]]:
+    """The comments, each with the number of its first line. Comments on neighbouring lines are one text."""
+    block: list[str] = []
+    last = 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        if block and token.start[0] != last + 1:
+            yield last - len(block) + 1, "\n".join(block)
+            block = []
+        last = token.start[0]
+        block.append(token.string.lstrip("#"))
+    if block:
+        yield last - len(block) + 1, "\n".join(block)
+
+
+def long_lines(source: str) -> Iterator[tuple[int, str]]:
+    """Lines of Markdown over the limit. Tables, headings, code and the targets of links may be longer."""
+    text = TARGET.sub("", COMMENT.sub(blank, FENCE.sub(blank, source)))
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > WIDTH and not line.lstrip().startswith(("|", "#")) and " " in line.strip():
+            yield number, f"the line has {len(line)} characters -> wrap it at {WIDTH}"
+
+
+def without_code(text: str) -> str:
+    return CODE.sub(blank, text)
+
+
+def blank(match: regex.Match[str]) -> str:
+    """What to read instead of code: as many lines, each with a word that no check knows."""
+    return "\n".join(stand_in() if line else "" for line in match[0].split("\n"))
+
+
+def stand_in() -> str:
+    """A new word each time, so that two in a row are not a word that is repeated."""
+    return f"X{next(NUMBERS)}"
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def files(paths: Iterable[Path], leave_out: Iterable[Path] = ()) -> Iterator[Path]:
+    """The Markdown and Python files in `paths`, without those in `leave_out`."""
+    left_out = tuple(leave_out)
+    for path in paths:
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.suffix in {".md", ".py"} and not any(file.is_relative_to(other) for other in left_out):
+                yield file
+
+
+def main(arguments: list[str]) -> int:
+    paths = [Path(argument).resolve() for argument in arguments]
+    missing = [str(path) for path in paths if not path.exists()]
+    if missing:
+        print(f"prose.py: not found: {', '.join(missing)}", file=sys.stderr)
+        return 2
+    chosen = files(paths) if paths else files([ROOT / name for name in EVERYTHING], [ROOT / name for name in NOT_YET])
+    linter = Linter()
+    findings = [finding for file in chosen for finding in linter.check(file)]
+    for finding in findings:
+        print(finding)
+    if findings:
+        print(f"{len(findings)} findings; CONTRIBUTING.md says how we write.", file=sys.stderr)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
