@@ -13,11 +13,10 @@ import sys
 import tempfile
 from contextlib import aclosing
 
-from fairlead import Agent
-from fairlead.core import events
-from fairlead.core.messages import TextContent, ToolCall
-from fairlead.core.model import BlockDelta, BlockStart
+from fairlead import Agent, events
 from fairlead.errors import FairleadError
+from fairlead.events import BlockDelta, BlockStart
+from fairlead.messages import TextContent, ToolCall
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 TASK = "Write a program that prints two means, and make it work."

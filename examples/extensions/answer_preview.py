@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fairlead.core.events import MessageEnd, MessageStart, MessageUpdate
-from fairlead.core.messages import AssistantMessage
-from fairlead.core.model import BlockDelta
+from fairlead.events import BlockDelta, MessageEnd, MessageStart, MessageUpdate
 from fairlead.extension import Context, Fairlead
+from fairlead.messages import AssistantMessage
 
 
 def setup(fl: Fairlead) -> None:

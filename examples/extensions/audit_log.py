@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fairlead.core.events import ToolApprovalRequested, ToolApprovalResolved, UiPromptEnd, UiPromptStart
+from fairlead.events import ToolApprovalRequested, ToolApprovalResolved, UiPromptEnd, UiPromptStart
 from fairlead.extension import EntryAppended, Fairlead
 
 

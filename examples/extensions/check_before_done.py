@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fairlead.core.messages import ToolResultMessage
 from fairlead.extension import AgentBeforeSettle, Context, Continue, Fairlead, Note
+from fairlead.messages import ToolResultMessage
 
 
 def setup(fl: Fairlead) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.core.events import CompactionEnd, CompactionStart
+from fairlead.events import CompactionEnd, CompactionStart
 from fairlead.extension import Context, Fairlead
 
 

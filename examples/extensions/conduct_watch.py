@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.core.events import TodoReminder, TtsrTriggered
+from fairlead.events import TodoReminder, TtsrTriggered
 from fairlead.extension import Context, Fairlead
 
 

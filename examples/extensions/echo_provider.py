@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from fairlead.core.model import Model, Request
-from fairlead.core.runtime import Cancel
+from fairlead import Cancel, Model, Request
 from fairlead.extension import Fairlead, TextContent, ThinkingContent, ToolCall, Usage
 
 MODEL = {"id": "parrot", "name": "Parrot", "reasoning": True, "contextWindow": 8000, "cost": {"input": 1, "output": 1}}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fairlead.core.messages import ToolResultMessage
 from fairlead.extension import Fairlead, ModelContext, Replace, TextContent
+from fairlead.messages import ToolResultMessage
 
 FRESH = 4
 LONGEST = 500

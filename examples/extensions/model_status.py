@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.core.events import ModelSelected, ThinkingLevelChanged
+from fairlead.events import ModelSelected, ThinkingLevelChanged
 from fairlead.extension import Context, Fairlead
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.core.events import QueueUpdate
+from fairlead.events import QueueUpdate
 from fairlead.extension import Context, Fairlead
 
 

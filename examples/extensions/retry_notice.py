@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.core.events import RetryEnd, RetryStart
+from fairlead.events import RetryEnd, RetryStart
 from fairlead.extension import Context, Fairlead
 
 

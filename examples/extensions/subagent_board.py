@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.core.events import SubagentEvent, SubagentLifecycle, SubagentProgress, ToolStart
+from fairlead.events import SubagentEvent, SubagentLifecycle, SubagentProgress, ToolStart
 from fairlead.extension import Context, Fairlead
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.core.events import ToolEnd
+from fairlead.events import ToolEnd
 from fairlead.extension import Context, Fairlead
 
 

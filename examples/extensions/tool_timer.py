@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from fairlead.core.events import ToolEnd, ToolStart, ToolUpdate
+from fairlead.events import ToolEnd, ToolStart, ToolUpdate
 from fairlead.extension import Context, Fairlead, TextContent
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.core.events import AgentEnd, TurnEnd
+from fairlead.events import AgentEnd, TurnEnd
 from fairlead.extension import Context, Fairlead
 
 

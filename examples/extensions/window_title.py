@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.core.events import SessionInfoChanged
+from fairlead.events import SessionInfoChanged
 from fairlead.extension import Context, Fairlead
 
 

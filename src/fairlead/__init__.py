@@ -1,10 +1,28 @@
 """fairlead: a coding agent that other programs embed.
 
-    Agent, AgentOptions    an agent in this process
-    Tool, ToolResult       tools of your own for it
-    FairleadError          what goes wrong on purpose; the tree is in fairlead.errors
+These modules are public, and their names are stable:
 
-Names are loaded when first used, so that the command starts fast.
+    fairlead               the agent, its options, tools and models
+    fairlead.events        what happens during a run
+    fairlead.messages      messages and their blocks
+    fairlead.errors        every exception that fairlead raises on purpose
+    fairlead.extension     what extensions use
+    fairlead.testing       fakes for the tests of programs that embed fairlead
+
+Every other module is private and may change in any release.
+
+This module holds:
+
+    Agent, AgentOptions             an agent in this process
+    Tool, ToolContext, ToolResult   your own tools for it
+    Ui, NoUi                        how the agent asks the user
+    Model, ModelStream, Request,    your own model: what it is, how it is called,
+    PartialMessage, Cancel          how it answers, and the signal to stop
+    export_file                     write a session as an HTML page
+    opal_tools                      the tools under the names that Opal uses
+    FairleadError, ToolError        the errors that callers catch and tools raise
+
+Each name is loaded on first use, so that the command starts fast.
 """
 
 from __future__ import annotations
@@ -15,24 +33,56 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.options import AgentOptions
+    from fairlead.core.model import Model, ModelStream, PartialMessage, Request
+    from fairlead.core.runtime import Cancel
     from fairlead.core.tool import Tool, ToolContext, ToolResult
+    from fairlead.core.ui import NoUi, Ui
     from fairlead.errors import FairleadError, ToolError
+    from fairlead.export import export_file
+    from fairlead.session.opal import opal_tools
 
 # Without a handler, Python would print warnings to the stderr of the program that embeds us.
 logging.getLogger("fairlead").addHandler(logging.NullHandler())
 
 __version__ = "0.1.0"
 
-__all__ = ["Agent", "AgentOptions", "FairleadError", "Tool", "ToolContext", "ToolError", "ToolResult", "__version__"]
+__all__ = [
+    "Agent",
+    "AgentOptions",
+    "Cancel",
+    "FairleadError",
+    "Model",
+    "ModelStream",
+    "NoUi",
+    "PartialMessage",
+    "Request",
+    "Tool",
+    "ToolContext",
+    "ToolError",
+    "ToolResult",
+    "Ui",
+    "__version__",
+    "export_file",
+    "opal_tools",
+]
 
 _HOMES = {
     "Agent": "fairlead.agent",
     "AgentOptions": "fairlead.agent.options",
+    "Cancel": "fairlead.core.runtime",
     "FairleadError": "fairlead.errors",
+    "Model": "fairlead.core.model",
+    "ModelStream": "fairlead.core.model",
+    "NoUi": "fairlead.core.ui",
+    "PartialMessage": "fairlead.core.model",
+    "Request": "fairlead.core.model",
     "Tool": "fairlead.core.tool",
     "ToolContext": "fairlead.core.tool",
     "ToolError": "fairlead.errors",
     "ToolResult": "fairlead.core.tool",
+    "Ui": "fairlead.core.ui",
+    "export_file": "fairlead.export",
+    "opal_tools": "fairlead.session.opal",
 }
 
 

@@ -7,7 +7,7 @@
         def careful(event: ToolCallEvent, context: Context) -> Block | None:
             return Block("Not that.") if "rm -rf" in str(event.arguments) else None
 
-What merely happens in a run (`turn_end`, `message_update` ...) comes as the values of `fairlead.core.events`.
+What merely happens in a run (`turn_end`, `message_update` ...) comes as the values of `fairlead.events`.
 """
 
 from __future__ import annotations

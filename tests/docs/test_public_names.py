@@ -1,0 +1,75 @@
+"""Docs and examples use public names only, and what is public exists."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fairlead
+
+ROOT = Path(__file__).resolve().parents[2]
+PUBLIC = {"fairlead", "fairlead.events", "fairlead.messages", "fairlead.errors", "fairlead.extension", "fairlead.testing"}
+FENCE = re.compile(r"^```python[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def programs() -> Iterator[tuple[str, str]]:
+    """Every Python program that users read: where it is, and its text."""
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        text = page.read_text()
+        for match in FENCE.finditer(text):
+            yield f"{page.relative_to(ROOT)}:{text.count(chr(10), 0, match.start()) + 1}", match[1]
+    for example in ROOT.glob("examples/**/*.py"):
+        yield str(example.relative_to(ROOT)), example.read_text()
+
+
+def imports(text: str) -> Iterator[tuple[str, str]]:
+    """The modules of fairlead that a program imports, each with a name it takes from there, or none."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found = [(node.module, alias.name) for alias in node.names]
+        elif isinstance(node, ast.Import):
+            found = [(alias.name, "") for alias in node.names]
+        else:
+            continue
+        yield from (pair for pair in found if pair[0].partition(".")[0] == "fairlead")
+
+
+def is_public(module: str, name: str) -> bool:
+    if f"{module}.{name}" in PUBLIC:
+        return True
+    return module in PUBLIC and (not name or name in importlib.import_module(module).__all__)
+
+
+FOUND = sorted(programs())
+
+
+@pytest.mark.parametrize("text", [text for _, text in FOUND], ids=[where for where, _ in FOUND])
+def test_a_program_that_users_read_imports_public_names_only(text: str) -> None:
+    assert [f"{module}.{name}" for module, name in imports(text) if not is_public(module, name)] == []
+
+
+def test_prose_names_no_private_module() -> None:
+    private = {path.stem for path in (ROOT / "src" / "fairlead").iterdir()} - {name.partition(".")[2] for name in PUBLIC}
+    named = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")]
+        for name in re.findall(r"\bfairlead\.([a-z]+)", page.read_text())
+        if name in private
+    ]
+    assert named == []
+
+
+def test_what_the_package_lists_as_public_is_what_this_test_allows() -> None:
+    assert fairlead.__doc__
+    assert set(re.findall(r"^    (fairlead[.\w]*) ", fairlead.__doc__, re.MULTILINE)) == PUBLIC
+
+
+@pytest.mark.parametrize("module", sorted(PUBLIC))
+def test_every_public_name_exists(module: str) -> None:
+    loaded = importlib.import_module(module)
+    assert [name for name in loaded.__all__ if not hasattr(loaded, name)] == []
