@@ -73,3 +73,9 @@ def test_what_the_package_lists_as_public_is_what_this_test_allows() -> None:
 def test_every_public_name_exists(module: str) -> None:
     loaded = importlib.import_module(module)
     assert [name for name in loaded.__all__ if not hasattr(loaded, name)] == []
+
+
+def test_private_packages_say_that_they_are_private() -> None:
+    packages = [f"fairlead.{path.parent.name}" for path in (ROOT / "src" / "fairlead").glob("*/__init__.py")]
+    silent = [name for name in packages if name not in PUBLIC and "Private:" not in (importlib.import_module(name).__doc__ or "")]
+    assert silent == []

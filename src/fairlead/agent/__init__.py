@@ -5,6 +5,8 @@ async for event in agent.run("Fix the failing test"):
     ...
 print(agent.text())
 await agent.close()
+
+Private: see `fairlead` for the public modules.
 """
 
 from __future__ import annotations

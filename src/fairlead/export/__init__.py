@@ -6,6 +6,8 @@ in it, never markup or script: everything is escaped here, and the page's own po
 
 Markdown and code are rendered by markdown-it-py and Pygments where the `html` extra is installed; without it the page
 shows the same texts plainly.
+
+Private: see `fairlead` for the public modules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """What the agent can do to the machine: read, bash, edit, write, grep, find, ls.
 
 This module only declares the tools; what runs them is imported when a tool is first called.
+
+Private: see `fairlead` for the public modules.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Talking to hosts: lines in, lines out, and a dialect in between."""
+"""Talking to hosts: lines in, lines out, and a dialect in between.
+
+Private: see `fairlead` for the public modules.
+"""
