@@ -233,8 +233,8 @@ def blank(match: regex.Match[str]) -> str:
 
 
 def stand_in() -> str:
-    """A new word each time, so that two in a row are not a word that is repeated."""
-    return f"X{next(NUMBERS)}"
+    """A new word each time, whose ends differ, so that two in a row do not look like a repeated word."""
+    return f"X{next(NUMBERS)}z"
 
 
 def one_line(text: str) -> str:
