@@ -19,7 +19,6 @@ from fairlead.core.tool import ToolResult
 from fairlead.core.ui import Ui
 from fairlead.errors import FairleadError, ToolError
 from fairlead.extend.extensions.api import Fairlead
-from fairlead.extend.extensions.bus import EventBus
 from fairlead.extend.extensions.context import CommandContext, Context, ContextUsage, SessionView, ToolRunContext
 from fairlead.extend.extensions.events import (
     AfterProviderResponse,
@@ -28,6 +27,7 @@ from fairlead.extend.extensions.events import (
     BeforeProviderHeaders,
     BeforeProviderRequest,
     EntryAppended,
+    EventBus,
     Input,
     ModelContext,
     ModelContextWithSystem,

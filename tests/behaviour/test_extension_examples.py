@@ -12,9 +12,8 @@ from tests.behaviour.examples import EXAMPLES
 
 from fairlead.core.ui import Ui
 from fairlead.extend.extensions.api import Fairlead
-from fairlead.extend.extensions.bus import EventBus
 from fairlead.extend.extensions.context import CommandContext, Context, SessionView, ToolRunContext
-from fairlead.extend.extensions.events import EVENTS
+from fairlead.extend.extensions.events import EVENTS, EventBus
 from fairlead.extend.extensions.results import RESULTS, Note
 
 FILES = sorted(EXAMPLES.glob("*.py"))

@@ -21,7 +21,7 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from fairlead.config.trust import ProjectTrust
     from fairlead.extend.extensions.late import LateExtensions
-    from fairlead.extend.extensions.record import Flag
+    from fairlead.extend.extensions.registrations import Flag
 
 
 class AgentExtensions:
@@ -185,7 +185,7 @@ class AgentExtensions:
         return await self.trust.decide(project)
 
     async def _ask_user(self, project: Path) -> bool | None:
-        from fairlead.extend.extensions.trusting import ask_user
+        from fairlead.extend.extensions.discovery import ask_user
 
         return None if self._session is None else await ask_user(self._session.ui, self._home, project, self._warn)
 

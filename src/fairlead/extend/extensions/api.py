@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from fairlead.core.messages import ImageContent, UserBlock
 from fairlead.errors import ConfigError
-from fairlead.extend.extensions.bus import EventBus
-from fairlead.extend.extensions.checking import expect, plain
+from fairlead.extend.extensions.events import EventBus
 from fairlead.extend.extensions.outbox import at_once
-from fairlead.extend.extensions.record import Command, Extension, Flag, FlagType, FlagValue, handler_of
+from fairlead.extend.extensions.registrations import Command, Extension, Flag, FlagType, FlagValue, handler_of
 from fairlead.extend.extensions.state import State
+from fairlead.extend.extensions.values import expect, plain
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model, ThinkingLevel

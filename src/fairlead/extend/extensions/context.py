@@ -10,7 +10,7 @@ from msgspec import Struct, json
 
 from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Ui
-from fairlead.extend.extensions.deadline import Deadline
+from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.patient_ui import PatientUi
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class SessionView:
 
     def messages(self) -> list[Message]:
         """The messages where it stands, as copies."""
-        from fairlead.extend.extensions.copies import copied
+        from fairlead.extend.extensions.values import copied
 
         return [copied(message) for message in self._session.conversation.messages]
 

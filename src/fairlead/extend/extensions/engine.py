@@ -14,16 +14,20 @@ from fairlead.config.ending import on_process_ending
 from fairlead.core.events import ExtensionError
 from fairlead.errors import FairleadError
 from fairlead.extend.extensions.api import Fairlead
-from fairlead.extend.extensions.bus import EventBus, Listeners
-from fairlead.extend.extensions.calling import call, from_their_side, told
-from fairlead.extend.extensions.checking import answer
+from fairlead.extend.extensions.calling import Deadline, call, from_their_side, hurry, told
 from fairlead.extend.extensions.context import CommandContext, Context
-from fairlead.extend.extensions.deadline import Deadline, hurry
-from fairlead.extend.extensions.finding import Found, own_extensions, project_extensions
-from fairlead.extend.extensions.loading import forget, setup_function, without_bytecode
+from fairlead.extend.extensions.discovery import (
+    Found,
+    forget,
+    own_extensions,
+    project_extensions,
+    setup_function,
+    without_bytecode,
+)
+from fairlead.extend.extensions.events import EventBus, Listeners
 from fairlead.extend.extensions.outbox import Outbox
-from fairlead.extend.extensions.record import Command, Extension, Handler
-from fairlead.extend.extensions.registering import Registrations
+from fairlead.extend.extensions.registrations import Command, Extension, Handler, Registrations
+from fairlead.extend.extensions.values import answer
 from fairlead.session.additions import SlashCommand
 
 if TYPE_CHECKING:
@@ -275,8 +279,8 @@ class Engine:
 
     async def _consult(self, project: Path) -> bool | None:
         """What the user's own extensions say of a project; the first that has an opinion decides."""
+        from fairlead.extend.extensions.discovery import remember
         from fairlead.extend.extensions.events import ProjectTrust
-        from fairlead.extend.extensions.trusting import remember
 
         for handler in self.listeners.get("project_trust", ()):
             said = await self.heard("project_trust", handler, ProjectTrust(project))

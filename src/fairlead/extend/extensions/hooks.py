@@ -20,11 +20,9 @@ from fairlead.errors import ToolError
 from fairlead.extend.extensions import events as e
 from fairlead.extend.extensions import results as r
 from fairlead.extend.extensions.calling import told
-from fairlead.extend.extensions.checking import answer
-from fairlead.extend.extensions.copies import copied, copied_event, unchanged_are_kept
 from fairlead.extend.extensions.engine import Engine
-from fairlead.extend.extensions.interception import Interception
-from fairlead.extend.extensions.lane import Lane
+from fairlead.extend.extensions.outbox import Lane
+from fairlead.extend.extensions.values import answer, copied, copied_event, unchanged_are_kept
 from fairlead.session.extending import FAREWELL
 from fairlead.session.hooks import (
     EVENT_NAMES,
@@ -222,9 +220,7 @@ class ExtensionHooks:
     async def user_bash(self, command: str, exclude_from_context: bool) -> BashDone | None:
         about = e.UserBash(command, exclude_from_context, self._session.workspace.cwd)
         async for said in self._answers("user_bash", about):
-            from fairlead.extend.extensions.user_bash import done
-
-            return done(command, exclude_from_context, said, self._session.runtime.now_ms())
+            return _bash_done(command, exclude_from_context, said, self._session.runtime.now_ms())
         return None
 
     @property
@@ -284,3 +280,53 @@ def _words(text: str) -> tuple[str, str]:
     name, _, arguments = text[1:].partition(" ") if text.startswith("/") else ("", "", "")
     first, *rest = name.split(None, 1) or [""]
     return first, " ".join([*rest, arguments]).strip() if rest else arguments.strip()
+
+
+_NAMES = ("before_provider_request", "before_provider_headers", "after_provider_response")
+
+
+class Interception:
+    """Implements `fairlead.core.interceptor.Interceptor`."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def is_wanted(self) -> bool:
+        return any(name in self._engine.listeners for name in _NAMES)
+
+    async def request(self, payload: dict[str, Any], headers: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+        request = e.BeforeProviderRequest(payload)
+        await self._tell("before_provider_request", request)
+        heads = e.BeforeProviderHeaders(headers)
+        await self._tell("before_provider_headers", heads)
+        return request.payload, heads.headers
+
+    async def response(self, status: int, headers: Mapping[str, str]) -> None:
+        await self._tell("after_provider_response", e.AfterProviderResponse(status, dict(headers)))
+
+    async def _tell(self, name: str, about: Any) -> None:
+        for handler in self._engine.listeners.get(name, ()):
+            await self._engine.heard(name, handler, about)
+
+
+def _bash_done(command: str, exclude_from_context: bool, ran: r.Ran, now_ms: int) -> BashDone:
+    """What came of a shell command that an extension ran, as if it had been run here."""
+    from fairlead.core.lenient import scrub_text
+    from fairlead.core.messages import BashExecutionMessage
+    from fairlead.session.user_bash import BashDone
+    from fairlead.tools.truncate import count_lines, tail
+
+    output = scrub_text(ran.output)
+    truncation = tail(output, count_lines(output), len(output.encode()))
+    message = BashExecutionMessage(
+        command=command,
+        output=truncation.content,
+        cancelled=ran.cancelled,
+        truncated=ran.truncated or truncation.truncated,
+        timestamp=now_ms,
+        exit_code=None if ran.cancelled else ran.exit_code,
+        full_output_path=ran.full_output_path,
+        exclude_from_context=exclude_from_context,
+    )
+    return BashDone(message, truncation)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fairlead.config.trust import ProjectTrust
     from fairlead.extend.additions import UserAdditions
     from fairlead.extend.extensions.hooks import ExtensionHooks
-    from fairlead.extend.extensions.record import Flag
+    from fairlead.extend.extensions.registrations import Flag
     from fairlead.models.registry import Registry
     from fairlead.session.session import Session
 
@@ -94,7 +94,7 @@ class LateExtensions:
 
     def exist(self) -> bool:
         """Whether there may be any extension to be loaded."""
-        from fairlead.extend.extensions.looking import anything_there
+        from fairlead.extend.extensions.discovery import anything_there
 
         return anything_there(self.host)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Approval, NotifyKind, Placement, Ui
-from fairlead.extend.extensions.checking import expect, plain
-from fairlead.extend.extensions.deadline import Deadline
+from fairlead.extend.extensions.calling import Deadline
+from fairlead.extend.extensions.values import expect, plain
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.engine import Engine

@@ -15,7 +15,7 @@ from fairlead.core.model import Model, ModelStream, PartialMessage, Request, Str
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
 from fairlead.extend.extensions.calling import told
-from fairlead.extend.extensions.checking import plain
+from fairlead.extend.extensions.values import plain
 
 #: Text, reasoning, a call of a tool, or what the answer has used so far.
 Piece: TypeAlias = str | ThinkingContent | ToolCall | Usage

@@ -79,7 +79,7 @@ def make_tool(draft: ToolDraft, context_types: tuple[type[Any], ...], invoke: In
 
 def as_result(value: Any) -> ToolResult:
     """What a function returned, as the result of a tool: text and blocks as they are, anything else as JSON."""
-    from fairlead.extend.extensions.checking import plain
+    from fairlead.extend.extensions.values import plain
 
     try:
         if isinstance(value, ToolResult):
