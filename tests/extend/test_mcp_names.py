@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.extend.mcp.names import server_keys, tool_names
+from fairlead.extend.mcp.tools import server_keys, tool_names
 
 LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

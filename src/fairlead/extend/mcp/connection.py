@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from fairlead import __version__
 from fairlead.core.secrets import learn_headers, learn_url, learn_variables, redacted
@@ -20,6 +20,7 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from mcp import Client, types
     from mcp.client import Transport
+
 
 #: Seconds that a server on the network has to hear that a session is over.
 _FAREWELL = 0.2
@@ -175,3 +176,28 @@ def why(error: BaseException, link: Link) -> str:
 def in_short(error: Exception) -> str:
     """What the package says of something that cannot be understood, on one line."""
     return redacted(" ".join(str(error).split()))[:300]
+
+
+Page = TypeVar("Page", bound="Paged")
+Item = TypeVar("Item")
+
+#: Pages of a list that no server has reason to exceed.
+_MOST = 1000
+
+
+class Paged(Protocol):
+    next_cursor: str | None
+
+
+async def all_pages(fetch: Callable[..., Awaitable[Page]], items: Callable[[Page], list[Item]]) -> list[Item]:
+    """All of a list. It ends early if the server leads in a circle."""
+    from mcp import types
+
+    page = await fetch()
+    found = items(page)
+    seen: set[str] = set()
+    while page.next_cursor is not None and page.next_cursor not in seen and len(seen) < _MOST:
+        seen.add(page.next_cursor)
+        page = await fetch(params=types.PaginatedRequestParams(cursor=page.next_cursor))
+        found = found + items(page)
+    return found

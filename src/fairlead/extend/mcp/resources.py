@@ -79,7 +79,7 @@ async def _listed(key: str, server: Server, cancel: Cancel) -> list[str]:
     """The resources of a server, a line each; those whose URIs have to be filled in come last."""
     from mcp import MCPError
 
-    from fairlead.extend.mcp.pages import all_pages
+    from fairlead.extend.mcp.connection import all_pages
 
     async def ask(session: ClientSession) -> tuple[list[types.Resource], list[types.ResourceTemplate]]:
         resources = await all_pages(session.list_resources, lambda page: page.resources)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -14,7 +14,6 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import redacted
 from fairlead.errors import ToolError
 from fairlead.extend.mcp.config import ServerConfig
-from fairlead.extend.mcp.waiting import unless
 from fairlead.session.subagents.subagent import cut
 from fairlead.tools.workspace import Workspace
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from mcp import Client, ClientSession, types
 
     from fairlead.extend.mcp.connection import Link
+
 
 T = TypeVar("T")
 
@@ -171,7 +171,7 @@ class Server:
 
     async def _learn(self, client: Client) -> None:
         """Ask what the server has."""
-        from fairlead.extend.mcp.pages import all_pages
+        from fairlead.extend.mcp.connection import all_pages
 
         async with self._learning:
             has, session = client.server_capabilities, client.session
@@ -304,3 +304,15 @@ async def _listening(client: Client) -> AsyncGenerator[None]:
         yield
     finally:
         listening.cancel()
+
+
+async def unless(cancel: Cancel, waited_for: asyncio.Future[Any], timeout: float | None) -> None:
+    """Wait for something, but no longer than until `cancel` fires, or the time is over. What is waited for goes on."""
+    fired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    forget = cancel.on_fire(lambda: fired.done() or fired.set_result(None))
+    try:
+        limit = None if timeout is None else max(timeout, 0.0)
+        await asyncio.wait([waited_for, fired], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        forget()
+        fired.cancel()

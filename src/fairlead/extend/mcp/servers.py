@@ -82,7 +82,7 @@ class McpServers:
         self.start()
         if self._starting is None:
             return
-        from fairlead.extend.mcp.waiting import unless
+        from fairlead.extend.mcp.server import unless
 
         wait = self._options.wait
         if not self._starting.done():
@@ -126,7 +126,7 @@ class McpServers:
     async def _start(self) -> None:
         """Start the servers of the user, then those that the project decides about, once it is known whether it may."""
         from fairlead.extend.mcp.config import load_servers
-        from fairlead.extend.mcp.names import server_keys
+        from fairlead.extend.mcp.tools import server_keys
 
         session, options = self._session, self._options
         assert session is not None, "servers belong to a session"
