@@ -18,6 +18,7 @@ from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home
 from fairlead.config.scratch import Scratch
 from fairlead.config.settings import Settings, load_settings, persist_setting
+from fairlead.config.threads import start_thread
 from fairlead.core.events import AgentSettled, Event
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model
@@ -152,9 +153,7 @@ class Agent:
         """Get slow imports, TLS and the start of servers out of the way of the first prompt, in the background.
 
         Servers start on the running event loop."""
-        import threading
-
-        threading.Thread(target=self._load, name="fairlead-warm-up", daemon=True).start()
+        start_thread(self._load, "fairlead-warm-up")
         if self._servers is not None:
             self._servers.start()
         self.extensions.start()

@@ -9,7 +9,6 @@ import select
 import signal
 import stat
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from fairlead.cli.build import build_agent
 from fairlead.cli.ending import run
 from fairlead.cli.flags import Arguments, UsageError
 from fairlead.cli.speak import complain
+from fairlead.config.threads import start_thread
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import ABORTED
@@ -98,7 +98,7 @@ class _Once:
     async def run(self, prompts: list[tuple[str, bool]], images: list[ImageContent]) -> int:
         self._catch_signals(asyncio.get_running_loop())
         # While the model is waited for. The end of the process does not wait for it.
-        threading.Thread(target=self._agent.clear_leftovers, name="fairlead-leftovers", daemon=True).start()
+        start_thread(self._agent.clear_leftovers, "fairlead-leftovers")
         async with self._agent:
             if self._arguments.mode == "json":
                 self._write_events()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from fairlead.models.http.connection import in_thread
+from fairlead.config.threads import run_in_thread
 
 if TYPE_CHECKING:
     from fairlead.extend.places import Places
@@ -49,7 +49,7 @@ class UserAdditions:
         while cwd not in self._found:
             if cwd not in self._reading:
                 # A daemon thread: a process that exits does not wait for it, even if a read is stuck in the kernel.
-                self._reading[cwd] = asyncio.ensure_future(in_thread(partial(_read, self._places, cwd)))
+                self._reading[cwd] = asyncio.ensure_future(run_in_thread(partial(_read, self._places, cwd)))
             reading = self._reading[cwd]
             try:
                 found = await asyncio.shield(reading)

@@ -6,12 +6,12 @@ import asyncio
 import gc
 import logging
 import signal
-import threading
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
 from fairlead.config.ending import process_is_ending
 from fairlead.config.settings import OutputSettings
+from fairlead.config.threads import start_thread
 from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
 
@@ -158,7 +158,7 @@ class HostProcess:
         self._clear_leftovers()
 
     def _clear_leftovers(self) -> None:
-        threading.Thread(target=self._server.clear_leftovers, name="fairlead-leftovers", daemon=True).start()
+        start_thread(self._server.clear_leftovers, "fairlead-leftovers")
 
     def _input_ended(self) -> None:
         """The host left. What it sent before still gets its turn, as long as the host reads on or nothing blocks."""

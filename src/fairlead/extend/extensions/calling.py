@@ -8,11 +8,13 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from inspect import isawaitable
 from types import FrameType
 from typing import Any, TextIO, TypeVar, cast
+
+from fairlead.config.threads import run_in_thread
 
 
 class _Divided:
@@ -330,38 +332,23 @@ def _forget(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-def in_thread(function: Callable[[], T]) -> Coroutine[Any, Any, T]:
-    """Run a function that may block, on a thread of its own. It cannot be stopped, and does not keep the process alive."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
+async def in_thread(function: Callable[[], T]) -> T:
+    """Run a function of an extension that may block in a daemon thread, with what it prints sent to stderr.
 
-    def resolve(result: T | None, error: BaseException | None) -> None:
-        if done.cancelled():
-            return
-        if error is None:
-            done.set_result(result)  # pyright: ignore[reportArgumentType]
-        else:
-            # No future can hold a StopIteration.
-            can_be_told = isinstance(error, Exception) and not isinstance(error, StopIteration)
-            done.set_exception(error if can_be_told else Quit(error))
+    Returns what the function returns. Raises what it raises, and Quit for what would end the process.
+    """
 
-    def work() -> None:
-        result, error = None, None
+    def quietly() -> T:
         try:
             with quiet():
-                result = function()
-        except BaseException as raised:
-            error = raised
-        try:
-            loop.call_soon_threadsafe(resolve, result, error)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            return
+                return function()
+        except BaseException as error:
+            # No future can hold a StopIteration.
+            if isinstance(error, Exception) and not isinstance(error, StopIteration):
+                raise
+            raise Quit(error) from None
 
-    async def wait() -> T:
-        threading.Thread(target=work, name="fairlead-extension", daemon=True).start()
-        return await done
-
-    return wait()
+    return await run_in_thread(quietly, "fairlead-extension")
 
 
 def told(error: BaseException) -> str:

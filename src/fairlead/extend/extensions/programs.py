@@ -54,9 +54,9 @@ async def run_program(
 
 async def _until_its_end(process: Popen[bytes], timeout: float | None, cancel: Cancel | None) -> bool:
     """Wait for a program to end; True if it had to be stopped."""
-    from fairlead.extend.extensions.calling import in_thread
+    from fairlead.config.threads import run_in_thread
 
-    ended = asyncio.ensure_future(in_thread(process.wait))
+    ended = asyncio.ensure_future(run_in_thread(process.wait))
     called_off = asyncio.Event()
     forget = cancel.on_fire(called_off.set) if cancel is not None else (lambda: None)
     waiting = asyncio.ensure_future(called_off.wait())

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from fairlead.config.home import Level
+from fairlead.config.threads import run_in_thread
 from fairlead.core.events import ExtensionError
 from fairlead.core.runtime import Cancel
 from fairlead.extend.mcp.config import Source
@@ -206,21 +206,13 @@ def _owner(server: Server) -> str:
 
 
 async def _load_package() -> Exception | None:
-    """Import the package, beside everything else that goes on: it takes most of a second. What is wrong, if it fails."""
-    import threading
+    """Import the mcp package in a thread, since that takes most of a second. Returns the error if it fails."""
 
-    loop = asyncio.get_running_loop()
-    loaded: asyncio.Future[Exception | None] = loop.create_future()
-
-    def load() -> None:
-        problem = None
+    def load() -> Exception | None:
         try:
             import mcp.client.streamable_http  # noqa: F401  # pyright: ignore[reportUnusedImport]
-        except Exception as error:  # whatever a broken installation raises
-            problem = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(lambda: loaded.done() or loaded.set_result(problem))
+        except Exception as error:  # a broken installation can raise anything
+            return error
+        return None
 
-    # A daemon, unlike the threads of the loop's own pool: a process that is to exit does not wait for it.
-    threading.Thread(target=load, name="fairlead-mcp-import", daemon=True).start()
-    return await loaded
+    return await run_in_thread(load, "fairlead-mcp-import")

@@ -13,10 +13,11 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from fairlead.config.threads import run_in_thread
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError
-from fairlead.models.http.connection import Connection, ConnectionLost, IdleTimeout, explain, in_thread, open_connection
+from fairlead.models.http.connection import Connection, ConnectionLost, IdleTimeout, explain, open_connection
 from fairlead.models.http.exchange import Exchange, HttpRequest, NotHttp, RequestAborted, Response, Route, receive_head
 from fairlead.models.http.proxy import proxy_for
 from fairlead.models.http.tls import TlsContext
@@ -162,7 +163,7 @@ class Http:
         return connection
 
     async def _open(self, route: Route) -> Connection:
-        context = (self._tls.ready or await in_thread(self._tls.get)) if route.scheme == "https" else None
+        context = (self._tls.ready or await run_in_thread(self._tls.get)) if route.scheme == "https" else None
         connection = await self._dial(route)
         if context is None:
             return connection

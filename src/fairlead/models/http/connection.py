@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from fairlead.config.threads import run_in_thread
 from fairlead.errors import ProviderError
 
 if TYPE_CHECKING:
     from ssl import SSLContext
-
-T = TypeVar("T")
 
 #: Past this much unread data the server is made to wait.
 _HIGH_WATER = 65536
@@ -223,34 +220,6 @@ async def open_connection(host: str, port: int) -> Connection:
     return connection
 
 
-async def in_thread(work: Callable[[], T]) -> T:
-    """Run blocking work in a daemon thread. Unlike the loop's executor, an unfinished one does not hold up the process's end."""
-    import threading
-
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def deliver(result: T | None, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(result)  # pyright: ignore[reportArgumentType]
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = work()
-        except BaseException as problem:
-            error = problem
-        with suppress(RuntimeError):  # the loop may have ended; then nobody waits any more
-            loop.call_soon_threadsafe(deliver, result, error)
-
-    threading.Thread(target=run, name="fairlead-blocking", daemon=True).start()
-    return await done
-
-
 async def _resolve(host: str, port: int) -> list[Any]:
     # It is ASCII by now. A str would go through Python's codec for other names, which takes a while to load, and checks this:
     name = host.encode()
@@ -259,7 +228,7 @@ async def _resolve(host: str, port: int) -> list[Any]:
     try:
         return socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror:
-        return await in_thread(lambda: socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
+        return await run_in_thread(lambda: socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
 
 
 async def _first_to_connect(addresses: list[Any]) -> socket.socket:

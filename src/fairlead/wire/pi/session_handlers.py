@@ -216,11 +216,11 @@ def _export_html(server: PiServer, command: c.ExportHtml) -> Coroutine[Any, Any,
 
 
 async def _export(lines: list[bytes], leaf: str | None, path: Path, name: str) -> c.Exported:
+    from fairlead.config.threads import run_in_thread
     from fairlead.export import export_lines
-    from fairlead.models.http.connection import in_thread
 
     # A thread that does not hold up the end of the process: a page of a long session takes a while.
-    await in_thread(lambda: export_lines(lines, leaf, path))
+    await run_in_thread(lambda: export_lines(lines, leaf, path))
     return c.Exported(name)
 
 

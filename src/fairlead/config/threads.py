@@ -1,0 +1,66 @@
+"""Daemon threads for work that blocks.
+
+The event loop's own pool (`asyncio.to_thread`) makes the process wait for its threads before it can exit. A daemon thread
+does not, even while it blocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def start_thread(work: Callable[[], object], name: str) -> None:
+    """Run `work` in a daemon thread and do not wait for it.
+
+    Args:
+        work: the function to run. Its result is dropped; an exception ends its thread only.
+        name: the thread's name, for debuggers.
+    """
+    threading.Thread(target=work, name=name, daemon=True).start()
+
+
+async def run_in_thread(work: Callable[[], T], name: str = "fairlead-blocking") -> T:
+    """Run `work` in a daemon thread and wait for its result.
+
+    A caller that is cancelled stops waiting at once. The thread itself cannot be stopped; its result is then dropped.
+
+    Args:
+        work: the function to run.
+        name: the thread's name, for debuggers.
+
+    Returns:
+        What `work` returns.
+
+    Raises:
+        BaseException: what `work` raises, except that a StopIteration arrives as a RuntimeError.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def deliver(result: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(result)  # pyright: ignore[reportArgumentType]
+        elif isinstance(error, StopIteration):  # which a future refuses to hold
+            done.set_exception(RuntimeError("StopIteration was raised in a thread"))
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as raised:
+            error = raised
+        with suppress(RuntimeError):  # the loop is closed, so no caller is waiting
+            loop.call_soon_threadsafe(deliver, result, error)
+
+    start_thread(run, name)
+    return await done
