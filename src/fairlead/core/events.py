@@ -213,7 +213,7 @@ class SessionReplaced(Struct):
     """From here on everything is about another conversation."""
 
 
-class TtsrTriggered(Struct):
+class StreamRuleTriggered(Struct):
     """What the model wrote broke these stream rules; the answer ends here and is asked for again."""
 
     rules: list[Any]
@@ -319,7 +319,7 @@ Event: TypeAlias = (
     | SessionInfoChanged
     | EntryAppended
     | SessionReplaced
-    | TtsrTriggered
+    | StreamRuleTriggered
     | TodoReminder
     | TodoAutoClear
     | UiPromptStart

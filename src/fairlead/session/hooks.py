@@ -49,7 +49,7 @@ EVENT_NAMES: Mapping[type[Event], tuple[str, ...]] = {
     e.ThinkingLevelChanged: ("thinking_level_select",),
     e.SessionInfoChanged: ("session_info_changed",),
     e.EntryAppended: ("entry_appended",),
-    e.TtsrTriggered: ("ttsr_triggered",),
+    e.StreamRuleTriggered: ("ttsr_triggered",),
     e.TodoReminder: ("todo_reminder",),
     e.TodoAutoClear: ("todo_auto_clear",),
     e.UiPromptStart: ("ui_prompt_start",),

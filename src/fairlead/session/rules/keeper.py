@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import UNSET
 
 from fairlead.config.settings import RuleSettings
-from fairlead.core.events import ExtensionError, TtsrTriggered
+from fairlead.core.events import ExtensionError, StreamRuleTriggered
 from fairlead.core.messages import CustomMessage, TextContent, ThinkingContent
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.session.history.entries import CustomMessageEntry, role_of
@@ -70,7 +70,7 @@ class RuleKeeper:
         if not self._broken:
             return None
         self._cuts += 1
-        self._session.tell(TtsrTriggered(list(self._broken)))
+        self._session.tell(StreamRuleTriggered(list(self._broken)))
         return f"TTSR matched rule: {', '.join(rule.name for rule in self._broken)}"
 
     def injection(self) -> CustomMessage | None:

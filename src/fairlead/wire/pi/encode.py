@@ -32,7 +32,7 @@ _FRAMES: dict[type, _Encode] = {
     events.RetryEnd: lambda e: frames.AutoRetryEnd(e.success, e.attempt, UNSET if e.error is None else e.error),
     events.CompactionStart: lambda e: frames.CompactionStart(e.reason),
     events.CompactionEnd: lambda e: _compaction_end(e, frames.CompactionEnd, reason=e.reason),
-    events.TtsrTriggered: lambda e: frames.TtsrTriggered(e.rules),
+    events.StreamRuleTriggered: lambda e: frames.TtsrTriggered(e.rules),
     events.TodoReminder: lambda e: frames.TodoReminder(e.todos, e.attempt, e.max_attempts),
     events.TodoAutoClear: lambda e: frames.TodoAutoClear(),
     events.SessionInfoChanged: lambda e: frames.SessionInfoChanged(UNSET if e.name is None else e.name),
@@ -147,7 +147,7 @@ class EventFrames:
         elif isinstance(event, events.MessageEnd):
             self._updates.flush()
             event = events.MessageEnd(self._shown(event.message))
-        elif isinstance(event, events.TtsrTriggered):
+        elif isinstance(event, events.StreamRuleTriggered):
             self._updates.flush()
         if isinstance(event, events.ToolUpdate) and self._outlet.behind:
             return  # the next one has all of its output too, and so has the tool's end
