@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fairlead.core.ui import NoUi, Ui
     from fairlead.errors import FairleadError, ToolError
     from fairlead.export import export_file
-    from fairlead.session.opal import opal_tools
+    from fairlead.wire.opal.tools import opal_tools
 
 # Without a handler, Python would print warnings to the stderr of the program that embeds us.
 logging.getLogger("fairlead").addHandler(logging.NullHandler())
@@ -82,7 +82,7 @@ _HOMES = {
     "ToolResult": "fairlead.core.tool",
     "Ui": "fairlead.core.ui",
     "export_file": "fairlead.export",
-    "opal_tools": "fairlead.session.opal",
+    "opal_tools": "fairlead.wire.opal.tools",
 }
 
 

@@ -16,9 +16,9 @@ from fairlead import Agent
 from fairlead.core.messages import ToolCall, ToolResultMessage
 from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Approval, NoUi
-from fairlead.session.opal import opal_tools
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
-from fairlead.tools.opal.hashlines import line_hash
+from fairlead.wire.opal.tools import opal_tools
+from fairlead.wire.opal.tools.hashlines import line_hash
 
 SECRET = "a secret text"
 Call = tuple[str, Mapping[str, Any]]

@@ -19,7 +19,7 @@ from fairlead.policy.hard_links import HardLinks
 from fairlead.policy.protected import Masks, Protected, key_files
 from fairlead.policy.sandbox import Bubblewrap
 from fairlead.tools import Workspace, builtin_tools
-from fairlead.tools.opal import machine_tools
+from fairlead.wire.opal.tools.machine import machine_tools
 
 SECRET = "sk-this-is-secret"
 REFUSED = "is a protected file"

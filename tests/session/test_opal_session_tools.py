@@ -21,13 +21,13 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ToolContext
 from fairlead.core.ui import NoUi
 from fairlead.errors import SessionError
-from fairlead.session.opal import opal_tools
-from fairlead.session.opal.task_keeper import TaskKeeper
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
-from fairlead.tools.opal.hashlines import tagged
-from fairlead.tools.opal.results import outcome
 from fairlead.wire.opal.tasks import listed
+from fairlead.wire.opal.tools import opal_tools
+from fairlead.wire.opal.tools.hashlines import tagged
+from fairlead.wire.opal.tools.results import outcome
+from fairlead.wire.opal.tools.task_keeper import TaskKeeper
 
 NAMES = "read_file write_file edit_file grep shell sub_agent tasks use_skill ask_user debug_state".split()
 DONE = Turn(text="all done")

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.errors import ToolError
-from fairlead.session.opal.task_views import chosen, payload
-from fairlead.session.opal.tasks import Draft, Op, State, Task, from_entry_data, to_entry_data
 from fairlead.wire.opal.tasks import listed
+from fairlead.wire.opal.tools.task_views import chosen, payload
+from fairlead.wire.opal.tools.tasks import Draft, Op, State, Task, from_entry_data, to_entry_data
 
 NOW = "2026-11-15 06:27:08.281458"
 

@@ -22,8 +22,8 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ToolContext
 from fairlead.policy.protected import Masks
 from fairlead.policy.sandbox import Bubblewrap
-from fairlead.tools.opal import machine_tools
 from fairlead.tools.workspace import Workspace
+from fairlead.wire.opal.tools.machine import machine_tools
 
 __all__ = ["bubblewrap"]
 pytestmark = pytest.mark.system

@@ -12,10 +12,10 @@ from typing import Any
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools.opal import machine_tools
-from fairlead.tools.opal.hashlines import line_hash
-from fairlead.tools.opal.results import outcome
 from fairlead.tools.workspace import Workspace
+from fairlead.wire.opal.tools.hashlines import line_hash
+from fairlead.wire.opal.tools.machine import machine_tools
+from fairlead.wire.opal.tools.results import outcome
 
 
 class Desk:

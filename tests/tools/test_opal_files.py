@@ -16,9 +16,9 @@ from tests.tools.opal_desk import Desk, tag, tags
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.diff import Replacement
-from fairlead.tools.opal.diffs import diff_details
-from fairlead.tools.opal.hashlines import Anchor, line_hash, phash2, read_anchor, tagged
-from fairlead.tools.opal.meta import meta
+from fairlead.wire.opal.tools.diffs import diff_details
+from fairlead.wire.opal.tools.hashlines import Anchor, line_hash, phash2, read_anchor, tagged
+from fairlead.wire.opal.tools.meta import meta
 
 VECTORS = json.loads(Path(__file__).with_name("phash2_vectors.json").read_text())["vectors"]
 

@@ -28,7 +28,7 @@ VERSION = 3
 WAITING = "fairlead.queue"
 #: The type of the custom entries for the list of things to do: see `fairlead.session.todos.todos`.
 TODOS = "fairlead.todos"
-#: The type of the custom entries for Opal's tasks: see `fairlead.session.opal.task_keeper`.
+#: The type of the custom entries for Opal's tasks: see `fairlead.wire.opal.tools.task_keeper`.
 TASKS = "fairlead.tasks"
 #: The type of the custom entries that note a move to the entry before them: see `fairlead.session.history.moves.branch`.
 BRANCH = "fairlead.branch"

@@ -122,8 +122,8 @@ def _state(server: OpalServer, params: m.AgentState) -> m.State:
 
 
 def _tasks(server: OpalServer, params: m.TasksList) -> m.Tasks:
-    from fairlead.session.opal.task_keeper import TaskKeeper
     from fairlead.wire.opal.tasks import listed
+    from fairlead.wire.opal.tools.task_keeper import TaskKeeper
 
     keeper = TaskKeeper(server.table.get(params.session_id).session)
     return m.Tasks(listed(keeper.state().tasks.values()))

@@ -24,7 +24,7 @@ from fairlead.core.messages import (
 from fairlead.protocol.opal.shapes import HistoryMessage, HistoryToolCall
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.entries import CompactionEntry, Entry, selected
-from fairlead.session.opal.statuses import without_statuses
+from fairlead.wire.opal.statuses import without_statuses
 
 SUMMARY = "[Conversation summary — older messages were compacted]\n\n"
 

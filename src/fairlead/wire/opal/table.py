@@ -20,13 +20,13 @@ from fairlead.protocol.opal.methods import SessionStart
 from fairlead.protocol.opal.shapes import FeatureChanges, Features
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import Sessions
-from fairlead.session.opal.statuses import ADVICE
 from fairlead.session.session import Session
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, notification_line
 from fairlead.wire.opal.choices import level_named, model_named
 from fairlead.wire.opal.narrator import Narrator
 from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, changed, nothing
 from fairlead.wire.opal.requests import ServerRequests
+from fairlead.wire.opal.statuses import ADVICE
 from fairlead.wire.opal.store import OpalStore, checked_id
 from fairlead.wire.opal.ui import OpalUi
 from fairlead.wire.output import Output
@@ -154,7 +154,7 @@ class SessionTable:
 
     def _session(self, session_id: str, agent: Agent, wanted: SessionStart) -> OpalSession:
         """Raises BadParams if the client wants tools that there are not."""
-        from fairlead.session.opal import opal_tools
+        from fairlead.wire.opal.tools import opal_tools
 
         base, store, session = self.around.base, self.around.store, agent.session
         tools = opal_tools(session, data_dir=store.own_folder(session_id))

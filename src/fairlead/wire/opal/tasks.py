@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fairlead.protocol.opal.shapes import ListedTask
-from fairlead.session.opal.tasks import Task
+from fairlead.wire.opal.tools.tasks import Task
 
 
 def listed(tasks: Iterable[Task]) -> list[ListedTask]:

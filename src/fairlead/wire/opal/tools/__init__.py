@@ -1,10 +1,10 @@
-"""All tools under Opal's names, for one session: those that work on the machine, and those that need the session itself.
+"""Opal's tools, for one session: those that work on the machine, and those that need the session itself.
 
     tools = opal_tools(session, data_dir=...)
     session.toolbox.begin_with(tools)
 
-`Session.close` ends what they have running. What the tools of the machine are is said in `fairlead.tools.opal`, and what results
-and updates hold for the wire in `fairlead.tools.opal.results`.
+`Session.close` ends what they have running. `machine` declares the tools that work on the machine; `results` says what results
+and updates hold for the wire.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
-from fairlead.tools.opal import integer, machine_tools, object_schema, repaired, string
 from fairlead.tools.workspace import Workspace
+from fairlead.wire.opal.tools.machine import integer, machine_tools, object_schema, repaired, string
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session
@@ -47,7 +47,7 @@ def opal_tools(session: Session, *, data_dir: Path | None = None) -> list[Tool]:
 
 def _sub_agent(session: Session) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.session.opal.sub_agent import run_sub_agent
+        from fairlead.wire.opal.tools.sub_agent import run_sub_agent
 
         return await run_sub_agent(session, arguments, context)
 
@@ -78,15 +78,15 @@ def _sub_agent(session: Session) -> Tool:
 
 
 def _tasks(session: Session) -> Tool:
-    from fairlead.session.opal.task_keeper import TaskKeeper
-    from fairlead.session.opal.tasks_tool import tasks_tool
+    from fairlead.wire.opal.tools.task_keeper import TaskKeeper
+    from fairlead.wire.opal.tools.tasks_tool import tasks_tool
 
     return tasks_tool(TaskKeeper(session))
 
 
 def _use_skill(session: Session) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.tools.opal.results import SKILL
+        from fairlead.wire.opal.tools.results import SKILL
 
         additions, cwd, name = session.additions, session.workspace.cwd, arguments["skill_name"]
         if additions is None:
@@ -146,7 +146,7 @@ def _ask_user(session: Session) -> Tool:
 
 
 def _debug_state(session: Session) -> Tool:
-    from fairlead.session.opal.debug_state import EventRing, run_debug_state
+    from fairlead.wire.opal.tools.debug_state import EventRing, run_debug_state
 
     events = EventRing(session)
 

@@ -12,12 +12,12 @@ from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order
 from fairlead.tools.diff import Replacement, apply
 from fairlead.tools.lines import split_lines
-from fairlead.tools.opal.diffs import diff_details
-from fairlead.tools.opal.hashlines import Anchor, line_hash, read_anchor, tagged_lines
-from fairlead.tools.opal.places import Places
 from fairlead.tools.opening import Target
 from fairlead.tools.text_file import TextFile
 from fairlead.tools.truncate import head
+from fairlead.wire.opal.tools.diffs import diff_details
+from fairlead.wire.opal.tools.hashlines import Anchor, line_hash, read_anchor, tagged_lines
+from fairlead.wire.opal.tools.places import Places
 
 Operation: TypeAlias = Literal["replace", "insert_after", "insert_before"]
 

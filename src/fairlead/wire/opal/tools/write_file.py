@@ -10,11 +10,11 @@ from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order
 from fairlead.tools.diff import Replacement
 from fairlead.tools.guard import Guard
-from fairlead.tools.opal.diffs import diff_details
-from fairlead.tools.opal.places import Places
 from fairlead.tools.opening import Target, found_at
 from fairlead.tools.text_file import BOM, TextFile, with_line_ends_of
 from fairlead.tools.write import make_parents, replace_file
+from fairlead.wire.opal.tools.diffs import diff_details
+from fairlead.wire.opal.tools.places import Places
 
 
 async def run_write_file(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:

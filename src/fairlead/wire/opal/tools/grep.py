@@ -10,9 +10,9 @@ from typing import Any
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.tools.grep import first_matches, search
 from fairlead.tools.listing import listing
-from fairlead.tools.opal.hashlines import tagged
-from fairlead.tools.opal.places import Places
 from fairlead.tools.searchers import Line, Wanted
+from fairlead.wire.opal.tools.hashlines import tagged
+from fairlead.wire.opal.tools.places import Places
 
 _CONTEXT, _MOST_CONTEXT = 2, 10
 _RESULTS, _MOST_RESULTS = 50, 500

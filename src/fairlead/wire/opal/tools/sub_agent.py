@@ -11,9 +11,9 @@ from fairlead.core.events import Event, SubagentEvent, ToolEnd, ToolStart
 from fairlead.core.lenient import scrub
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.session.opal.statuses import without_statuses
-from fairlead.tools.opal.results import SUB_AGENT, text_of
 from fairlead.tools.truncate import head
+from fairlead.wire.opal.statuses import without_statuses
+from fairlead.wire.opal.tools.results import SUB_AGENT, text_of
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session

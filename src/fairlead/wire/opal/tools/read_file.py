@@ -7,10 +7,10 @@ from typing import Any
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import in_thread
-from fairlead.tools.opal.hashlines import tagged
-from fairlead.tools.opal.places import Places
 from fairlead.tools.read import Window, read_file
 from fairlead.tools.truncate import MAX_BYTES, format_size
+from fairlead.wire.opal.tools.hashlines import tagged
+from fairlead.wire.opal.tools.places import Places
 
 
 async def run_read_file(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:

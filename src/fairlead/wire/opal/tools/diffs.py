@@ -7,8 +7,8 @@ from typing import Any
 
 from fairlead.tools.background import Stop
 from fairlead.tools.diff import Change, Replacement, changes_of, hunks_of, lines_of
-from fairlead.tools.opal.results import META
 from fairlead.tools.truncate import MAX_LINES
+from fairlead.wire.opal.tools.results import META
 
 _CONTEXT = 3
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from fairlead.session.history.entries import TASKS, CustomEntry
-from fairlead.session.opal.tasks import Draft, State, from_entry_data, to_entry_data
+from fairlead.wire.opal.tools.tasks import Draft, State, from_entry_data, to_entry_data
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session

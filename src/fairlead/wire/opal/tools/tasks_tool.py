@@ -8,12 +8,12 @@ import msgspec
 
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.session.opal.task_keeper import TaskKeeper
-from fairlead.session.opal.task_views import VIEWS, chosen, payload
-from fairlead.session.opal.tasks import STATUSES, Draft, Op
-from fairlead.tools.opal import integer, object_schema, repaired, string
-from fairlead.tools.opal.results import OUTPUT
 from fairlead.tools.truncate import head
+from fairlead.wire.opal.tools.machine import integer, object_schema, repaired, string
+from fairlead.wire.opal.tools.results import OUTPUT
+from fairlead.wire.opal.tools.task_keeper import TaskKeeper
+from fairlead.wire.opal.tools.task_views import VIEWS, chosen, payload
+from fairlead.wire.opal.tools.tasks import STATUSES, Draft, Op
 
 _DESCRIPTION = """\
 Keep the list of what there is to do. The result has all tasks as they are then.

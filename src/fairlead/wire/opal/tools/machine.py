@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.core.tool import Tool, ToolContext, ToolResult
-from fairlead.tools.opal.places import Places
 from fairlead.tools.workspace import Workspace
+from fairlead.wire.opal.tools.places import Places
 
 if TYPE_CHECKING:
-    from fairlead.tools.opal.processes import Processes
+    from fairlead.wire.opal.tools.processes import Processes
 
 __all__ = ["integer", "machine_tools", "object_schema", "repaired", "string"]
 
@@ -37,7 +37,7 @@ def machine_tools(workspace: Workspace, data_dir: Path | None = None) -> list[To
 
 def _read_file(places: Places, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.tools.opal.read_file import run_read_file
+        from fairlead.wire.opal.tools.read_file import run_read_file
 
         return await run_read_file(places, arguments, context)
 
@@ -66,7 +66,7 @@ def _read_file(places: Places, timeout: float) -> Tool:
 
 def _write_file(places: Places, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.tools.opal.write_file import run_write_file
+        from fairlead.wire.opal.tools.write_file import run_write_file
 
         return await run_write_file(places, arguments, context)
 
@@ -87,7 +87,7 @@ def _write_file(places: Places, timeout: float) -> Tool:
 
 def _edit_file(places: Places, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.tools.opal.edit_file import run_edit_file
+        from fairlead.wire.opal.tools.edit_file import run_edit_file
 
         return await run_edit_file(places, arguments, context)
 
@@ -123,7 +123,7 @@ def _edit_file(places: Places, timeout: float) -> Tool:
 
 def _grep(places: Places, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.tools.opal.grep import run_grep
+        from fairlead.wire.opal.tools.grep import run_grep
 
         return await run_grep(places, arguments, context)
 
@@ -157,8 +157,8 @@ def _shell(places: Places) -> Tool:
     running: list[Processes] = []
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.tools.opal.processes import Processes
-        from fairlead.tools.opal.shell import run_shell
+        from fairlead.wire.opal.tools.processes import Processes
+        from fairlead.wire.opal.tools.shell import run_shell
 
         if not running:
             running.append(Processes(places.workspace))
