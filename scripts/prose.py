@@ -50,7 +50,7 @@ NOT_YET = (
     "src/fairlead/extension.py",
     "src/fairlead/models",
     "src/fairlead/policy",
-    "src/fairlead/protocol",
+    "src/fairlead/protocol/opal",
     "src/fairlead/session",
     "src/fairlead/testing",
     "src/fairlead/tools",

@@ -806,7 +806,7 @@ export interface WantedModel {
   thinking_level?: string | null;
 }
 
-/** What a client may ask. */
+/** The requests of a client. */
 export interface Methods {
   "session/start": { params: SessionStartParams; result: SessionStartResult };
   "agent/prompt": { params: AgentPromptParams; result: AgentPromptResult };
@@ -833,14 +833,14 @@ export interface Methods {
   "opal/version": { params: VersionParams; result: VersionResult };
 }
 
-/** What a client is asked. */
+/** The requests of the server. */
 export interface ServerRequests {
   "client/confirm": { params: ConfirmParams; result: ConfirmResult };
   "client/input": { params: InputParams; result: InputResult };
   "client/ask_user": { params: AskUserParams; result: AskUserResult };
 }
 
-/** How an event arrives. */
+/** The notification that carries an event. */
 export interface Notification {
   jsonrpc: "2.0";
   method: "agent/event";

@@ -4,8 +4,8 @@ export type Command = Prompt2025Command | AbortCommand | CompactCommand;
 export type Event = AgentStartEvent | AgentEndEvent | TurnStartEvent | TurnEndEvent | MessageStartEvent | MessageUpdateEvent | MessageEndEvent | ToolExecutionStartEvent | ToolExecutionEndEvent | CompactionEvent | ErrorEvent;
 
 /**
- * Give the agent something to do. Images among the attachments are shown to the model, of documents it is told
- * the `extractedText`, under the file's name.
+ * Start a run with a message from the user. The model sees attached images, and the `extractedText` of attached
+ * documents under their file names.
  */
 export interface Prompt2025Command {
   type: "prompt";
@@ -14,15 +14,18 @@ export interface Prompt2025Command {
   attachments?: Attachment[] | null;
 }
 
-/** Stop the run. Answered after the run's last event; what had arrived is kept, and so are the queues. */
+/**
+ * Stop the run. The response follows the last event of the run. The part of the answer that has arrived is kept,
+ * and so are the queues.
+ */
 export interface AbortCommand {
   type: "abort";
   id?: unknown;
 }
 
 /**
- * Replace the older part of the conversation by a summary. `customInstructions` say what it should pay attention
- * to. Answered when it is done; prompts are refused meanwhile, and `abort` stops it.
+ * Replace the older part of the conversation with a summary. `customInstructions` tell the model what to focus
+ * on. The response arrives at the end. Meanwhile prompts are refused, and `abort` stops the compaction.
  */
 export interface CompactCommand {
   type: "compact";
@@ -30,14 +33,14 @@ export interface CompactCommand {
   customInstructions?: string | null;
 }
 
-/** A run begins. */
+/** A run started. */
 export interface AgentStartEvent {
   type: "agent_start";
 }
 
 /**
- * A run ends. `messages` are those it added. If that exceeds the frame limit they are left out, since each had
- * its own `message_end`, and `messageCount` says how many they are.
+ * A run ended. `messages` are the messages that it added. If they exceed the frame limit, the list is empty and
+ * `messageCount` has their number: each of them had its own `message_end`.
  */
 export interface AgentEndEvent {
   type: "agent_end";
@@ -46,25 +49,25 @@ export interface AgentEndEvent {
   messageCount?: number;
 }
 
-/** One model call, and the tools it asks for, begin. */
+/** A turn started: one model call and the tools that it asks for. */
 export interface TurnStartEvent {
   type: "turn_start";
 }
 
-/** They end. */
+/** The turn ended. */
 export interface TurnEndEvent {
   type: "turn_end";
   message: AssistantMessage;
   toolResults: ToolResultMessage[];
 }
 
-/** A message begins. An assistant's is empty at first. */
+/** A message started. An assistant message is empty at first. */
 export interface MessageStartEvent {
   type: "message_start";
   message: Message;
 }
 
-/** Part of an assistant message arrived. The deltas are what to rely on; `message` is left out in delta form. */
+/** Part of an assistant message arrived. Build the message from the deltas: `message` is absent in delta form. */
 export interface MessageUpdateEvent {
   type: "message_update";
   assistantMessageEvent: AssistantMessageEvent;
@@ -86,7 +89,7 @@ export interface ToolExecutionStartEvent {
   args: Record<string, unknown>;
 }
 
-/** A tool call has its result; pi in 2025 has the text alone, if it failed. */
+/** A tool call ended. In pi-2025 the `result` of a failed call is its text. */
 export interface ToolExecutionEndEvent {
   type: "tool_execution_end";
   toolCallId: string;
@@ -95,7 +98,7 @@ export interface ToolExecutionEndEvent {
   isError: boolean;
 }
 
-/** The older part of the conversation was replaced by a summary; `auto` if that happened by itself. */
+/** A summary has replaced the older part of the conversation. `auto` if fairlead decided to compact. */
 export interface CompactionEvent {
   type: "compaction";
   summary: string;
@@ -103,7 +106,7 @@ export interface CompactionEvent {
   auto?: boolean;
 }
 
-/** A command could not be understood or carried out, or a compaction failed. */
+/** A command is invalid or failed, or a compaction failed. */
 export interface ErrorEvent {
   type: "error";
   error: string;
@@ -206,7 +209,7 @@ export interface TextDelta {
   type: "text_delta";
   delta: string;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -214,14 +217,14 @@ export interface TextEnd {
   type: "text_end";
   content: string;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
 export interface TextStart {
   type: "text_start";
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -237,7 +240,7 @@ export interface ThinkingDelta {
   type: "thinking_delta";
   delta: string;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -245,14 +248,14 @@ export interface ThinkingEnd {
   type: "thinking_end";
   content: string;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
 export interface ThinkingStart {
   type: "thinking_start";
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -280,12 +283,12 @@ export interface ToolResultMessage {
   details?: Record<string, unknown>;
 }
 
-/** `delta` is a piece of the arguments' JSON. */
+/** `delta` is part of the arguments as JSON. */
 export interface ToolcallDelta {
   type: "toolcall_delta";
   delta: string;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -293,7 +296,7 @@ export interface ToolcallEnd {
   type: "toolcall_end";
   toolCall: ToolCall;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -302,7 +305,7 @@ export interface ToolcallStart {
   id: string;
   toolName: string;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 

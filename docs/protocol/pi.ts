@@ -8,9 +8,9 @@ export type Response = PromptResponse | SteerResponse | FollowUpResponse | Abort
 export type Event = RpcChunkEvent | AgentStartEvent | AgentEndEvent | AgentSettledEvent | TurnStartEvent | TurnEndEvent | MessageStartEvent | MessageUpdateEvent | MessageEndEvent | ToolExecutionStartEvent | ToolExecutionUpdateEvent | ToolExecutionEndEvent | AutoRetryStartEvent | AutoRetryEndEvent | CompactionStartEvent | CompactionEndEvent | BashExecutionUpdateEvent | HostToolCallEvent | HostToolCancelEvent | HostUriRequestEvent | HostUriCancelEvent | ExtensionUiRequestEvent | TtsrTriggeredEvent | TodoReminderEvent | TodoAutoClearEvent | EntryAppendedEvent | SessionInfoChangedEvent | QueueUpdateEvent | ThinkingLevelChangedEvent | SubagentLifecycleEvent | SubagentProgressEvent | SubagentEvent | ExtensionErrorEvent;
 
 /**
- * Give the agent something to do. Answered when the prompt is accepted; its work is over at `agent_settled`.
- * While the agent is busy, `streamingBehavior` says how to queue the message: `followUp`, or `steer` (any other
- * text means `steer`).
+ * Start a run with a message from the user. The response arrives when the prompt is accepted. The work is over
+ * at `agent_settled`. If a run is in progress, `streamingBehavior` says how to queue the message: `followUp`, or
+ * `steer` (which any other text means too).
  */
 export interface PromptCommand {
   type: "prompt";
@@ -18,13 +18,13 @@ export interface PromptCommand {
   message: string;
   images?: ImageContent[] | null;
   streamingBehavior?: string | null;
-  /** xcsh: as in `set_locale`. */
+  /** The same as `set_locale` (xcsh). */
   locale?: string | null;
 }
 
 /**
- * Queue a message that the agent hears as soon as it can listen: after the current turn, or with the interrupt
- * mode `immediate` after the tool that runs. While the agent is idle the message waits for the next prompt.
+ * Queue a message for the current run. The model gets it after the current turn or, with the interrupt mode
+ * `immediate`, after the tool that is running. If no run is in progress, the message waits for the next prompt.
  */
 export interface SteerCommand {
   type: "steer";
@@ -33,7 +33,7 @@ export interface SteerCommand {
   images?: ImageContent[] | null;
 }
 
-/** Queue a message that the agent hears when it would otherwise stop. */
+/** Queue a message that the model gets when the run would otherwise end. */
 export interface FollowUpCommand {
   type: "follow_up";
   id?: unknown;
@@ -41,13 +41,16 @@ export interface FollowUpCommand {
   images?: ImageContent[] | null;
 }
 
-/** Stop the run. Answered after the run's last event; what had arrived is kept, and so are the queues. */
+/**
+ * Stop the run. The response follows the last event of the run. The part of the answer that has arrived is kept,
+ * and so are the queues.
+ */
 export interface AbortCommand {
   type: "abort";
   id?: unknown;
 }
 
-/** Stop the run, if there is one, then start another with this message. */
+/** Stop the current run, if any, then start another one with this message. */
 export interface AbortAndPromptCommand {
   type: "abort_and_prompt";
   id?: unknown;
@@ -55,111 +58,117 @@ export interface AbortAndPromptCommand {
   images?: ImageContent[] | null;
 }
 
-/** Forget all queued messages; the answer has their texts. */
+/** Remove all queued messages. The response contains their texts. */
 export interface ClearQueueCommand {
   type: "clear_queue";
   id?: unknown;
 }
 
-/** How the session stands. `verbose` adds the system prompt and the tools as the model is told of them. */
+/** Get the state of the session. `verbose` adds the system prompt and the tools as the model sees them. */
 export interface GetStateCommand {
   type: "get_state";
   id?: unknown;
   verbose?: boolean | null;
 }
 
-/** What the conversation came to: messages, tokens, cost. */
+/** Get totals of the session: messages, tokens, cost. */
 export interface GetSessionStatsCommand {
   type: "get_session_stats";
   id?: unknown;
 }
 
-/** The conversation. */
+/** Get the messages of the conversation. */
 export interface GetMessagesCommand {
   type: "get_messages";
   id?: unknown;
 }
 
-/** The text of the last answer; null if there is none. */
+/** Get the text of the last answer, or null if there is none. */
 export interface GetLastAssistantTextCommand {
   type: "get_last_assistant_text";
   id?: unknown;
 }
 
-/** Use another model from the next model call on. The thinking level is fitted to it. */
+/**
+ * Use another model, starting with the next model call. A thinking level that the model lacks becomes the
+ * nearest one.
+ */
 export interface SetModelCommand {
   type: "set_model";
   id?: unknown;
-  /** Also write the value to the user's settings; without it, only this session changes. */
+  /** Also write the value to the user's settings. Otherwise only this session changes. */
   persist?: boolean | null;
   provider: string;
   modelId: string;
 }
 
-/** Use the next of the models given with `--models`, else of all available ones. Null if there is no other. */
+/**
+ * Switch to the next model of `--models` or, without that flag, of all available ones. Null if there is no
+ * other.
+ */
 export interface CycleModelCommand {
   type: "cycle_model";
   id?: unknown;
 }
 
-/** The models for which there are credentials. */
+/** List the models for which there are credentials. */
 export interface GetAvailableModelsCommand {
   type: "get_available_models";
   id?: unknown;
 }
 
-/** How much the model thinks; fitted to what it can. */
+/** Set how much the model thinks. A level that the model lacks becomes the nearest one. */
 export interface SetThinkingLevelCommand {
   type: "set_thinking_level";
   id?: unknown;
-  /** Also write the value to the user's settings; without it, only this session changes. */
+  /** Also write the value to the user's settings. Otherwise only this session changes. */
   persist?: boolean | null;
   level: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
 }
 
-/** The next thinking level; null for a model without reasoning. */
+/** Switch to the next thinking level. Null for a model without reasoning. */
 export interface CycleThinkingLevelCommand {
   type: "cycle_thinking_level";
   id?: unknown;
 }
 
-/** The thinking levels of the current model. */
+/** List the thinking levels of the current model. */
 export interface GetAvailableThinkingLevelsCommand {
   type: "get_available_thinking_levels";
   id?: unknown;
 }
 
-/** How many steering messages a turn takes. */
+/** Set how many steering messages a turn takes from the queue. */
 export interface SetSteeringModeCommand {
   type: "set_steering_mode";
   id?: unknown;
-  /** Also write the value to the user's settings; without it, only this session changes. */
+  /** Also write the value to the user's settings. Otherwise only this session changes. */
   persist?: boolean | null;
   mode: "all" | "one-at-a-time";
 }
 
-/** How many follow-ups a turn takes. */
+/** Set how many follow-up messages a turn takes from the queue. */
 export interface SetFollowUpModeCommand {
   type: "set_follow_up_mode";
   id?: unknown;
-  /** Also write the value to the user's settings; without it, only this session changes. */
+  /** Also write the value to the user's settings. Otherwise only this session changes. */
   persist?: boolean | null;
   mode: "all" | "one-at-a-time";
 }
 
-/** Whether steering waits for all tools of a turn, or skips those that have not started. */
+/** Set whether a steering message waits for all tools of a turn or skips those that have not started. */
 export interface SetInterruptModeCommand {
   type: "set_interrupt_mode";
   id?: unknown;
-  /** Also write the value to the user's settings; without it, only this session changes. */
+  /** Also write the value to the user's settings. Otherwise only this session changes. */
   persist?: boolean | null;
   mode: "immediate" | "wait";
 }
 
 /**
- * Run a shell command for the user, beside whatever the agent does. Its output comes as `bash_execution_update`
- * while it runs. The model sees it with the next prompt, unless `excludeFromContext` is set. Answered when the
- * command ends.
+ * Run a shell command for the user, independently of any run. `bash_execution_update` events carry its output
+ * while it runs. The model sees the output with the next prompt, unless `excludeFromContext` is set. The
+ * response arrives when the command ends.
  */
 export interface BashCommand {
   type: "bash";
@@ -168,34 +177,34 @@ export interface BashCommand {
   excludeFromContext?: boolean | null;
 }
 
-/** Stop the latest of the running `bash` commands. */
+/** Stop the `bash` command that was started last. */
 export interface AbortBashCommand {
   type: "abort_bash";
   id?: unknown;
 }
 
-/** Whether a model call that failed in a way that may pass is tried again by itself. */
+/** Turn automatic retries of failed model calls on or off. */
 export interface SetAutoRetryCommand {
   type: "set_auto_retry";
   id?: unknown;
-  /** Also write the value to the user's settings; without it, only this session changes. */
+  /** Also write the value to the user's settings. Otherwise only this session changes. */
   persist?: boolean | null;
   enabled: boolean;
 }
 
-/** Give up waiting for the next attempt of a failed model call, if one is waited for. */
+/** Cancel the wait for the next retry, if there is one. The run ends with the error. */
 export interface AbortRetryCommand {
   type: "abort_retry";
   id?: unknown;
 }
 
-/** All tools, and which of them the model may use. */
+/** List all tools, and which of them the model may use. */
 export interface GetToolsCommand {
   type: "get_tools";
   id?: unknown;
 }
 
-/** Choose the tools that the model may use from its next call on. */
+/** Choose the tools that the model may use, starting with the next model call. */
 export interface SetActiveToolsCommand {
   type: "set_active_tools";
   id?: unknown;
@@ -203,117 +212,120 @@ export interface SetActiveToolsCommand {
 }
 
 /**
- * The slash commands: those of extensions, prompt templates, skills. A message that begins with one stands for
- * what it is made of, or runs it.
+ * List the slash commands of extensions, prompt templates and skills. A message that begins with one is expanded
+ * to its text, or runs it.
  */
 export interface GetCommandsCommand {
   type: "get_commands";
   id?: unknown;
 }
 
-/** The name of `get_commands` in omp. */
+/** The name that omp has for `get_commands`. */
 export interface GetAvailableCommandsCommand {
   type: "get_available_commands";
   id?: unknown;
 }
 
-/** The form of `message_update`: `full` repeats the message so far, `delta` has only what is new. */
+/** Set the form of `message_update`: `full` repeats the message so far, `delta` has only the new part. */
 export interface SetUpdatesCommand {
   type: "set_updates";
   id?: unknown;
   updates: "delta" | "full";
 }
 
-/** Stop the run, answer, and exit with code 0. */
+/** Stop the run, respond, and exit with code 0. */
 export interface ShutdownCommand {
   type: "shutdown";
   id?: unknown;
 }
 
-/** Begin a new session. `parentSession` is the file of the one it comes from, for the record. */
+/** Start a new session. `parentSession` is recorded as the file of the session that it came from. */
 export interface NewSessionCommand {
   type: "new_session";
   id?: unknown;
   parentSession?: string | null;
 }
 
-/** Go on with the session in a file. If there is none, a new one will be kept there. */
+/** Resume the session in a file. If the file contains none, save a new session there. */
 export interface SwitchSessionCommand {
   type: "switch_session";
   id?: unknown;
   sessionPath: string;
 }
 
-/** Go on in a new session with all that came before a message of the user's, whose text is returned. */
+/** Start a new session with everything before a user message, and return the text of that message. */
 export interface ForkCommand {
   type: "fork";
   id?: unknown;
   entryId: string;
 }
 
-/** The name of `fork` in omp and xcsh. */
+/** The name that omp and xcsh have for `fork`. */
 export interface BranchCommand {
   type: "branch";
   id?: unknown;
   entryId: string;
 }
 
-/** Go on in a new session that has everything up to here. */
+/** Start a new session with a copy of the whole conversation. */
 export interface CloneCommand {
   type: "clone";
   id?: unknown;
 }
 
-/** The sessions of this working directory, or with `all` of every directory, those that changed last first. */
+/** List the sessions of this working directory or, with `all`, of every directory. The latest change comes first. */
 export interface ListSessionsCommand {
   type: "list_sessions";
   id?: unknown;
   all?: boolean | null;
 }
 
-/** Delete a session's file, and the conversations of its sub-agents. One that is in use is not deleted. */
+/** Delete the file of a session and the conversations of its sub-agents. A session in use is not deleted. */
 export interface DeleteSessionCommand {
   type: "delete_session";
   id?: unknown;
   sessionPath: string;
 }
 
-/** Give the session a name; blanks around it are dropped. */
+/** Name the session. Surrounding spaces are removed. */
 export interface SetSessionNameCommand {
   type: "set_session_name";
   id?: unknown;
   name: string;
 }
 
-/** The messages of the user's on the present branch: where `fork` can go. */
+/** List the user messages of the current branch, which `fork` accepts. */
 export interface GetForkMessagesCommand {
   type: "get_fork_messages";
   id?: unknown;
 }
 
-/** The name of `get_fork_messages` in omp and xcsh. */
+/** The name that omp and xcsh have for `get_fork_messages`. */
 export interface GetBranchMessagesCommand {
   type: "get_branch_messages";
   id?: unknown;
 }
 
-/** All entries of all branches in the order in which they were added, or those added after the entry `since`. */
+/**
+ * List the entries of all branches in the order in which they were added, or those added after the entry
+ * `since`.
+ */
 export interface GetEntriesCommand {
   type: "get_entries";
   id?: unknown;
   since?: string | null;
 }
 
-/** All entries as a tree, and where in it the conversation stands. */
+/** Get all entries as a tree, and the entry at which the conversation continues (`leafId`). */
 export interface GetTreeCommand {
   type: "get_tree";
   id?: unknown;
 }
 
 /**
- * Go on from another entry of the same session; null is its beginning. A message of the user's is gone before,
- * and its text returned. With `summarize` the model is told what happened on the branch that is left. The move
- * lasts with the next entry that is added.
+ * Continue from another entry of the same session; null is its beginning. If the entry is a user message, the
+ * conversation continues before it, and the response contains its text. With `summarize`, the model gets a
+ * summary of the abandoned branch. The new position is saved with the next entry.
  */
 export interface NavigateTreeCommand {
   type: "navigate_tree";
@@ -323,7 +335,7 @@ export interface NavigateTreeCommand {
   customInstructions?: string | null;
 }
 
-/** Bookmark an entry; without a label, take its bookmark away. The answer names the entry that says so. */
+/** Label an entry, or remove its label. The response names the entry that records the change. */
 export interface SetLabelCommand {
   type: "set_label";
   id?: unknown;
@@ -332,9 +344,9 @@ export interface SetLabelCommand {
 }
 
 /**
- * A part of the conversation, oldest messages first: at most `limit` messages (1 to 256, 100 if not given) and
- * about 768 KiB. `nextCursor`, if there is more, is the `cursor` of the next part, for as long as the
- * conversation stays as it is.
+ * Get a page of the conversation, oldest messages first: at most `limit` messages (1 to 256, default 100) and
+ * about 768 KiB. If there is more, `nextCursor` is the `cursor` of the next page. A cursor is valid until the
+ * conversation changes.
  */
 export interface GetMessagesPageCommand {
   type: "get_messages_page";
@@ -344,8 +356,8 @@ export interface GetMessagesPageCommand {
 }
 
 /**
- * Replace the older part of the conversation by a summary. `customInstructions` say what it should pay attention
- * to. Answered when it is done; prompts are refused meanwhile, and `abort` stops it.
+ * Replace the older part of the conversation with a summary. `customInstructions` tell the model what to focus
+ * on. The response arrives at the end. Meanwhile prompts are refused, and `abort` stops the compaction.
  */
 export interface CompactCommand {
   type: "compact";
@@ -353,18 +365,18 @@ export interface CompactCommand {
   customInstructions?: string | null;
 }
 
-/** Whether the conversation is compacted by itself when the model's context is nearly full, or overflows. */
+/** Turn automatic compaction on or off. It happens when the context of the model is nearly full, or overflows. */
 export interface SetAutoCompactionCommand {
   type: "set_auto_compaction";
   id?: unknown;
-  /** Also write the value to the user's settings; without it, only this session changes. */
+  /** Also write the value to the user's settings. Otherwise only this session changes. */
   persist?: boolean | null;
   enabled: boolean;
 }
 
 /**
- * Write the session as a page to read: to `outputPath`, or to a file in the working directory. The answer says
- * where.
+ * Write the session as an HTML page to `outputPath`, or to a file in the working directory. The response has the
+ * path.
  */
 export interface ExportHtmlCommand {
   type: "export_html";
@@ -372,16 +384,15 @@ export interface ExportHtmlCommand {
   outputPath?: string | null;
 }
 
-/** Load all extensions anew, without leaving the session. Refused while a run is going on. */
+/** Reload all extensions without closing the session. Refused during a run. */
 export interface ReloadCommand {
   type: "reload";
   id?: unknown;
 }
 
 /**
- * What to be told of sub-agents: nothing (`off`, as in the beginning), `subagent_lifecycle` and
- * `subagent_progress` (`progress`), or also everything that happens in their runs, as `subagent_event`
- * (`events`).
+ * Choose the events about sub-agents: none (`off`, the default), `subagent_lifecycle` and `subagent_progress`
+ * (`progress`), or these and every event of their runs as `subagent_event` (`events`).
  */
 export interface SetSubagentSubscriptionCommand {
   type: "set_subagent_subscription";
@@ -390,8 +401,8 @@ export interface SetSubagentSubscriptionCommand {
 }
 
 /**
- * The sub-agents of this session since it was opened, also those that have ended, and those of sub-agents: their
- * ids begin with the id of the one that started them, and a dot.
+ * List the sub-agents that started since this session was opened, including finished ones. A nested sub-agent's
+ * id begins with the id of its parent and a dot.
  */
 export interface GetSubagentsCommand {
   type: "get_subagents";
@@ -399,9 +410,9 @@ export interface GetSubagentsCommand {
 }
 
 /**
- * The conversation of a sub-agent as far as it is written, or what came after the byte `fromByte`. The sub-agent
- * is named by its id, or by its `sessionFile`, also if it ended before this session was opened. Other files are
- * not read.
+ * Get the conversation of a sub-agent as written so far, or the part after the byte `fromByte`. Name the sub-
+ * agent by its id or by its `sessionFile`, which also finds those from before this session was opened. Other
+ * files are refused.
  */
 export interface GetSubagentMessagesCommand {
   type: "get_subagent_messages";
@@ -412,9 +423,9 @@ export interface GetSubagentMessagesCommand {
 }
 
 /**
- * Replace the tools that the host runs. They are there from the next model call on, also during a run. A new one
- * is active unless it is `hidden`; one that was there by that name before stays as active as it was. When the
- * model calls one, the host gets `host_tool_call`, and answers with `host_tool_result`.
+ * Replace the host tools, starting with the next model call, even during a run. A new tool is active unless it
+ * is `hidden`. A tool whose name was registered before stays active or inactive. When the model calls a host
+ * tool, the host gets `host_tool_call` and replies with `host_tool_result`.
  */
 export interface SetHostToolsCommand {
   type: "set_host_tools";
@@ -423,8 +434,8 @@ export interface SetHostToolsCommand {
 }
 
 /**
- * Replace the schemes of the URIs that the host answers for. When the model uses `read` or `write` on one, the
- * host gets `host_uri_request`, and answers with `host_uri_result`.
+ * Replace the URI schemes that the host serves. When the model uses `read` or `write` on such a URI, the host
+ * gets `host_uri_request` and replies with `host_uri_result`.
  */
 export interface SetHostUriSchemesCommand {
   type: "set_host_uri_schemes";
@@ -433,8 +444,8 @@ export interface SetHostUriSchemesCommand {
 }
 
 /**
- * Choose version 2 of the protocol: no frame is longer than 1 MiB; longer ones come as `rpc_chunk` frames, and
- * `agent_end` leaves out messages that were told already. Version 1, in which nothing is cut, needs no choosing.
+ * Switch to version 2 of the protocol. In it no frame is longer than 1 MiB: longer ones arrive as `rpc_chunk`
+ * frames, and `agent_end` omits messages that were sent before. Version 1, the default, has no limit.
  */
 export interface NegotiateProtocolCommand {
   type: "negotiate_protocol";
@@ -443,8 +454,8 @@ export interface NegotiateProtocolCommand {
 }
 
 /**
- * Send only events of these types; null sends all again. Responses, `prompt_result`, `session_settled` and
- * questions to the host are always sent.
+ * Send only events of these types; null sends all again. The host always gets responses, `prompt_result`,
+ * `session_settled` and requests that expect a reply.
  */
 export interface SetEventFilterCommand {
   type: "set_event_filter";
@@ -452,14 +463,14 @@ export interface SetEventFilterCommand {
   events: string[] | null;
 }
 
-/** Keep sessions in another folder from here on, and go on with the one there that changed last, or begin one. */
+/** Save sessions in another folder from now on, and resume its latest session or start a new one. */
 export interface OpenSessionCommand {
   type: "open_session";
   id?: unknown;
   sessionDir: string;
 }
 
-/** Have the model write down all that matters, and go on in a new session that begins with it. */
+/** Ask the model for a summary of everything that matters, and start a new session with it. */
 export interface HandoffCommand {
   type: "handoff";
   id?: unknown;
@@ -467,9 +478,8 @@ export interface HandoffCommand {
 }
 
 /**
- * Put a list in the place of the model's todos: phases `{id?, name, tasks: [{id?, content, status?, notes?,
- * details?}]}`. Missing ids and statuses are filled in, one task at most is in progress. The answer has the list
- * as it is then.
+ * Replace the todos: phases `{id?, name, tasks: [{id?, content, status?, notes?, details?}]}`. fairlead adds
+ * missing ids and statuses, and keeps at most one task in progress. The response contains the new list.
  */
 export interface SetTodosCommand {
   type: "set_todos";
@@ -477,25 +487,22 @@ export interface SetTodosCommand {
   phases: GivenPhase[];
 }
 
-/**
- * Ask for faster answers where the provider sells them. No model here has such a mode, so it cannot be turned
- * on.
- */
+/** Turn a faster mode of the model on or off. No model that fairlead knows has one, so it stays off. */
 export interface SetFastModeCommand {
   type: "set_fast_mode";
   id?: unknown;
   enabled: boolean;
 }
 
-/** The providers of models, and which of them have a key. */
+/** List the model providers, and which of them have a key. */
 export interface GetLoginProvidersCommand {
   type: "get_login_providers";
   id?: unknown;
 }
 
 /**
- * Log in at a provider: the user enters a code on the page that an `open_url` request names. Answered when they
- * have, and the token is kept. For a provider without a login, an error that says how to give its key.
+ * Log in to a provider: the user enters a code on the page of an `open_url` request. The response arrives when
+ * the user is done and the token is saved. A provider without login gets an error that says how to set its key.
  */
 export interface LoginCommand {
   type: "login";
@@ -504,8 +511,8 @@ export interface LoginCommand {
 }
 
 /**
- * The language tag of the user, such as `ja` or `pt-BR`: the model is told to answer in that language. An empty
- * one takes it back. `locale` in a prompt does the same.
+ * Set the language of the user, such as `ja` or `pt-BR`, which the model will answer in. An empty text unsets
+ * it. `locale` in a prompt does the same.
  */
 export interface SetLocaleCommand {
   type: "set_locale";
@@ -513,693 +520,693 @@ export interface SetLocaleCommand {
   locale: string;
 }
 
-/** The services that xcsh is connected to; there are none here. */
+/** List the services that xcsh is connected to. fairlead has none. */
 export interface GetIntegrationsCommand {
   type: "get_integrations";
   id?: unknown;
 }
 
-/** How far a `host_tool_call` has come. It is passed on as `tool_execution_update`. */
+/** Report the progress of a `host_tool_call`. It becomes a `tool_execution_update` event. */
 export interface HostToolUpdateAnswer {
   type: "host_tool_update";
-  /** That of the frame which asked. */
+  /** The id of the request. */
   id: string;
-  /** All there is so far, not only what is new. */
+  /** The whole output so far, not only the new part. */
   partialResult: ToolResult;
 }
 
-/** What came of a `host_tool_call`. With `isError`, the texts of the content, a line each, are the error. */
+/** The result of a `host_tool_call`. With `isError`, the text of the content is the error message. */
 export interface HostToolResultAnswer {
   type: "host_tool_result";
-  /** That of the frame which asked. */
+  /** The id of the request. */
   id: string;
   result: ToolResult;
   isError?: boolean | null;
 }
 
-/** What came of a `host_uri_request`. With `isError`, `error` (or else `content`) says why it failed. */
+/** The result of a `host_uri_request`. With `isError`, `error` (or `content`) says why it failed. */
 export interface HostUriResultAnswer {
   type: "host_uri_result";
-  /** That of the frame which asked. */
+  /** The id of the request. */
   id: string;
   /** Required after a `read`. */
   content?: string | null;
-  /** `text/plain`, if left out. */
+  /** `text/plain` if absent. */
   contentType?: string | null;
-  /** Remarks for the model, shown after the tool's result. */
+  /** Notes for the model, appended to the result. */
   notes?: string[] | null;
-  /** Instead of what the scheme says. */
+  /** Overrides the value of the scheme. */
   immutable?: boolean | null;
   isError?: boolean | null;
   error?: string | null;
 }
 
 /**
- * The answer to an `extension_ui_request`: `value` to `select`, `input` and `editor`, `confirmed` to `confirm`,
- * or `cancelled` to any of them. One without any of these counts as `cancelled`, and a response says what is
- * wrong with it.
+ * Reply to an `extension_ui_request`: with `value` to `select`, `input` and `editor`, with `confirmed` to
+ * `confirm`, or with `cancelled` to any of them. A reply without any of these counts as `cancelled`, and a
+ * response reports the mistake.
  */
 export interface ExtensionUiResponseAnswer {
   type: "extension_ui_response";
-  /** That of the frame which asked. */
+  /** The id of the request. */
   id: string;
   value?: string | null;
   confirmed?: boolean | null;
-  /** The question was dismissed. */
+  /** The user dismissed the question. */
   cancelled?: boolean | null;
-  /** With `cancelled`: because nobody answered it in time. */
+  /** With `cancelled`: the user did not answer in time. */
   timedOut?: boolean | null;
 }
 
-/** `prompt` was carried out. */
+/** `prompt` succeeded. */
 export interface PromptResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "prompt";
   success: true;
 }
 
-/** `steer` was carried out. */
+/** `steer` succeeded. */
 export interface SteerResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "steer";
   success: true;
 }
 
-/** `follow_up` was carried out. */
+/** `follow_up` succeeded. */
 export interface FollowUpResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "follow_up";
   success: true;
 }
 
-/** `abort` was carried out. */
+/** `abort` succeeded. */
 export interface AbortResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "abort";
   success: true;
 }
 
-/** `abort_and_prompt` was carried out. */
+/** `abort_and_prompt` succeeded. */
 export interface AbortAndPromptResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "abort_and_prompt";
   success: true;
 }
 
-/** `clear_queue` was carried out. */
+/** `clear_queue` succeeded. */
 export interface ClearQueueResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "clear_queue";
   success: true;
   data: ClearedQueue;
 }
 
-/** `get_state` was carried out. */
+/** `get_state` succeeded. */
 export interface GetStateResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_state";
   success: true;
   data: State;
 }
 
-/** `get_session_stats` was carried out. */
+/** `get_session_stats` succeeded. */
 export interface GetSessionStatsResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_session_stats";
   success: true;
   data: SessionStats;
 }
 
-/** `get_messages` was carried out. */
+/** `get_messages` succeeded. */
 export interface GetMessagesResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_messages";
   success: true;
   data: Messages;
 }
 
-/** `get_last_assistant_text` was carried out. */
+/** `get_last_assistant_text` succeeded. */
 export interface GetLastAssistantTextResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_last_assistant_text";
   success: true;
   data: LastText;
 }
 
-/** `set_model` was carried out. */
+/** `set_model` succeeded. */
 export interface SetModelResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_model";
   success: true;
   data: Model;
 }
 
-/** `cycle_model` was carried out. */
+/** `cycle_model` succeeded. */
 export interface CycleModelResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "cycle_model";
   success: true;
   data: CycledModel | null;
 }
 
-/** `get_available_models` was carried out. */
+/** `get_available_models` succeeded. */
 export interface GetAvailableModelsResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_available_models";
   success: true;
   data: AvailableModels;
 }
 
-/** `set_thinking_level` was carried out. */
+/** `set_thinking_level` succeeded. */
 export interface SetThinkingLevelResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_thinking_level";
   success: true;
 }
 
-/** `cycle_thinking_level` was carried out. */
+/** `cycle_thinking_level` succeeded. */
 export interface CycleThinkingLevelResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "cycle_thinking_level";
   success: true;
   data: CycledLevel | null;
 }
 
-/** `get_available_thinking_levels` was carried out. */
+/** `get_available_thinking_levels` succeeded. */
 export interface GetAvailableThinkingLevelsResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_available_thinking_levels";
   success: true;
   data: ThinkingLevels;
 }
 
-/** `set_steering_mode` was carried out. */
+/** `set_steering_mode` succeeded. */
 export interface SetSteeringModeResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_steering_mode";
   success: true;
 }
 
-/** `set_follow_up_mode` was carried out. */
+/** `set_follow_up_mode` succeeded. */
 export interface SetFollowUpModeResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_follow_up_mode";
   success: true;
 }
 
-/** `set_interrupt_mode` was carried out. */
+/** `set_interrupt_mode` succeeded. */
 export interface SetInterruptModeResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_interrupt_mode";
   success: true;
 }
 
-/** `bash` was carried out. */
+/** `bash` succeeded. */
 export interface BashResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "bash";
   success: true;
   data: BashResult;
 }
 
-/** `abort_bash` was carried out. */
+/** `abort_bash` succeeded. */
 export interface AbortBashResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "abort_bash";
   success: true;
 }
 
-/** `set_auto_retry` was carried out. */
+/** `set_auto_retry` succeeded. */
 export interface SetAutoRetryResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_auto_retry";
   success: true;
 }
 
-/** `abort_retry` was carried out. */
+/** `abort_retry` succeeded. */
 export interface AbortRetryResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "abort_retry";
   success: true;
 }
 
-/** `get_tools` was carried out. */
+/** `get_tools` succeeded. */
 export interface GetToolsResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_tools";
   success: true;
   data: Tools;
 }
 
-/** `set_active_tools` was carried out. */
+/** `set_active_tools` succeeded. */
 export interface SetActiveToolsResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_active_tools";
   success: true;
   data: ActiveTools;
 }
 
-/** `get_commands` was carried out. */
+/** `get_commands` succeeded. */
 export interface GetCommandsResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_commands";
   success: true;
   data: SlashCommands;
 }
 
-/** `get_available_commands` was carried out. */
+/** `get_available_commands` succeeded. */
 export interface GetAvailableCommandsResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_available_commands";
   success: true;
   data: SlashCommands;
 }
 
-/** `set_updates` was carried out. */
+/** `set_updates` succeeded. */
 export interface SetUpdatesResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_updates";
   success: true;
 }
 
-/** `shutdown` was carried out. */
+/** `shutdown` succeeded. */
 export interface ShutdownResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "shutdown";
   success: true;
 }
 
-/** `new_session` was carried out. */
+/** `new_session` succeeded. */
 export interface NewSessionResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "new_session";
   success: true;
   data: Switched;
 }
 
-/** `switch_session` was carried out. */
+/** `switch_session` succeeded. */
 export interface SwitchSessionResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "switch_session";
   success: true;
   data: Switched;
 }
 
-/** `fork` was carried out. */
+/** `fork` succeeded. */
 export interface ForkResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "fork";
   success: true;
   data: Forked;
 }
 
-/** `branch` was carried out. */
+/** `branch` succeeded. */
 export interface BranchResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "branch";
   success: true;
   data: Forked;
 }
 
-/** `clone` was carried out. */
+/** `clone` succeeded. */
 export interface CloneResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "clone";
   success: true;
   data: Switched;
 }
 
-/** `list_sessions` was carried out. */
+/** `list_sessions` succeeded. */
 export interface ListSessionsResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "list_sessions";
   success: true;
   data: SessionList;
 }
 
-/** `delete_session` was carried out. */
+/** `delete_session` succeeded. */
 export interface DeleteSessionResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "delete_session";
   success: true;
 }
 
-/** `set_session_name` was carried out. */
+/** `set_session_name` succeeded. */
 export interface SetSessionNameResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_session_name";
   success: true;
 }
 
-/** `get_fork_messages` was carried out. */
+/** `get_fork_messages` succeeded. */
 export interface GetForkMessagesResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_fork_messages";
   success: true;
   data: ForkMessages;
 }
 
-/** `get_branch_messages` was carried out. */
+/** `get_branch_messages` succeeded. */
 export interface GetBranchMessagesResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_branch_messages";
   success: true;
   data: ForkMessages;
 }
 
-/** `get_entries` was carried out. */
+/** `get_entries` succeeded. */
 export interface GetEntriesResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_entries";
   success: true;
   data: Entries;
 }
 
-/** `get_tree` was carried out. */
+/** `get_tree` succeeded. */
 export interface GetTreeResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_tree";
   success: true;
   data: Tree;
 }
 
-/** `navigate_tree` was carried out. */
+/** `navigate_tree` succeeded. */
 export interface NavigateTreeResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "navigate_tree";
   success: true;
   data: Navigated;
 }
 
-/** `set_label` was carried out. */
+/** `set_label` succeeded. */
 export interface SetLabelResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_label";
   success: true;
   data: Labelled;
 }
 
-/** `get_messages_page` was carried out. */
+/** `get_messages_page` succeeded. */
 export interface GetMessagesPageResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_messages_page";
   success: true;
   data: MessagesPage;
 }
 
-/** `compact` was carried out. */
+/** `compact` succeeded. */
 export interface CompactResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "compact";
   success: true;
   data: CompactionResult;
 }
 
-/** `set_auto_compaction` was carried out. */
+/** `set_auto_compaction` succeeded. */
 export interface SetAutoCompactionResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_auto_compaction";
   success: true;
 }
 
-/** `export_html` was carried out. */
+/** `export_html` succeeded. */
 export interface ExportHtmlResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "export_html";
   success: true;
   data: Exported;
 }
 
-/** `reload` was carried out. */
+/** `reload` succeeded. */
 export interface ReloadResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "reload";
   success: true;
   data: Reloaded;
 }
 
-/** `set_subagent_subscription` was carried out. */
+/** `set_subagent_subscription` succeeded. */
 export interface SetSubagentSubscriptionResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_subagent_subscription";
   success: true;
   data: SubagentSubscription;
 }
 
-/** `get_subagents` was carried out. */
+/** `get_subagents` succeeded. */
 export interface GetSubagentsResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_subagents";
   success: true;
   data: Subagents;
 }
 
-/** `get_subagent_messages` was carried out. */
+/** `get_subagent_messages` succeeded. */
 export interface GetSubagentMessagesResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_subagent_messages";
   success: true;
   data: SubagentMessages;
 }
 
-/** `set_host_tools` was carried out. */
+/** `set_host_tools` succeeded. */
 export interface SetHostToolsResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_host_tools";
   success: true;
   data: HostToolNames;
 }
 
-/** `set_host_uri_schemes` was carried out. */
+/** `set_host_uri_schemes` succeeded. */
 export interface SetHostUriSchemesResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_host_uri_schemes";
   success: true;
   data: HostUriSchemes;
 }
 
-/** `negotiate_protocol` was carried out. */
+/** `negotiate_protocol` succeeded. */
 export interface NegotiateProtocolResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "negotiate_protocol";
   success: true;
   data: Negotiated;
 }
 
-/** `set_event_filter` was carried out. */
+/** `set_event_filter` succeeded. */
 export interface SetEventFilterResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_event_filter";
   success: true;
   data: EventFilter;
 }
 
-/** `open_session` was carried out. */
+/** `open_session` succeeded. */
 export interface OpenSessionResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "open_session";
   success: true;
   data: OpenedSession;
 }
 
-/** `handoff` was carried out. */
+/** `handoff` succeeded. */
 export interface HandoffResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "handoff";
   success: true;
   data: HandedOff;
 }
 
-/** `set_todos` was carried out. */
+/** `set_todos` succeeded. */
 export interface SetTodosResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_todos";
   success: true;
   data: TodoPhases;
 }
 
-/** `set_fast_mode` was carried out. */
+/** `set_fast_mode` succeeded. */
 export interface SetFastModeResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_fast_mode";
   success: true;
   data: FastMode;
 }
 
-/** `get_login_providers` was carried out. */
+/** `get_login_providers` succeeded. */
 export interface GetLoginProvidersResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_login_providers";
   success: true;
   data: LoginProviders;
 }
 
-/** `login` was carried out. */
+/** `login` succeeded. */
 export interface LoginResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "login";
   success: true;
 }
 
-/** `set_locale` was carried out. */
+/** `set_locale` succeeded. */
 export interface SetLocaleResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "set_locale";
   success: true;
   data: Locale;
 }
 
-/** `get_integrations` was carried out. */
+/** `get_integrations` succeeded. */
 export interface GetIntegrationsResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
   command: "get_integrations";
   success: true;
   data: Integrations;
 }
 
-/** A command was not carried out, and changed nothing. */
+/** A command failed and changed nothing. */
 export interface ErrorResponse {
   type: "response";
-  /** That of the command, if it had one. */
+  /** The id of the command, if it had one. */
   id?: unknown;
-  /** Its name; `parse` if the line could not be read. */
+  /** The name of the command; `parse` if the line is not valid JSON. */
   command: string;
   success: false;
-  /** What went wrong, for people. */
+  /** What went wrong, for people to read. */
   error: string;
-  /** A short name of that, where programs are expected to tell it apart. */
+  /** A short name, for errors that programs need to tell apart. */
   code?: string;
 }
 
 /**
- * A piece of a frame that exceeds `--max-frame-bytes`: decode the `data` (base64) of all `count` pieces of a
- * `chunkId` and join them; the result is the frame, of `byteLength` bytes.
+ * Part of a frame that exceeds `--max-frame-bytes`. Decode the `data` (base64) of all `count` chunks with the
+ * same `chunkId` and join them in the order of `index`. The result is the frame, `byteLength` bytes long.
  */
 export interface RpcChunkEvent {
   type: "rpc_chunk";
@@ -1210,14 +1217,14 @@ export interface RpcChunkEvent {
   data: string;
 }
 
-/** A run begins. */
+/** A run started. */
 export interface AgentStartEvent {
   type: "agent_start";
 }
 
 /**
- * A run ends. `messages` are those it added. If that exceeds the frame limit they are left out, since each had
- * its own `message_end`, and `messageCount` says how many they are.
+ * A run ended. `messages` are the messages that it added. If they exceed the frame limit, the list is empty and
+ * `messageCount` has their number: each of them had its own `message_end`.
  */
 export interface AgentEndEvent {
   type: "agent_end";
@@ -1226,30 +1233,30 @@ export interface AgentEndEvent {
   messageCount?: number;
 }
 
-/** Nothing more will happen by itself. */
+/** The work is over. Nothing more will happen until the host sends something. */
 export interface AgentSettledEvent {
   type: "agent_settled";
 }
 
-/** One model call, and the tools it asks for, begin. */
+/** A turn started: one model call and the tools that it asks for. */
 export interface TurnStartEvent {
   type: "turn_start";
 }
 
-/** They end. */
+/** The turn ended. */
 export interface TurnEndEvent {
   type: "turn_end";
   message: AssistantMessage;
   toolResults: ToolResultMessage[];
 }
 
-/** A message begins. An assistant's is empty at first. */
+/** A message started. An assistant message is empty at first. */
 export interface MessageStartEvent {
   type: "message_start";
   message: Message;
 }
 
-/** Part of an assistant message arrived. The deltas are what to rely on; `message` is left out in delta form. */
+/** Part of an assistant message arrived. Build the message from the deltas: `message` is absent in delta form. */
 export interface MessageUpdateEvent {
   type: "message_update";
   assistantMessageEvent: AssistantMessageEvent;
@@ -1271,7 +1278,7 @@ export interface ToolExecutionStartEvent {
   args: Record<string, unknown>;
 }
 
-/** All of a running tool's output so far, not only what is new. */
+/** The whole output of a running tool so far, not only the new part. */
 export interface ToolExecutionUpdateEvent {
   type: "tool_execution_update";
   toolCallId: string;
@@ -1280,7 +1287,7 @@ export interface ToolExecutionUpdateEvent {
   partialResult: ToolResult;
 }
 
-/** A tool call has its result; pi in 2025 has the text alone, if it failed. */
+/** A tool call ended. In pi-2025 the `result` of a failed call is its text. */
 export interface ToolExecutionEndEvent {
   type: "tool_execution_end";
   toolCallId: string;
@@ -1289,7 +1296,7 @@ export interface ToolExecutionEndEvent {
   isError: boolean;
 }
 
-/** A model call failed in a way that may pass; after `delayMs` it is tried again. */
+/** A model call failed with an error that may be temporary. fairlead tries again after `delayMs`. */
 export interface AutoRetryStartEvent {
   type: "auto_retry_start";
   attempt: number;
@@ -1298,7 +1305,7 @@ export interface AutoRetryStartEvent {
   errorMessage: string;
 }
 
-/** The attempts are over: one of them succeeded, or all failed, or they were called off. */
+/** The retries are over: one succeeded, all failed, or the host cancelled them. */
 export interface AutoRetryEndEvent {
   type: "auto_retry_end";
   success: boolean;
@@ -1306,13 +1313,16 @@ export interface AutoRetryEndEvent {
   finalError?: string;
 }
 
-/** The older part of the conversation is being replaced by a summary (pi). */
+/** A compaction started: a summary will replace the older part of the conversation (pi). */
 export interface CompactionStartEvent {
   type: "compaction_start";
   reason: "manual" | "overflow" | "threshold";
 }
 
-/** It was replaced, or, without a `result`, is as it was. With `willRetry` the run goes on (pi). */
+/**
+ * A compaction ended. Without a `result`, the conversation is unchanged. With `willRetry`, the run continues
+ * (pi).
+ */
 export interface CompactionEndEvent {
   type: "compaction_end";
   reason: "manual" | "overflow" | "threshold";
@@ -1322,14 +1332,14 @@ export interface CompactionEndEvent {
   errorMessage?: string;
 }
 
-/** New output of a `bash` command of the host's; `id` is that command's. */
+/** New output of a `bash` command. `id` is the id of that command. */
 export interface BashExecutionUpdateEvent {
   type: "bash_execution_update";
   id?: unknown;
   delta: string;
 }
 
-/** The model calls a tool of the host's. The arguments satisfy the tool's schema. Answer with `host_tool_result`. */
+/** The model calls a host tool. The arguments match the schema of the tool. Reply with `host_tool_result`. */
 export interface HostToolCallEvent {
   type: "host_tool_call";
   id: string;
@@ -1339,8 +1349,8 @@ export interface HostToolCallEvent {
 }
 
 /**
- * The `host_tool_call` with the id `targetId` has been given up: the run was aborted, or the tool's time is
- * over. An answer comes too late from here on, and is ignored.
+ * The `host_tool_call` with the id `targetId` was cancelled: the run was aborted, or the tool timed out. A later
+ * reply is ignored.
  */
 export interface HostToolCancelEvent {
   type: "host_tool_cancel";
@@ -1348,7 +1358,7 @@ export interface HostToolCancelEvent {
   targetId: string;
 }
 
-/** The model reads, or writes `content` to, a URI of the host's. Answer with `host_uri_result`. */
+/** The model reads a host URI, or writes `content` to it. Reply with `host_uri_result`. */
 export interface HostUriRequestEvent {
   type: "host_uri_request";
   id: string;
@@ -1357,7 +1367,7 @@ export interface HostUriRequestEvent {
   content?: string;
 }
 
-/** The `host_uri_request` with the id `targetId` has been given up. */
+/** The `host_uri_request` with the id `targetId` was cancelled. A later reply is ignored. */
 export interface HostUriCancelEvent {
   type: "host_uri_cancel";
   id: string;
@@ -1365,58 +1375,54 @@ export interface HostUriCancelEvent {
 }
 
 /**
- * Something for the person behind the host. `method` says what, and which of the fields there are. `select`,
- * `confirm`, `input` and `editor` ask: answer with `extension_ui_response`. The others show, and are not
- * answered.
+ * Ask or show the user of the host something. `method` says what, and determines which fields are present. Reply
+ * to `select`, `confirm`, `input` and `editor` with `extension_ui_response`. The other methods expect no reply.
  */
 export interface ExtensionUiRequestEvent {
   type: "extension_ui_request";
   id: string;
   method: "cancel" | "confirm" | "editor" | "input" | "notify" | "open_url" | "select" | "setStatus" | "setTitle" | "setWidget" | "set_editor_text";
-  /** select, confirm, input, editor: what to ask. setTitle: what to call the window. */
+  /** select, confirm, input, editor: the question. setTitle: the title of the window. */
   title?: string;
-  /** select: what to choose from. */
+  /** select: the choices. */
   options?: string[];
-  /** confirm: more about it; may be empty. notify: what to show. */
+  /** confirm: details of the question; may be empty. notify: the text to show. */
   message?: string;
-  /** input: shown while nothing has been typed. */
+  /** input: shown while the field is empty. */
   placeholder?: string;
-  /** editor: the text to begin with. */
+  /** editor: the initial text. */
   prefill?: string;
-  /**
-   * select, confirm, input: milliseconds after which nobody waits for an answer any more; none: as long as it
-   * takes.
-   */
+  /** select, confirm, input: milliseconds until the request expires; absent: never. */
   timeout?: number;
-  /** cancel: the request that nobody waits for any more. */
+  /** cancel: the id of the request to withdraw. */
   targetId?: string;
-  /** notify: `info`, if left out. */
+  /** notify: `info` if absent. */
   notifyType?: "error" | "info" | "warning";
-  /** setStatus: which part of the status. */
+  /** setStatus: the key of the status item. */
   statusKey?: string;
-  /** setStatus: what to show there; left out, nothing is shown there any more. */
+  /** setStatus: the text to show; absent: remove the item. */
   statusText?: string;
-  /** setWidget: which of the widgets. */
+  /** setWidget: the key of the widget. */
   widgetKey?: string;
-  /** setWidget: what it shows; left out, it goes away. */
+  /** setWidget: the lines to show; absent: remove the widget. */
   widgetLines?: string[];
-  /** setWidget: `aboveEditor`, if left out. */
+  /** setWidget: `aboveEditor` if absent. */
   widgetPlacement?: "aboveEditor" | "belowEditor";
-  /** set_editor_text: what the editor is to hold. */
+  /** set_editor_text: the new text of the editor. */
   text?: string;
-  /** open_url: a page to open. */
+  /** open_url: the page to open. */
   url?: string;
-  /** open_url: what to do there. */
+  /** open_url: what the user should do there. */
   instructions?: string;
 }
 
-/** What the model wrote broke these stream rules. The answer ends here; the model is told and asked again. */
+/** The model broke these stream rules. The answer ends here, and the model gets the rules and another chance. */
 export interface TtsrTriggeredEvent {
   type: "ttsr_triggered";
   rules: Rule[];
 }
 
-/** The model stopped although there is something left to do. It is told so, and the run goes on. */
+/** The model stopped although todos are left. It gets a reminder, and the run continues. */
 export interface TodoReminderEvent {
   type: "todo_reminder";
   todos: TodoTask[];
@@ -1424,26 +1430,29 @@ export interface TodoReminderEvent {
   maxAttempts: number;
 }
 
-/** Todos that had been done for a while went from the list. */
+/** The list no longer contains todos that were completed a while ago. */
 export interface TodoAutoClearEvent {
   type: "todo_auto_clear";
 }
 
-/** The session has an entry that no other event tells of, such as one that hides a failed answer from the model. */
+/**
+ * The session has a new entry that no other event describes, such as one that hides a failed answer from the
+ * model.
+ */
 export interface EntryAppendedEvent {
   type: "entry_appended";
   entry: SessionEntry;
 }
 
-/** The session has another name. */
+/** The name of the session changed. */
 export interface SessionInfoChangedEvent {
   type: "session_info_changed";
   name?: string;
 }
 
 /**
- * The texts of all queued messages, after a change. While they are long, changes that follow each other closely
- * share one.
+ * The queue changed: the texts of all queued messages. While the queue is long, one event covers several quick
+ * changes.
  */
 export interface QueueUpdateEvent {
   type: "queue_update";
@@ -1451,33 +1460,34 @@ export interface QueueUpdateEvent {
   followUp: string[];
 }
 
+/** The thinking level changed. */
 export interface ThinkingLevelChangedEvent {
   type: "thinking_level_changed";
   level: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
 }
 
-/** A sub-agent started or ended. Sent to hosts that asked for it with `set_subagent_subscription`. */
+/** A sub-agent started or ended. Sent to hosts that subscribed with `set_subagent_subscription`. */
 export interface SubagentLifecycleEvent {
   type: "subagent_lifecycle";
   payload: LifecyclePayload;
 }
 
-/** What a sub-agent has done so far: five times a second at most, and once more at its end. Sent on request only. */
+/** What a sub-agent has done so far, at most five times a second and once at its end. Sent to subscribed hosts. */
 export interface SubagentProgressEvent {
   type: "subagent_progress";
   payload: ProgressPayload;
 }
 
-/** Something happened in the run of a sub-agent. Sent on request only. */
+/** An event of a sub-agent's run. Sent to subscribed hosts. */
 export interface SubagentEvent {
   type: "subagent_event";
   payload: SubagentEventPayload;
 }
 
 /**
- * An extension failed; the run goes on. `extensionPath` is `session` when the session itself has something to
- * report: its file could not be written (`event` is `write`; what could not be written is kept and tried again),
- * or something was wrong with the file that was opened (`open`).
+ * An extension failed; the run continues. If `extensionPath` is `session`, the session reports a problem: with
+ * `event` `write`, its file could not be written (fairlead keeps the entries and tries again); with `open`, the
+ * file that was opened is damaged.
  */
 export interface ExtensionErrorEvent {
   type: "extension_error";
@@ -1629,7 +1639,7 @@ export interface ContextEditEntry {
   replacement: Replacement | null;
 }
 
-/** How full the model's context is; null while that is not known. */
+/** How full the model's context is. Null while that is unknown. */
 export interface ContextUsage {
   tokens: number | null;
   contextWindow: number;
@@ -1691,7 +1701,7 @@ export interface CycledModel {
   thinkingLevel?: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
 }
 
-/** Entries as in the session's file. */
+/** Entries in the form of the session file. */
 export interface Entries {
   entries: SessionEntry[];
   leafId: string | null;
@@ -1707,7 +1717,7 @@ export interface Exported {
 
 export interface FastMode {
   enabled: boolean;
-  /** Whether the present model has such a mode. */
+  /** Whether the current model has such a mode. */
   active: boolean;
 }
 
@@ -1722,18 +1732,18 @@ export interface ForkMessages {
 
 export interface Forked {
   cancelled: boolean;
-  /** What the user said at that place; left out if an extension forbade to go there. */
+  /** The text of that message; absent if an extension blocked the fork. */
   text?: string;
 }
 
-/** Tasks that belong together, as a host gives them. */
+/** A group of tasks in `set_todos`. */
 export interface GivenPhase {
   name: string;
   tasks: GivenTask[];
   id?: string | null;
 }
 
-/** A task as a host gives it. An id that is missing or was given before is exchanged for a new one. */
+/** A task in `set_todos`. A missing or repeated id is replaced with a new one. */
 export interface GivenTask {
   content: string;
   id?: string | null;
@@ -1743,7 +1753,7 @@ export interface GivenTask {
 }
 
 export interface HandedOff {
-  /** The file of the new session; absent if sessions are not kept. */
+  /** The file of the new session; absent if sessions are not saved. */
   savedPath?: string;
 }
 
@@ -1759,17 +1769,17 @@ export interface Header {
 
 /** A tool that the host runs. */
 export interface HostToolDefinition {
-  /** Not empty, and not that of any other tool. */
+  /** Not empty, and different from the name of every other tool. */
   name: string;
-  /** What the model is told of it; not empty. */
+  /** The description for the model; not empty. */
   description: string;
-  /** The JSON Schema of its arguments. They are checked against it before the host is asked. */
+  /** The JSON Schema of the arguments. fairlead checks them before it calls the host. */
   parameters: Record<string, unknown>;
-  /** A few words for people; the name, if left out. */
+  /** A short label for people; the name if absent. */
   label?: string | null;
-  /** Keep it from the model until `set_active_tools` names it. */
+  /** Hide the tool from the model until `set_active_tools` names it. */
   hidden?: boolean | null;
-  /** Milliseconds after which a call is given up; 0, or left out: never. */
+  /** Milliseconds after which a call is cancelled; 0 or absent: never. */
   timeoutMs?: number | null;
 }
 
@@ -1777,18 +1787,15 @@ export interface HostToolNames {
   toolNames: string[];
 }
 
-/** URIs that the host answers for. */
+/** URIs that the host serves. */
 export interface HostUriScheme {
-  /**
-   * What stands before `://`: a letter, then letters, digits, `+`, `.` and `-`. Upper and lower case are the
-   * same.
-   */
+  /** The part before `://`: a letter, then letters, digits, `+`, `.` and `-`. Case does not matter. */
   scheme: string;
-  /** A few words for people. */
+  /** A short description for people. */
   description?: string | null;
-  /** Whether `write` may be used on them, and not only `read`. */
+  /** Whether the model may `write` to them, and not only `read`. */
   writable?: boolean | null;
-  /** Whether what is there never changes; the result's `details` say so. */
+  /** Whether their content never changes. The `details` of a result contain this. */
   immutable?: boolean | null;
 }
 
@@ -1849,9 +1856,9 @@ export interface Locale {
 export interface LoginProvider {
   id: string;
   name: string;
-  /** Whether one can log in with `login`. Keys of others are given in the environment or in auth.json. */
+  /** Whether `login` works for it. Other providers need a key in the environment or in auth.json. */
   available: boolean;
-  /** Whether there is a key for it. */
+  /** Whether it has a key. */
   authenticated: boolean;
 }
 
@@ -1911,12 +1918,12 @@ export interface ModelChangeEntry {
 }
 
 export interface Navigated {
-  /** True if the summary was aborted; then the conversation stands where it stood. */
+  /** True if the summary was aborted. Then nothing has changed. */
   cancelled: boolean;
   leafId: string | null;
-  /** What the user said at the target, to be said anew. */
+  /** The text of the user message at the target, to edit and send again. */
   editorText?: string;
-  /** The entry of the branch's summary. */
+  /** The entry with the summary of the branch. */
   summaryEntryId?: string;
 }
 
@@ -1925,9 +1932,9 @@ export interface Negotiated {
 }
 
 export interface OpenedSession {
-  /** True if an extension forbade it. Then nothing has changed, and the rest is left out. */
+  /** True if an extension blocked it. Then nothing has changed, and the other fields are absent. */
   cancelled: boolean;
-  /** True if the folder had a session to go on with. */
+  /** True if the folder contained a session to resume. */
   resumed?: boolean;
   sessionId?: string;
   sessionFile?: string;
@@ -1970,7 +1977,7 @@ export interface RecentTool {
 }
 
 export interface Reloaded {
-  /** The names of the extensions that there are now. */
+  /** The names of all extensions that are loaded now. */
   extensions: string[];
 }
 
@@ -2041,7 +2048,7 @@ export interface SessionList {
   sessions: SessionInfo[];
 }
 
-/** Sums over the conversation; `cost` is in US dollars. */
+/** Totals of the conversation. `cost` is in US dollars. */
 export interface SessionStats {
   sessionId: string;
   userMessages: number;
@@ -2055,11 +2062,11 @@ export interface SessionStats {
   contextUsage?: ContextUsage;
 }
 
-/** What a prompt can begin with, such as `/name`. */
+/** A command that a prompt can begin with, such as `/name`. */
 export interface SlashCommand {
   name: string;
   description: string;
-  /** `extension`: it runs code of an extension; `prompt`: a template; `skill`. */
+  /** `extension`: code of an extension; `prompt`: a prompt template; `skill`: a skill. */
   source: string;
   sourceInfo: SourceInfo;
 }
@@ -2068,24 +2075,21 @@ export interface SlashCommands {
   commands: SlashCommand[];
 }
 
-/** Where something of the user's comes from. */
+/** Where a slash command comes from. */
 export interface SourceInfo {
   path: string;
-  /** `auto`: found in a usual folder; `local`: named in the settings; `cli`: named on the command line. */
+  /** `auto`: found in a default folder; `local`: named in the settings; `cli`: named on the command line. */
   source: string;
   scope: "project" | "temporary" | "user";
   origin: "package" | "top-level";
-  /** The folder of configuration that it belongs to. */
+  /** The configuration folder that contains it. */
   baseDir?: string;
 }
 
 export interface State {
   model: Model | null;
   isStreaming: boolean;
-  /**
-   * Whether nothing more will happen by itself: the last event about that was `session_settled`, or there was
-   * none yet.
-   */
+  /** True if nothing more will happen until the host sends something. */
   isSettled: boolean;
   isCompacting: boolean;
   steeringMode: "all" | "one-at-a-time";
@@ -2133,19 +2137,19 @@ export interface SubagentActivity {
 
 export interface SubagentEventPayload {
   id: string;
-  /** The frame, as it would be if the sub-agent's run were that of the session itself. */
+  /** The frame, in the same form as for the session's own run. */
   event: Event;
 }
 
 /**
- * `entries` are complete lines of the file, its header included; `messages` those that they hold. `nextByte` is
- * the `fromByte` of the next piece.
+ * `entries` are complete lines of the file, including its header. `messages` are the messages in them.
+ * `nextByte` is the `fromByte` of the next part.
  */
 export interface SubagentMessages {
   sessionFile: string;
   fromByte: number;
   nextByte: number;
-  /** Whether the file was shorter than `fromByte`, so that this begins with its first line. */
+  /** True if the file was shorter than `fromByte`, so that `entries` begins with its first line. */
   reset: boolean;
   entries: (Header | MessageEntry | ModelChangeEntry | ThinkingLevelChangeEntry | CompactionEntry | BranchSummaryEntry | CustomEntry | CustomMessageEntry | LabelEntry | SessionInfoEntry | UsageEntry | ContextEditEntry | OtherEntry)[];
   messages: Message[];
@@ -2176,9 +2180,9 @@ export interface Subagents {
 }
 
 export interface Switched {
-  /** True if an extension forbade it; then nothing has changed. */
+  /** True if an extension blocked the switch. Then nothing has changed. */
   cancelled: boolean;
-  /** True if there was no session in that file, so that a new one will be kept there. */
+  /** True if the file contains no session, so that a new one will be saved there. */
   created?: boolean;
 }
 
@@ -2192,7 +2196,7 @@ export interface TextDelta {
   type: "text_delta";
   delta: string;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -2200,14 +2204,14 @@ export interface TextEnd {
   type: "text_end";
   content: string;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
 export interface TextStart {
   type: "text_start";
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -2223,7 +2227,7 @@ export interface ThinkingDelta {
   type: "thinking_delta";
   delta: string;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -2231,7 +2235,7 @@ export interface ThinkingEnd {
   type: "thinking_end";
   content: string;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -2252,7 +2256,7 @@ export interface ThinkingLevels {
 export interface ThinkingStart {
   type: "thinking_start";
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -2323,12 +2327,12 @@ export interface ToolSpec {
   parameters: Record<string, unknown>;
 }
 
-/** `delta` is a piece of the arguments' JSON. */
+/** `delta` is part of the arguments as JSON. */
 export interface ToolcallDelta {
   type: "toolcall_delta";
   delta: string;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -2336,7 +2340,7 @@ export interface ToolcallEnd {
   type: "toolcall_end";
   toolCall: ToolCall;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -2345,7 +2349,7 @@ export interface ToolcallStart {
   id: string;
   toolName: string;
   contentIndex: number;
-  /** The message so far; left out in delta form. */
+  /** The message so far; absent in delta form. */
   partial?: AssistantMessage;
 }
 
@@ -2353,13 +2357,13 @@ export interface Tools {
   tools: ToolInfo[];
 }
 
-/** Nodes `{entry, children, label?, labelTimestamp?}`, nested as deeply as the conversation is long. */
+/** Nodes `{entry, children, label?, labelTimestamp?}`. The nesting is as deep as the conversation is long. */
 export interface Tree {
   tree: TreeNode[];
   leafId: string | null;
 }
 
-/** An entry, with those that came after it, oldest first. */
+/** An entry and the entries that follow it, oldest first. */
 export interface TreeNode {
   entry: SessionEntry;
   children: TreeNode[];
@@ -2402,7 +2406,7 @@ export interface UserMessage {
   attachments?: Attachment[];
 }
 
-/** By the name of a command: the command, and the response if it was carried out. */
+/** The command and its successful response, by the name of the command. */
 export interface Commands {
   prompt: { command: PromptCommand; response: PromptResponse };
   steer: { command: SteerCommand; response: SteerResponse };

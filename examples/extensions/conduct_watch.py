@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fairlead.events import TodoReminder, TtsrTriggered
+from fairlead.events import StreamRuleTriggered, TodoReminder
 from fairlead.extension import Context, Fairlead
 
 
 def setup(fl: Fairlead) -> None:
     @fl.on("ttsr_triggered")
-    def broke(event: TtsrTriggered, context: Context) -> None:
+    def broke(event: StreamRuleTriggered, context: Context) -> None:
         names = ", ".join(rule.name for rule in event.rules)
         context.ui.notify(f"The model was told of: {names}", "warning")
 

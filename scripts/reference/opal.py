@@ -9,8 +9,8 @@ from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SER
 from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
+from fairlead.protocol.schema.builder import Schema, mentioned
 from fairlead.protocol.schema.opal import event_name, exact_definitions, params_name, result_name
-from fairlead.protocol.schema.shapes import Schema, mentioned
 from reference.markdown import about, block, definition, fields
 
 INTRODUCTION = """\

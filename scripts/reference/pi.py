@@ -8,8 +8,8 @@ import msgspec
 
 from fairlead.protocol.pi.frames import Frame
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, Compaction, Error
+from fairlead.protocol.schema.builder import Schema, mentioned
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, family_schema, response_name
-from fairlead.protocol.schema.shapes import Schema, mentioned
 from fairlead.wire.pi.profile import PROFILES
 from fairlead.wire.pi.routes import family_routes
 from fairlead.wire.pi.schema import events, lines_2025, whole_family

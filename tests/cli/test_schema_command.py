@@ -77,5 +77,5 @@ def test_serving_a_host_needs_nothing_of_it(fairlead: Command) -> None:
     done = fairlead("--mode", "rpc", argv=[sys.executable, "-X", "importtime", "-m", "fairlead"], input=line)
     loaded = set(re.findall(r"\| +(\S+)$", done.stderr, re.MULTILINE))
     assert "fairlead.protocol.pi.frames" in loaded
-    ours = r"fairlead\..*(schema|examples|passed_on|explain|protocol\.opal)"
+    ours = r"fairlead\..*(schema|examples|declarations|explain|protocol\.opal)"
     assert not [name for name in loaded if re.match(ours, name)]

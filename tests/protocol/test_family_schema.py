@@ -10,13 +10,12 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from fairlead.protocol.pi.all_commands import COMMANDS
-from fairlead.protocol.pi.all_frames import ANSWERS, FRAMES
 from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES
+from fairlead.protocol.pi.declarations import ANSWERS, COMMANDS, FRAMES
 from fairlead.protocol.pi.frames import Response
 from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
+from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name
-from fairlead.protocol.schema.shapes import Schema
 from fairlead.wire.dialects import dialect_named
 from fairlead.wire.pi.profile import PROFILES
 

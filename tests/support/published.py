@@ -23,12 +23,12 @@ from fairlead.protocol.opal.events import EVENTS, NOTIFICATION
 from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
-from fairlead.protocol.pi.all_frames import ANSWERS
 from fairlead.protocol.pi.command import Command
+from fairlead.protocol.pi.declarations import ANSWERS
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
 from fairlead.protocol.schema import opal
+from fairlead.protocol.schema.builder import mentioned
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name
-from fairlead.protocol.schema.shapes import mentioned
 from fairlead.wire.dialects import DEFAULT_DIALECT, dialect_named, dialect_of_program
 
 Frame = dict[str, Any]

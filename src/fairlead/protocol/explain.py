@@ -1,4 +1,4 @@
-"""What is wrong with a host's JSON, in words that its author can act on: the field, and what was expected of it."""
+"""Errors about a host's JSON that its author can act on: the field, what was expected, what was found."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _AT = re.compile(r"^(?P<text>.*?)(?: - at `(?P<path>[^`]*)`)?$", re.DOTALL)
 
 
 def explain(complaint: str, declared: type[Struct], whole: str = "the command") -> str:
-    """msgspec's complaint about what was to be a `declared`, in our words. `whole` is what it is called."""
+    """Rewrite msgspec's error about JSON that does not match `declared`. `whole` is the name of the JSON as a whole."""
     match = _AT.match(complaint)
     assert match is not None
     what, path = match["text"], (match["path"] or "$").removeprefix("$").lstrip(".")
@@ -41,7 +41,7 @@ def explain(complaint: str, declared: type[Struct], whole: str = "the command") 
 
 
 def kind_of(value: Any) -> str:
-    """What a JSON value that is no object is called."""
+    """The name of the type of a JSON value that is not an object."""
     match value:
         case None:
             return "null"
@@ -56,7 +56,7 @@ def kind_of(value: Any) -> str:
 
 
 def _allowed(declared: type[Struct], path: str) -> str | None:
-    """The values that the field at `path` may have, if they are a few words."""
+    """The values that the field at `path` may have, if it is an enumeration."""
     info: Any = msgspec.inspect.type_info(declared)
     for step in re.findall(r"\[[^\]]*\]|[^.\[]+", path):
         if (values := _tags(info, step)) is not None:
@@ -79,7 +79,7 @@ def _inside(info: Any, step: str) -> Any:
 
 
 def _tags(info: Any, step: str) -> tuple[Any, ...] | None:
-    """What tells the members of a union apart, if `step` is the field that does."""
+    """The tags of the members of a union, if `step` is the tag field."""
     if not isinstance(info, msgspec.inspect.UnionType):
         return None
     members = [member for member in info.types if isinstance(member, msgspec.inspect.StructType)]

@@ -1,4 +1,4 @@
-"""What every command of the family is."""
+"""The base classes of all commands."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Command(Struct, tag_field="type", rename="camel", omit_defaults=True):
     id: Raw | UnsetType = UNSET
     #: The type of the response's `data`; None if it has none.
     result: ClassVar[Any] = None
-    #: From a command as JSON to what is wrong with it, where hosts know certain words for that.
+    #: Takes a command as JSON and returns what is wrong with it, in the words that hosts of a peer know; None if all is well.
     fault: ClassVar[Callable[[dict[str, Any]], str | None] | None] = None
 
 
 class Persisted(Command, kw_only=True):
-    #: Also write the value to the user's settings; without it, only this session changes.
+    #: Also write the value to the user's settings. Otherwise only this session changes.
     persist: bool | None = None

@@ -1,4 +1,4 @@
-"""An example of every command, and of the `data` of its response if it has some."""
+"""An example of every command, and of the `data` of its response."""
 
 from __future__ import annotations
 

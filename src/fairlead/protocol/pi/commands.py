@@ -1,7 +1,7 @@
-"""What a host may send. A class is a command; its fields are the command's; its docstring is its documentation.
+"""The commands that most hosts use. A class declares a command, its fields and its documentation.
 
-`null` for an optional field means absent. Every command may carry an `id` of any JSON type, which its
-response echoes. `result` is the type of the response's `data`.
+`null` for an optional field means that it is absent. Every command may carry an `id` of any JSON type, which its response
+echoes. `result` is the type of the response's `data`.
 """
 
 from __future__ import annotations
@@ -20,40 +20,41 @@ from fairlead.protocol.pi.state import SessionStats, State
 
 
 class Prompt(Command, tag="prompt", kw_only=True):
-    """Give the agent something to do.
+    """Start a run with a message from the user.
 
-    Answered when the prompt is accepted; its work is over at `agent_settled`. While the agent is busy,
-    `streamingBehavior` says how to queue the message: `followUp`, or `steer` (any other text means `steer`).
+    The response arrives when the prompt is accepted. The work is over at `agent_settled`. If a run is in progress,
+    `streamingBehavior` says how to queue the message: `followUp`, or `steer` (which any other text means too).
     """
 
     message: str
     images: list[ImageContent] | None = None
     streaming_behavior: str | None = None
-    #: xcsh: as in `set_locale`.
+    #: The same as `set_locale` (xcsh).
     locale: str | None = None
 
 
 class Steer(Command, tag="steer", kw_only=True):
-    """Queue a message that the agent hears as soon as it can listen: after the current turn, or with the interrupt
-    mode `immediate` after the tool that runs. While the agent is idle the message waits for the next prompt."""
+    """Queue a message for the current run. The model gets it after the current turn or, with the interrupt mode `immediate`,
+    after the tool that is running. If no run is in progress, the message waits for the next prompt."""
 
     message: str
     images: list[ImageContent] | None = None
 
 
 class FollowUp(Command, tag="follow_up", kw_only=True):
-    """Queue a message that the agent hears when it would otherwise stop."""
+    """Queue a message that the model gets when the run would otherwise end."""
 
     message: str
     images: list[ImageContent] | None = None
 
 
 class Abort(Command, tag="abort"):
-    """Stop the run. Answered after the run's last event; what had arrived is kept, and so are the queues."""
+    """Stop the run. The response follows the last event of the run. The part of the answer that has arrived is kept, and so are
+    the queues."""
 
 
 class AbortAndPrompt(Command, tag="abort_and_prompt", kw_only=True):
-    """Stop the run, if there is one, then start another with this message."""
+    """Stop the current run, if any, then start another one with this message."""
 
     message: str
     images: list[ImageContent] | None = None
@@ -65,7 +66,7 @@ class ClearedQueue(Struct, rename="camel"):
 
 
 class ClearQueue(Command, tag="clear_queue"):
-    """Forget all queued messages; the answer has their texts."""
+    """Remove all queued messages. The response contains their texts."""
 
     result: ClassVar[Any] = ClearedQueue
 
@@ -74,14 +75,14 @@ class ClearQueue(Command, tag="clear_queue"):
 
 
 class GetState(Command, tag="get_state"):
-    """How the session stands. `verbose` adds the system prompt and the tools as the model is told of them."""
+    """Get the state of the session. `verbose` adds the system prompt and the tools as the model sees them."""
 
     verbose: bool | None = None
     result: ClassVar[Any] = State
 
 
 class GetSessionStats(Command, tag="get_session_stats"):
-    """What the conversation came to: messages, tokens, cost."""
+    """Get totals of the session: messages, tokens, cost."""
 
     result: ClassVar[Any] = SessionStats
 
@@ -91,7 +92,7 @@ class Messages(Struct):
 
 
 class GetMessages(Command, tag="get_messages"):
-    """The conversation."""
+    """Get the messages of the conversation."""
 
     result: ClassVar[Any] = Messages
 
@@ -101,7 +102,7 @@ class LastText(Struct):
 
 
 class GetLastAssistantText(Command, tag="get_last_assistant_text"):
-    """The text of the last answer; null if there is none."""
+    """Get the text of the last answer, or null if there is none."""
 
     result: ClassVar[Any] = LastText
 
@@ -110,7 +111,7 @@ class GetLastAssistantText(Command, tag="get_last_assistant_text"):
 
 
 class SetModel(Persisted, tag="set_model", kw_only=True):
-    """Use another model from the next model call on. The thinking level is fitted to it."""
+    """Use another model, starting with the next model call. A thinking level that the model lacks becomes the nearest one."""
 
     provider: str
     model_id: str
@@ -124,7 +125,7 @@ class CycledModel(Struct, rename="camel"):
 
 
 class CycleModel(Command, tag="cycle_model"):
-    """Use the next of the models given with `--models`, else of all available ones. Null if there is no other."""
+    """Switch to the next model of `--models` or, without that flag, of all available ones. Null if there is no other."""
 
     result: ClassVar[Any] = CycledModel | None
 
@@ -134,7 +135,7 @@ class AvailableModels(Struct):
 
 
 class GetAvailableModels(Command, tag="get_available_models"):
-    """The models for which there are credentials."""
+    """List the models for which there are credentials."""
 
     result: ClassVar[Any] = AvailableModels
 
@@ -143,7 +144,7 @@ class GetAvailableModels(Command, tag="get_available_models"):
 
 
 class SetThinkingLevel(Persisted, tag="set_thinking_level", kw_only=True):
-    """How much the model thinks; fitted to what it can."""
+    """Set how much the model thinks. A level that the model lacks becomes the nearest one."""
 
     level: ThinkingLevel
 
@@ -153,7 +154,7 @@ class CycledLevel(Struct):
 
 
 class CycleThinkingLevel(Command, tag="cycle_thinking_level"):
-    """The next thinking level; null for a model without reasoning."""
+    """Switch to the next thinking level. Null for a model without reasoning."""
 
     result: ClassVar[Any] = CycledLevel | None
 
@@ -163,7 +164,7 @@ class ThinkingLevels(Struct):
 
 
 class GetAvailableThinkingLevels(Command, tag="get_available_thinking_levels"):
-    """The thinking levels of the current model."""
+    """List the thinking levels of the current model."""
 
     result: ClassVar[Any] = ThinkingLevels
 
@@ -172,24 +173,24 @@ class GetAvailableThinkingLevels(Command, tag="get_available_thinking_levels"):
 
 
 class SetSteeringMode(Persisted, tag="set_steering_mode", kw_only=True):
-    """How many steering messages a turn takes."""
+    """Set how many steering messages a turn takes from the queue."""
 
     mode: QueueMode
 
 
 class SetFollowUpMode(Persisted, tag="set_follow_up_mode", kw_only=True):
-    """How many follow-ups a turn takes."""
+    """Set how many follow-up messages a turn takes from the queue."""
 
     mode: QueueMode
 
 
 class SetInterruptMode(Persisted, tag="set_interrupt_mode", kw_only=True):
-    """Whether steering waits for all tools of a turn, or skips those that have not started."""
+    """Set whether a steering message waits for all tools of a turn or skips those that have not started."""
 
     mode: InterruptMode
 
 
-# The machine
+# Commands, retries and tools
 
 
 class BashResult(Struct, rename="camel"):
@@ -205,8 +206,9 @@ class BashResult(Struct, rename="camel"):
 
 
 class Bash(Command, tag="bash", kw_only=True):
-    """Run a shell command for the user, beside whatever the agent does. Its output comes as `bash_execution_update` while
-    it runs. The model sees it with the next prompt, unless `excludeFromContext` is set. Answered when the command ends."""
+    """Run a shell command for the user, independently of any run. `bash_execution_update` events carry its output while it
+    runs. The model sees the output with the next prompt, unless `excludeFromContext` is set. The response arrives when the
+    command ends."""
 
     command: str
     exclude_from_context: bool | None = None
@@ -214,17 +216,17 @@ class Bash(Command, tag="bash", kw_only=True):
 
 
 class AbortBash(Command, tag="abort_bash"):
-    """Stop the latest of the running `bash` commands."""
+    """Stop the `bash` command that was started last."""
 
 
 class SetAutoRetry(Persisted, tag="set_auto_retry", kw_only=True):
-    """Whether a model call that failed in a way that may pass is tried again by itself."""
+    """Turn automatic retries of failed model calls on or off."""
 
     enabled: bool
 
 
 class AbortRetry(Command, tag="abort_retry"):
-    """Give up waiting for the next attempt of a failed model call, if one is waited for."""
+    """Cancel the wait for the next retry, if there is one. The run ends with the error."""
 
 
 class ToolInfo(Struct):
@@ -240,7 +242,7 @@ class Tools(Struct):
 
 
 class GetTools(Command, tag="get_tools"):
-    """All tools, and which of them the model may use."""
+    """List all tools, and which of them the model may use."""
 
     result: ClassVar[Any] = Tools
 
@@ -250,7 +252,7 @@ class ActiveTools(Struct):
 
 
 class SetActiveTools(Command, tag="set_active_tools", kw_only=True):
-    """Choose the tools that the model may use from its next call on."""
+    """Choose the tools that the model may use, starting with the next model call."""
 
     tools: list[str]
     result: ClassVar[Any] = ActiveTools
@@ -260,23 +262,23 @@ class SetActiveTools(Command, tag="set_active_tools", kw_only=True):
 
 
 class SourceInfo(Struct, rename="camel"):
-    """Where something of the user's comes from."""
+    """Where a slash command comes from."""
 
     path: str
-    #: `auto`: found in a usual folder; `local`: named in the settings; `cli`: named on the command line.
+    #: `auto`: found in a default folder; `local`: named in the settings; `cli`: named on the command line.
     source: str
     scope: Literal["user", "project", "temporary"]
     origin: Literal["top-level", "package"] = "top-level"
-    #: The folder of configuration that it belongs to.
+    #: The configuration folder that contains it.
     base_dir: str | UnsetType = UNSET
 
 
 class SlashCommand(Struct, rename="camel"):
-    """What a prompt can begin with, such as `/name`."""
+    """A command that a prompt can begin with, such as `/name`."""
 
     name: str
     description: str
-    #: `extension`: it runs code of an extension; `prompt`: a template; `skill`.
+    #: `extension`: code of an extension; `prompt`: a prompt template; `skill`: a skill.
     source: str
     source_info: SourceInfo
 
@@ -286,14 +288,14 @@ class SlashCommands(Struct):
 
 
 class GetCommands(Command, tag="get_commands"):
-    """The slash commands: those of extensions, prompt templates, skills. A message that begins with one stands for what it is
-    made of, or runs it."""
+    """List the slash commands of extensions, prompt templates and skills. A message that begins with one is expanded to its
+    text, or runs it."""
 
     result: ClassVar[Any] = SlashCommands
 
 
 class GetAvailableCommands(Command, tag="get_available_commands"):
-    """The name of `get_commands` in omp."""
+    """The name that omp has for `get_commands`."""
 
     result: ClassVar[Any] = SlashCommands
 
@@ -302,16 +304,16 @@ class GetAvailableCommands(Command, tag="get_available_commands"):
 
 
 class SetUpdates(Command, tag="set_updates", kw_only=True):
-    """The form of `message_update`: `full` repeats the message so far, `delta` has only what is new."""
+    """Set the form of `message_update`: `full` repeats the message so far, `delta` has only the new part."""
 
     updates: Literal["full", "delta"]
 
 
 class Shutdown(Command, tag="shutdown"):
-    """Stop the run, answer, and exit with code 0."""
+    """Stop the run, respond, and exit with code 0."""
 
 
-#: The commands that nearly every host needs. `all_commands` has them all; it is loaded when another one is asked for.
+#: These commands are loaded at start. The others are loaded when a host first uses one.
 BASIC_COMMANDS: dict[str, type[Command]] = {
     str(command.__struct_config__.tag): command
     for command in (
@@ -347,5 +349,5 @@ BASIC_COMMANDS: dict[str, type[Command]] = {
     )
 }
 
-#: A host's answers to questions of ours. One that answers no open question is dropped without a word.
+#: The replies of a host to our questions. A reply to a question that is not open is ignored.
 ANSWER_NAMES: frozenset[str] = frozenset({"extension_ui_response", "host_tool_update", "host_tool_result", "host_uri_result"})

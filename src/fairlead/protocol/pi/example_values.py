@@ -1,4 +1,4 @@
-"""Values that several examples have in common."""
+"""Values that several examples share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CALL = {"type": "toolCall", "id": "toolu_01", "name": "bash", "arguments": {"com
 
 
 def assistant(*blocks: dict[str, Any], stop: str = "stop") -> dict[str, Any]:
-    """An answer of the model's."""
+    """An assistant message."""
     return {
         "role": "assistant",
         "content": list(blocks),

@@ -1,4 +1,4 @@
-"""What a host gets: responses and events. A class is a frame; its docstring is its documentation."""
+"""The frames that a host receives: responses and events. A class declares a frame, its fields and its documentation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fairlead.core.model import ThinkingLevel
 from fairlead.core.subagents import LifecyclePayload, ProgressPayload
 from fairlead.core.tool import ToolResult
 
-#: The version of omp's protocol in which frames are bounded, and the bound: of a frame, and of one put together from chunks.
-#: omp's client chooses that version only where these are the bounds.
+#: The version of omp's protocol that limits frames, the longest frame, and the longest frame assembled from chunks.
+#: omp's client chooses that version only if the limits are these.
 BOUNDED_VERSION, BOUND, REASSEMBLED_BOUND = 2, 1 << 20, 64 << 20
 
 
@@ -22,33 +22,33 @@ class Frame(Struct, tag_field="type", rename="camel"):
 
 
 class Response(Frame, tag="response", kw_only=True):
-    """The answer to a command. Either `data` (for commands that have some) or `error`."""
+    """The response to a command, with `data` (if the command has any) or `error`."""
 
     id: Raw | UnsetType = UNSET
     command: str
     success: bool
     data: Any | UnsetType = UNSET
     error: str | UnsetType = UNSET
-    #: A short name of the error, for those that programs are expected to tell apart.
+    #: A short name, for errors that programs need to tell apart.
     code: str | UnsetType = UNSET
 
 
 class Ready(Frame, tag="ready"):
-    """The first frame of omp and xcsh: the agent reads commands. Which fields it has beside depends on the dialect."""
+    """The first frame in omp and xcsh: the agent accepts commands. The other fields depend on the dialect."""
 
     version: str | UnsetType = UNSET
     protocol_version: int | UnsetType = UNSET
-    #: What `negotiate_protocol` accepts, and the version that needs none.
+    #: The versions that `negotiate_protocol` accepts. The first one is in force until then.
     supported_protocol_versions: list[int] | UnsetType = UNSET
     #: The longest frame in version 2.
     max_frame_bytes: int | UnsetType = UNSET
-    #: The longest one that is put together from `rpc_chunk` frames.
+    #: The longest frame that is assembled from `rpc_chunk` frames.
     max_reassembled_frame_bytes: int | UnsetType = UNSET
 
 
 class RpcChunk(Frame, tag="rpc_chunk", kw_only=True):
-    """A piece of a frame that exceeds `--max-frame-bytes`: decode the `data` (base64) of all `count` pieces of a `chunkId`
-    and join them; the result is the frame, of `byteLength` bytes."""
+    """Part of a frame that exceeds `--max-frame-bytes`. Decode the `data` (base64) of all `count` chunks with the same `chunkId`
+    and join them in the order of `index`. The result is the frame, `byteLength` bytes long."""
 
     chunk_id: str
     index: int
@@ -58,12 +58,12 @@ class RpcChunk(Frame, tag="rpc_chunk", kw_only=True):
 
 
 class AgentStart(Frame, tag="agent_start"):
-    """A run begins."""
+    """A run started."""
 
 
 class AgentEnd(Frame, tag="agent_end", kw_only=True):
-    """A run ends. `messages` are those it added. If that exceeds the frame limit they are left out, since each had its
-    own `message_end`, and `messageCount` says how many they are."""
+    """A run ended. `messages` are the messages that it added. If they exceed the frame limit, the list is empty and
+    `messageCount` has their number: each of them had its own `message_end`."""
 
     messages: list[Message]
     will_retry: bool | UnsetType = UNSET
@@ -71,11 +71,11 @@ class AgentEnd(Frame, tag="agent_end", kw_only=True):
 
 
 class AgentSettled(Frame, tag="agent_settled"):
-    """Nothing more will happen by itself."""
+    """The work is over. Nothing more will happen until the host sends something."""
 
 
 class SessionSettled(Frame, tag="session_settled"):
-    """omp's name for the same."""
+    """The name that omp has for `agent_settled`."""
 
 
 class PromptError(Struct, rename="camel"):
@@ -87,7 +87,7 @@ class PromptError(Struct, rename="camel"):
 
 
 class PromptResult(Frame, tag="prompt_result", kw_only=True):
-    """What became of one accepted prompt (omp)."""
+    """How one accepted prompt ended (omp)."""
 
     id: Raw | UnsetType = UNSET
     agent_invoked: bool
@@ -97,18 +97,18 @@ class PromptResult(Frame, tag="prompt_result", kw_only=True):
 
 
 class TurnStart(Frame, tag="turn_start"):
-    """One model call, and the tools it asks for, begin."""
+    """A turn started: one model call and the tools that it asks for."""
 
 
 class TurnEnd(Frame, tag="turn_end"):
-    """They end."""
+    """The turn ended."""
 
     message: AssistantMessage
     tool_results: list[ToolResultMessage]
 
 
 class MessageStart(Frame, tag="message_start"):
-    """A message begins. An assistant's is empty at first."""
+    """A message started. An assistant message is empty at first."""
 
     message: Message
 
@@ -121,7 +121,7 @@ class MessageEnd(Frame, tag="message_end"):
 
 class Inner(Struct, tag_field="type", rename="camel", kw_only=True):
     content_index: int
-    #: The message so far; left out in delta form.
+    #: The message so far; absent in delta form.
     partial: AssistantMessage | UnsetType = UNSET
 
 
@@ -155,7 +155,7 @@ class ToolcallStart(Inner, tag="toolcall_start"):
 
 
 class ToolcallDelta(Inner, tag="toolcall_delta"):
-    """`delta` is a piece of the arguments' JSON."""
+    """`delta` is part of the arguments as JSON."""
 
     delta: str
 
@@ -170,7 +170,7 @@ InnerEvent: TypeAlias = (
 
 
 class MessageUpdate(Frame, tag="message_update", kw_only=True):
-    """Part of an assistant message arrived. The deltas are what to rely on; `message` is left out in delta form."""
+    """Part of an assistant message arrived. Build the message from the deltas: `message` is absent in delta form."""
 
     assistant_message_event: InnerEvent
     usage: Usage
@@ -186,7 +186,7 @@ class ToolExecutionStart(Frame, tag="tool_execution_start"):
 
 
 class ToolExecutionUpdate(Frame, tag="tool_execution_update"):
-    """All of a running tool's output so far, not only what is new."""
+    """The whole output of a running tool so far, not only the new part."""
 
     tool_call_id: str
     tool_name: str
@@ -195,7 +195,7 @@ class ToolExecutionUpdate(Frame, tag="tool_execution_update"):
 
 
 class ToolExecutionEnd(Frame, tag="tool_execution_end"):
-    """A tool call has its result; pi in 2025 has the text alone, if it failed."""
+    """A tool call ended. In pi-2025 the `result` of a failed call is its text."""
 
     tool_call_id: str
     tool_name: str
@@ -204,7 +204,7 @@ class ToolExecutionEnd(Frame, tag="tool_execution_end"):
 
 
 class AutoRetryStart(Frame, tag="auto_retry_start"):
-    """A model call failed in a way that may pass; after `delayMs` it is tried again."""
+    """A model call failed with an error that may be temporary. fairlead tries again after `delayMs`."""
 
     attempt: int
     max_attempts: int
@@ -213,7 +213,7 @@ class AutoRetryStart(Frame, tag="auto_retry_start"):
 
 
 class AutoRetryEnd(Frame, tag="auto_retry_end"):
-    """The attempts are over: one of them succeeded, or all failed, or they were called off."""
+    """The retries are over: one succeeded, all failed, or the host cancelled them."""
 
     success: bool
     attempt: int
@@ -221,13 +221,13 @@ class AutoRetryEnd(Frame, tag="auto_retry_end"):
 
 
 class CompactionStart(Frame, tag="compaction_start"):
-    """The older part of the conversation is being replaced by a summary (pi)."""
+    """A compaction started: a summary will replace the older part of the conversation (pi)."""
 
     reason: CompactionReason
 
 
 class CompactionEnd(Frame, tag="compaction_end", kw_only=True):
-    """It was replaced, or, without a `result`, is as it was. With `willRetry` the run goes on (pi)."""
+    """A compaction ended. Without a `result`, the conversation is unchanged. With `willRetry`, the run continues (pi)."""
 
     reason: CompactionReason
     aborted: bool
@@ -237,14 +237,14 @@ class CompactionEnd(Frame, tag="compaction_end", kw_only=True):
 
 
 class AutoCompactionStart(Frame, tag="auto_compaction_start"):
-    """The same in omp and xcsh, which are told of automatic compactions only."""
+    """An automatic compaction started (omp and xcsh)."""
 
     reason: CompactionReason
     action: str = "context-full"
 
 
 class AutoCompactionEnd(Frame, tag="auto_compaction_end", kw_only=True):
-    """The same in omp and xcsh."""
+    """An automatic compaction ended (omp and xcsh)."""
 
     action: str = "context-full"
     aborted: bool
@@ -254,14 +254,14 @@ class AutoCompactionEnd(Frame, tag="auto_compaction_end", kw_only=True):
 
 
 class BashExecutionUpdate(Frame, tag="bash_execution_update", kw_only=True):
-    """New output of a `bash` command of the host's; `id` is that command's."""
+    """New output of a `bash` command. `id` is the id of that command."""
 
     id: Raw | UnsetType = UNSET
     delta: str
 
 
 class HostToolCall(Frame, tag="host_tool_call"):
-    """The model calls a tool of the host's. The arguments satisfy the tool's schema. Answer with `host_tool_result`."""
+    """The model calls a host tool. The arguments match the schema of the tool. Reply with `host_tool_result`."""
 
     id: str
     tool_call_id: str
@@ -270,15 +270,15 @@ class HostToolCall(Frame, tag="host_tool_call"):
 
 
 class HostToolCancel(Frame, tag="host_tool_cancel"):
-    """The `host_tool_call` with the id `targetId` has been given up: the run was aborted, or the tool's time is over. An answer
-    comes too late from here on, and is ignored."""
+    """The `host_tool_call` with the id `targetId` was cancelled: the run was aborted, or the tool timed out. A later reply is
+    ignored."""
 
     id: str
     target_id: str
 
 
 class HostUriRequest(Frame, tag="host_uri_request"):
-    """The model reads, or writes `content` to, a URI of the host's. Answer with `host_uri_result`."""
+    """The model reads a host URI, or writes `content` to it. Reply with `host_uri_result`."""
 
     id: str
     operation: Literal["read", "write"]
@@ -287,20 +287,20 @@ class HostUriRequest(Frame, tag="host_uri_request"):
 
 
 class HostUriCancel(Frame, tag="host_uri_cancel"):
-    """The `host_uri_request` with the id `targetId` has been given up."""
+    """The `host_uri_request` with the id `targetId` was cancelled. A later reply is ignored."""
 
     id: str
     target_id: str
 
 
 class TtsrTriggered(Frame, tag="ttsr_triggered"):
-    """What the model wrote broke these stream rules. The answer ends here; the model is told and asked again."""
+    """The model broke these stream rules. The answer ends here, and the model gets the rules and another chance."""
 
     rules: list[dict[str, Any]]
 
 
 class TodoReminder(Frame, tag="todo_reminder"):
-    """The model stopped although there is something left to do. It is told so, and the run goes on."""
+    """The model stopped although todos are left. It gets a reminder, and the run continues."""
 
     todos: list[dict[str, Any]]
     attempt: int
@@ -308,60 +308,62 @@ class TodoReminder(Frame, tag="todo_reminder"):
 
 
 class TodoAutoClear(Frame, tag="todo_auto_clear"):
-    """Todos that had been done for a while went from the list."""
+    """The list no longer contains todos that were completed a while ago."""
 
 
 class EntryAppended(Frame, tag="entry_appended"):
-    """The session has an entry that no other event tells of, such as one that hides a failed answer from the model."""
+    """The session has a new entry that no other event describes, such as one that hides a failed answer from the model."""
 
     entry: dict[str, Any] | Raw
 
 
 class SessionInfoChanged(Frame, tag="session_info_changed"):
-    """The session has another name."""
+    """The name of the session changed."""
 
     name: str | UnsetType
 
 
 class QueueUpdate(Frame, tag="queue_update"):
-    """The texts of all queued messages, after a change. While they are long, changes that follow each other closely share one."""
+    """The queue changed: the texts of all queued messages. While the queue is long, one event covers several quick changes."""
 
     steering: list[str]
     follow_up: list[str]
 
 
 class ThinkingLevelChanged(Frame, tag="thinking_level_changed"):
+    """The thinking level changed."""
+
     level: ThinkingLevel
 
 
 class SubagentLifecycle(Frame, tag="subagent_lifecycle"):
-    """A sub-agent started or ended. Sent to hosts that asked for it with `set_subagent_subscription`."""
+    """A sub-agent started or ended. Sent to hosts that subscribed with `set_subagent_subscription`."""
 
     payload: LifecyclePayload
 
 
 class SubagentProgress(Frame, tag="subagent_progress"):
-    """What a sub-agent has done so far: five times a second at most, and once more at its end. Sent on request only."""
+    """What a sub-agent has done so far, at most five times a second and once at its end. Sent to subscribed hosts."""
 
     payload: ProgressPayload
 
 
 class SubagentEventPayload(Struct):
     id: str
-    #: The frame, as it would be if the sub-agent's run were that of the session itself.
+    #: The frame, in the same form as for the session's own run.
     event: dict[str, Any]
 
 
 class SubagentEvent(Frame, tag="subagent_event"):
-    """Something happened in the run of a sub-agent. Sent on request only."""
+    """An event of a sub-agent's run. Sent to subscribed hosts."""
 
     payload: SubagentEventPayload
 
 
 class ExtensionError(Frame, tag="extension_error"):
-    """An extension failed; the run goes on. `extensionPath` is `session` when the session itself has something to report: its
-    file could not be written (`event` is `write`; what could not be written is kept and tried again), or something was wrong
-    with the file that was opened (`open`)."""
+    """An extension failed; the run continues. If `extensionPath` is `session`, the session reports a problem: with `event`
+    `write`, its file could not be written (fairlead keeps the entries and tries again); with `open`, the file that was opened is
+    damaged."""
 
     extension_path: str
     event: str

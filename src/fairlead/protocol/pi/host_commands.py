@@ -1,4 +1,4 @@
-"""What a host does for the agent: tools and URIs of its own. How it registers them, and how it answers when it is asked."""
+"""Host tools and host URIs: how a host registers them, and how it replies to requests."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fairlead.protocol.pi.command import Command
 class HostToolDefinition(Struct, rename="camel", kw_only=True):
     """A tool that the host runs."""
 
-    #: Not empty, and not that of any other tool.
+    #: Not empty, and different from the name of every other tool.
     name: str
-    #: What the model is told of it; not empty.
+    #: The description for the model; not empty.
     description: str
-    #: The JSON Schema of its arguments. They are checked against it before the host is asked.
+    #: The JSON Schema of the arguments. fairlead checks them before it calls the host.
     parameters: dict[str, Any]
-    #: A few words for people; the name, if left out.
+    #: A short label for people; the name if absent.
     label: str | None = None
-    #: Keep it from the model until `set_active_tools` names it.
+    #: Hide the tool from the model until `set_active_tools` names it.
     hidden: bool | None = None
-    #: Milliseconds after which a call is given up; 0, or left out: never.
+    #: Milliseconds after which a call is cancelled; 0 or absent: never.
     timeout_ms: float | None = None
 
 
@@ -34,24 +34,24 @@ class HostToolNames(Struct, rename="camel"):
 
 
 class SetHostTools(Command, tag="set_host_tools", kw_only=True):
-    """Replace the tools that the host runs. They are there from the next model call on, also during a run. A new one is active
-    unless it is `hidden`; one that was there by that name before stays as active as it was. When the model calls one, the host
-    gets `host_tool_call`, and answers with `host_tool_result`."""
+    """Replace the host tools, starting with the next model call, even during a run. A new tool is active unless it is `hidden`. A
+    tool whose name was registered before stays active or inactive. When the model calls a host tool, the host gets
+    `host_tool_call` and replies with `host_tool_result`."""
 
     tools: list[HostToolDefinition]
     result: ClassVar[Any] = HostToolNames
 
 
 class HostUriScheme(Struct, kw_only=True):
-    """URIs that the host answers for."""
+    """URIs that the host serves."""
 
-    #: What stands before `://`: a letter, then letters, digits, `+`, `.` and `-`. Upper and lower case are the same.
+    #: The part before `://`: a letter, then letters, digits, `+`, `.` and `-`. Case does not matter.
     scheme: str
-    #: A few words for people.
+    #: A short description for people.
     description: str | None = None
-    #: Whether `write` may be used on them, and not only `read`.
+    #: Whether the model may `write` to them, and not only `read`.
     writable: bool | None = None
-    #: Whether what is there never changes; the result's `details` say so.
+    #: Whether their content never changes. The `details` of a result contain this.
     immutable: bool | None = None
 
 
@@ -60,45 +60,45 @@ class HostUriSchemes(Struct):
 
 
 class SetHostUriSchemes(Command, tag="set_host_uri_schemes", kw_only=True):
-    """Replace the schemes of the URIs that the host answers for. When the model uses `read` or `write` on one, the host gets
-    `host_uri_request`, and answers with `host_uri_result`."""
+    """Replace the URI schemes that the host serves. When the model uses `read` or `write` on such a URI, the host gets
+    `host_uri_request` and replies with `host_uri_result`."""
 
     schemes: list[HostUriScheme]
     result: ClassVar[Any] = HostUriSchemes
 
 
-# Answering
+# Replying
 
 
 class Answer(Struct, tag_field="type", rename="camel", kw_only=True):
-    #: That of the frame which asked.
+    #: The id of the request.
     id: str
 
 
 class HostToolUpdate(Answer, tag="host_tool_update", kw_only=True):
-    """How far a `host_tool_call` has come. It is passed on as `tool_execution_update`."""
+    """Report the progress of a `host_tool_call`. It becomes a `tool_execution_update` event."""
 
-    #: All there is so far, not only what is new.
+    #: The whole output so far, not only the new part.
     partial_result: ToolResult
 
 
 class HostToolResult(Answer, tag="host_tool_result", kw_only=True):
-    """What came of a `host_tool_call`. With `isError`, the texts of the content, a line each, are the error."""
+    """The result of a `host_tool_call`. With `isError`, the text of the content is the error message."""
 
     result: ToolResult
     is_error: bool | None = None
 
 
 class HostUriResult(Answer, tag="host_uri_result", kw_only=True):
-    """What came of a `host_uri_request`. With `isError`, `error` (or else `content`) says why it failed."""
+    """The result of a `host_uri_request`. With `isError`, `error` (or `content`) says why it failed."""
 
     #: Required after a `read`.
     content: str | None = None
-    #: `text/plain`, if left out.
+    #: `text/plain` if absent.
     content_type: str | None = None
-    #: Remarks for the model, shown after the tool's result.
+    #: Notes for the model, appended to the result.
     notes: list[str] | None = None
-    #: Instead of what the scheme says.
+    #: Overrides the value of the scheme.
     immutable: bool | None = None
     is_error: bool | None = None
     error: str | None = None
@@ -108,9 +108,9 @@ HOST_COMMANDS: tuple[type[Command], ...] = (SetHostTools, SetHostUriSchemes)
 HOST_ANSWERS: tuple[type[Answer], ...] = (HostToolUpdate, HostToolResult, HostUriResult)
 
 
-# What hosts of the family are told of a registration that cannot be used
+# Errors for registrations that are invalid, in the words that hosts of omp know
 
-#: Schemes that mean something without a host, here or in omp.
+#: Schemes that have a meaning without a host, in fairlead or omp.
 RESERVED_SCHEMES = frozenset("agent artifact data fairlead file ftp http https local mcp memory omp rule security skill".split())
 
 
@@ -148,7 +148,7 @@ def _host_uri_schemes_fault(command: dict[str, Any]) -> str | None:
 
 
 def _objects(items: Any) -> list[dict[str, Any]]:
-    """The items of a list, with nothing in those that are no objects. What is no list is for the declaration to refuse."""
+    """The items of a list, with an empty object for each that is not an object. Decoding rejects what is not a list."""
     if not isinstance(items, list):
         return []
     return [cast("dict[str, Any]", item) if isinstance(item, dict) else {} for item in cast("list[Any]", items)]

@@ -1,4 +1,4 @@
-"""An example of every event, and of every answer of a host."""
+"""An example of every event, and of every reply of a host."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ LINE_EXAMPLES: dict[str, dict[str, Any]] = {
     "extension_error": {"extensionPath": "session", "event": "write", "error": "No space left on device"},
 }
 
-#: What pi's protocol of 2025 has of its own, or in another form.
+#: Frames that only pi-2025 has, or has in another form.
 EXAMPLES_2025: dict[str, dict[str, Any]] = {
     "compaction": {"summary": "## Goal\nFix the parser.", "tokensBefore": 168310, "auto": True},
     "error": {"error": "Unknown command: get_state"},

@@ -1,4 +1,4 @@
-"""What omp and xcsh add beside tools and sub-agents: bounded frames, a filter of events, handing off, logging in, languages."""
+"""Commands that omp and xcsh add: frame limits, event filters, handoff, todos, login, locale."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Negotiated(Struct, rename="camel"):
 
 
 class NegotiateProtocol(Command, tag="negotiate_protocol", kw_only=True):
-    """Choose version 2 of the protocol: no frame is longer than 1 MiB; longer ones come as `rpc_chunk` frames, and `agent_end`
-    leaves out messages that were told already. Version 1, in which nothing is cut, needs no choosing."""
+    """Switch to version 2 of the protocol. In it no frame is longer than 1 MiB: longer ones arrive as `rpc_chunk` frames, and
+    `agent_end` omits messages that were sent before. Version 1, the default, has no limit."""
 
     protocol_version: int
     result: ClassVar[Any] = Negotiated
@@ -28,8 +28,8 @@ class EventFilter(Struct):
 
 
 class SetEventFilter(Command, tag="set_event_filter", kw_only=True):
-    """Send only events of these types; null sends all again. Responses, `prompt_result`, `session_settled` and questions to the
-    host are always sent."""
+    """Send only events of these types; null sends all again. The host always gets responses, `prompt_result`, `session_settled`
+    and requests that expect a reply."""
 
     events: Any
     result: ClassVar[Any] = EventFilter
@@ -39,28 +39,28 @@ class SetEventFilter(Command, tag="set_event_filter", kw_only=True):
 
 
 class OpenedSession(Struct, rename="camel"):
-    #: True if an extension forbade it. Then nothing has changed, and the rest is left out.
+    #: True if an extension blocked it. Then nothing has changed, and the other fields are absent.
     cancelled: bool
-    #: True if the folder had a session to go on with.
+    #: True if the folder contained a session to resume.
     resumed: bool | UnsetType = UNSET
     session_id: str | UnsetType = UNSET
     session_file: str | UnsetType = UNSET
 
 
 class OpenSession(Command, tag="open_session", kw_only=True):
-    """Keep sessions in another folder from here on, and go on with the one there that changed last, or begin one."""
+    """Save sessions in another folder from now on, and resume its latest session or start a new one."""
 
     session_dir: str
     result: ClassVar[Any] = OpenedSession
 
 
 class HandedOff(Struct, rename="camel"):
-    #: The file of the new session; absent if sessions are not kept.
+    #: The file of the new session; absent if sessions are not saved.
     saved_path: str | UnsetType = UNSET
 
 
 class Handoff(Command, tag="handoff", kw_only=True):
-    """Have the model write down all that matters, and go on in a new session that begins with it."""
+    """Ask the model for a summary of everything that matters, and start a new session with it."""
 
     custom_instructions: str | None = None
     result: ClassVar[Any] = HandedOff
@@ -74,8 +74,8 @@ class TodoPhases(Struct, rename="camel"):
 
 
 class SetTodos(Command, tag="set_todos", kw_only=True):
-    """Put a list in the place of the model's todos: phases `{id?, name, tasks: [{id?, content, status?, notes?, details?}]}`.
-    Missing ids and statuses are filled in, one task at most is in progress. The answer has the list as it is then."""
+    """Replace the todos: phases `{id?, name, tasks: [{id?, content, status?, notes?, details?}]}`. fairlead adds missing ids and
+    statuses, and keeps at most one task in progress. The response contains the new list."""
 
     phases: Any
     result: ClassVar[Any] = TodoPhases
@@ -86,12 +86,12 @@ class SetTodos(Command, tag="set_todos", kw_only=True):
 
 class FastMode(Struct):
     enabled: bool
-    #: Whether the present model has such a mode.
+    #: Whether the current model has such a mode.
     active: bool
 
 
 class SetFastMode(Command, tag="set_fast_mode", kw_only=True):
-    """Ask for faster answers where the provider sells them. No model here has such a mode, so it cannot be turned on."""
+    """Turn a faster mode of the model on or off. No model that fairlead knows has one, so it stays off."""
 
     enabled: bool
     result: ClassVar[Any] = FastMode
@@ -100,9 +100,9 @@ class SetFastMode(Command, tag="set_fast_mode", kw_only=True):
 class LoginProvider(Struct):
     id: str
     name: str
-    #: Whether one can log in with `login`. Keys of others are given in the environment or in auth.json.
+    #: Whether `login` works for it. Other providers need a key in the environment or in auth.json.
     available: bool
-    #: Whether there is a key for it.
+    #: Whether it has a key.
     authenticated: bool
 
 
@@ -111,14 +111,14 @@ class LoginProviders(Struct):
 
 
 class GetLoginProviders(Command, tag="get_login_providers"):
-    """The providers of models, and which of them have a key."""
+    """List the model providers, and which of them have a key."""
 
     result: ClassVar[Any] = LoginProviders
 
 
 class Login(Command, tag="login", kw_only=True):
-    """Log in at a provider: the user enters a code on the page that an `open_url` request names. Answered when they have, and the
-    token is kept. For a provider without a login, an error that says how to give its key."""
+    """Log in to a provider: the user enters a code on the page of an `open_url` request. The response arrives when the user is
+    done and the token is saved. A provider without login gets an error that says how to set its key."""
 
     provider_id: str
 
@@ -131,8 +131,8 @@ class Locale(Struct):
 
 
 class SetLocale(Command, tag="set_locale", kw_only=True):
-    """The language tag of the user, such as `ja` or `pt-BR`: the model is told to answer in that language. An empty one takes
-    it back. `locale` in a prompt does the same."""
+    """Set the language of the user, such as `ja` or `pt-BR`, which the model will answer in. An empty text unsets it. `locale`
+    in a prompt does the same."""
 
     locale: str
     result: ClassVar[Any] = Locale
@@ -143,7 +143,7 @@ class Integrations(Struct):
 
 
 class GetIntegrations(Command, tag="get_integrations"):
-    """The services that xcsh is connected to; there are none here."""
+    """List the services that xcsh is connected to. fairlead has none."""
 
     result: ClassVar[Any] = Integrations
 

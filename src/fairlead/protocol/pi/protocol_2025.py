@@ -1,4 +1,4 @@
-"""The protocol of pi in 2025, before it had responses: three commands, eleven events."""
+"""The protocol that pi spoke in 2025, before it had responses: three commands and eleven events."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from fairlead.protocol.pi.session_commands import Compact
 
 
 class Prompt2025(Command, tag="prompt", kw_only=True):
-    """Give the agent something to do. Images among the attachments are shown to the model, of documents it is told the
-    `extractedText`, under the file's name."""
+    """Start a run with a message from the user. The model sees attached images, and the `extractedText` of attached documents
+    under their file names."""
 
     message: str
     attachments: list[Attachment] | None = None
 
 
 class Compaction(Frame, tag="compaction", kw_only=True):
-    """The older part of the conversation was replaced by a summary; `auto` if that happened by itself."""
+    """A summary has replaced the older part of the conversation. `auto` if fairlead decided to compact."""
 
     summary: str
     tokens_before: int
@@ -28,7 +28,7 @@ class Compaction(Frame, tag="compaction", kw_only=True):
 
 
 class Error(Frame, tag="error"):
-    """A command could not be understood or carried out, or a compaction failed."""
+    """A command is invalid or failed, or a compaction failed."""
 
     error: str
 

@@ -1,6 +1,6 @@
-"""What a host may do with sessions: go from one to another, look into them, shorten them.
+"""Commands about sessions: switch, fork, list, delete, inspect, compact.
 
-A run in progress is ended, with all its events, before the session changes under it.
+A command that changes the session first ends a run in progress, including all its events.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from fairlead.protocol.pi.command import Command, Persisted
 
 
 class Switched(Struct, rename="camel"):
-    #: True if an extension forbade it; then nothing has changed.
+    #: True if an extension blocked the switch. Then nothing has changed.
     cancelled: bool
-    #: True if there was no session in that file, so that a new one will be kept there.
+    #: True if the file contains no session, so that a new one will be saved there.
     created: bool | UnsetType = UNSET
 
 
 class NewSession(Command, tag="new_session", kw_only=True):
-    """Begin a new session. `parentSession` is the file of the one it comes from, for the record."""
+    """Start a new session. `parentSession` is recorded as the file of the session that it came from."""
 
     parent_session: str | None = None
     result: ClassVar[Any] = Switched
 
 
 class SwitchSession(Command, tag="switch_session", kw_only=True):
-    """Go on with the session in a file. If there is none, a new one will be kept there."""
+    """Resume the session in a file. If the file contains none, save a new session there."""
 
     session_path: str
     result: ClassVar[Any] = Switched
@@ -40,26 +40,26 @@ class SwitchSession(Command, tag="switch_session", kw_only=True):
 
 class Forked(Struct):
     cancelled: bool
-    #: What the user said at that place; left out if an extension forbade to go there.
+    #: The text of that message; absent if an extension blocked the fork.
     text: str | UnsetType = UNSET
 
 
 class Fork(Command, tag="fork", kw_only=True):
-    """Go on in a new session with all that came before a message of the user's, whose text is returned."""
+    """Start a new session with everything before a user message, and return the text of that message."""
 
     entry_id: str
     result: ClassVar[Any] = Forked
 
 
 class Branch(Command, tag="branch", kw_only=True):
-    """The name of `fork` in omp and xcsh."""
+    """The name that omp and xcsh have for `fork`."""
 
     entry_id: str
     result: ClassVar[Any] = Forked
 
 
 class Clone(Command, tag="clone"):
-    """Go on in a new session that has everything up to here."""
+    """Start a new session with a copy of the whole conversation."""
 
     result: ClassVar[Any] = Switched
 
@@ -69,20 +69,20 @@ class SessionList(Struct):
 
 
 class ListSessions(Command, tag="list_sessions", kw_only=True):
-    """The sessions of this working directory, or with `all` of every directory, those that changed last first."""
+    """List the sessions of this working directory or, with `all`, of every directory. The latest change comes first."""
 
     all: bool | None = None
     result: ClassVar[Any] = SessionList
 
 
 class DeleteSession(Command, tag="delete_session", kw_only=True):
-    """Delete a session's file, and the conversations of its sub-agents. One that is in use is not deleted."""
+    """Delete the file of a session and the conversations of its sub-agents. A session in use is not deleted."""
 
     session_path: str
 
 
 class SetSessionName(Command, tag="set_session_name", kw_only=True):
-    """Give the session a name; blanks around it are dropped."""
+    """Name the session. Surrounding spaces are removed."""
 
     name: str
 
@@ -100,58 +100,58 @@ class ForkMessages(Struct):
 
 
 class GetForkMessages(Command, tag="get_fork_messages"):
-    """The messages of the user's on the present branch: where `fork` can go."""
+    """List the user messages of the current branch, which `fork` accepts."""
 
     result: ClassVar[Any] = ForkMessages
 
 
 class GetBranchMessages(Command, tag="get_branch_messages"):
-    """The name of `get_fork_messages` in omp and xcsh."""
+    """The name that omp and xcsh have for `get_fork_messages`."""
 
     result: ClassVar[Any] = ForkMessages
 
 
 class Entries(Struct, rename="camel"):
-    """Entries as in the session's file."""
+    """Entries in the form of the session file."""
 
     entries: list[dict[str, Any]]
     leaf_id: str | None
 
 
 class GetEntries(Command, tag="get_entries", kw_only=True):
-    """All entries of all branches in the order in which they were added, or those added after the entry `since`."""
+    """List the entries of all branches in the order in which they were added, or those added after the entry `since`."""
 
     since: str | None = None
     result: ClassVar[Any] = Entries
 
 
 class Tree(Struct, rename="camel"):
-    """Nodes `{entry, children, label?, labelTimestamp?}`, nested as deeply as the conversation is long."""
+    """Nodes `{entry, children, label?, labelTimestamp?}`. The nesting is as deep as the conversation is long."""
 
     tree: list[dict[str, Any]]
     leaf_id: str | None
 
 
 class GetTree(Command, tag="get_tree"):
-    """All entries as a tree, and where in it the conversation stands."""
+    """Get all entries as a tree, and the entry at which the conversation continues (`leafId`)."""
 
     result: ClassVar[Any] = Tree
 
 
 class Navigated(Struct, rename="camel"):
-    #: True if the summary was aborted; then the conversation stands where it stood.
+    #: True if the summary was aborted. Then nothing has changed.
     cancelled: bool
     leaf_id: str | None
-    #: What the user said at the target, to be said anew.
+    #: The text of the user message at the target, to edit and send again.
     editor_text: str | UnsetType = UNSET
-    #: The entry of the branch's summary.
+    #: The entry with the summary of the branch.
     summary_entry_id: str | UnsetType = UNSET
 
 
 class NavigateTree(Command, tag="navigate_tree", kw_only=True):
-    """Go on from another entry of the same session; null is its beginning. A message of the user's is gone before, and its
-    text returned. With `summarize` the model is told what happened on the branch that is left. The move lasts with the next
-    entry that is added."""
+    """Continue from another entry of the same session; null is its beginning. If the entry is a user message, the conversation
+    continues before it, and the response contains its text. With `summarize`, the model gets a summary of the abandoned branch.
+    The new position is saved with the next entry."""
 
     target_id: str | None
     summarize: bool | None = None
@@ -164,7 +164,7 @@ class Labelled(Struct, rename="camel"):
 
 
 class SetLabel(Command, tag="set_label", kw_only=True):
-    """Bookmark an entry; without a label, take its bookmark away. The answer names the entry that says so."""
+    """Label an entry, or remove its label. The response names the entry that records the change."""
 
     target_id: str
     label: str | None = None
@@ -181,8 +181,8 @@ class MessagesPage(Struct, rename="camel"):
 
 
 class GetMessagesPage(Command, tag="get_messages_page", kw_only=True):
-    """A part of the conversation, oldest messages first: at most `limit` messages (1 to 256, 100 if not given) and about
-    768 KiB. `nextCursor`, if there is more, is the `cursor` of the next part, for as long as the conversation stays as it is."""
+    """Get a page of the conversation, oldest messages first: at most `limit` messages (1 to 256, default 100) and about 768 KiB.
+    If there is more, `nextCursor` is the `cursor` of the next page. A cursor is valid until the conversation changes."""
 
     cursor: str | None = None
     limit: int | None = None
@@ -193,15 +193,15 @@ class GetMessagesPage(Command, tag="get_messages_page", kw_only=True):
 
 
 class Compact(Command, tag="compact", kw_only=True):
-    """Replace the older part of the conversation by a summary. `customInstructions` say what it should pay attention to.
-    Answered when it is done; prompts are refused meanwhile, and `abort` stops it."""
+    """Replace the older part of the conversation with a summary. `customInstructions` tell the model what to focus on. The
+    response arrives at the end. Meanwhile prompts are refused, and `abort` stops the compaction."""
 
     custom_instructions: str | None = None
     result: ClassVar[Any] = CompactionResult
 
 
 class SetAutoCompaction(Persisted, tag="set_auto_compaction", kw_only=True):
-    """Whether the conversation is compacted by itself when the model's context is nearly full, or overflows."""
+    """Turn automatic compaction on or off. It happens when the context of the model is nearly full, or overflows."""
 
     enabled: bool
 
@@ -214,7 +214,7 @@ class Exported(Struct):
 
 
 class ExportHtml(Command, tag="export_html", kw_only=True):
-    """Write the session as a page to read: to `outputPath`, or to a file in the working directory. The answer says where."""
+    """Write the session as an HTML page to `outputPath`, or to a file in the working directory. The response has the path."""
 
     output_path: str | None = None
     result: ClassVar[Any] = Exported
@@ -224,12 +224,12 @@ class ExportHtml(Command, tag="export_html", kw_only=True):
 
 
 class Reloaded(Struct):
-    #: The names of the extensions that there are now.
+    #: The names of all extensions that are loaded now.
     extensions: list[str]
 
 
 class Reload(Command, tag="reload"):
-    """Load all extensions anew, without leaving the session. Refused while a run is going on."""
+    """Reload all extensions without closing the session. Refused during a run."""
 
     result: ClassVar[Any] = Reloaded
 

@@ -1,4 +1,4 @@
-"""What `get_state` answers."""
+"""The data of `get_state` and `get_session_stats`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead.core.queues import InterruptMode, QueueMode
 
 
 class ContextUsage(Struct, rename="camel"):
-    """How full the model's context is; null while that is not known."""
+    """How full the model's context is. Null while that is unknown."""
 
     tokens: int | None
     context_window: int
@@ -27,7 +27,7 @@ class Tokens(Struct, rename="camel"):
 
 
 class SessionStats(Struct, rename="camel", kw_only=True):
-    """Sums over the conversation; `cost` is in US dollars."""
+    """Totals of the conversation. `cost` is in US dollars."""
 
     session_id: str
     user_messages: int
@@ -44,7 +44,7 @@ class SessionStats(Struct, rename="camel", kw_only=True):
 class State(Struct, rename="camel", kw_only=True):
     model: Model | None
     is_streaming: bool
-    #: Whether nothing more will happen by itself: the last event about that was `session_settled`, or there was none yet.
+    #: True if nothing more will happen until the host sends something.
     is_settled: bool
     is_compacting: bool
     steering_mode: QueueMode

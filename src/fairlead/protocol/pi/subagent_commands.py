@@ -1,4 +1,4 @@
-"""What a host may ask about sub-agents."""
+"""Commands about sub-agents."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class SubagentSubscription(Struct):
 
 
 class SetSubagentSubscription(Command, tag="set_subagent_subscription", kw_only=True):
-    """What to be told of sub-agents: nothing (`off`, as in the beginning), `subagent_lifecycle` and `subagent_progress`
-    (`progress`), or also everything that happens in their runs, as `subagent_event` (`events`)."""
+    """Choose the events about sub-agents: none (`off`, the default), `subagent_lifecycle` and `subagent_progress`
+    (`progress`), or these and every event of their runs as `subagent_event` (`events`)."""
 
     level: str
     result: ClassVar[Any] = SubagentSubscription
@@ -27,28 +27,28 @@ class Subagents(Struct):
 
 
 class GetSubagents(Command, tag="get_subagents"):
-    """The sub-agents of this session since it was opened, also those that have ended, and those of sub-agents: their ids begin
-    with the id of the one that started them, and a dot."""
+    """List the sub-agents that started since this session was opened, including finished ones. A nested sub-agent's id begins
+    with the id of its parent and a dot."""
 
     result: ClassVar[Any] = Subagents
 
 
 class SubagentMessages(Struct, rename="camel"):
-    """`entries` are complete lines of the file, its header included; `messages` those that they hold. `nextByte` is the
-    `fromByte` of the next piece."""
+    """`entries` are complete lines of the file, including its header. `messages` are the messages in them. `nextByte` is the
+    `fromByte` of the next part."""
 
     session_file: str
     from_byte: int
     next_byte: int
-    #: Whether the file was shorter than `fromByte`, so that this begins with its first line.
+    #: True if the file was shorter than `fromByte`, so that `entries` begins with its first line.
     reset: bool
     entries: list[dict[str, Any]]
     messages: list[dict[str, Any]]
 
 
 class GetSubagentMessages(Command, tag="get_subagent_messages", kw_only=True):
-    """The conversation of a sub-agent as far as it is written, or what came after the byte `fromByte`. The sub-agent is named
-    by its id, or by its `sessionFile`, also if it ended before this session was opened. Other files are not read."""
+    """Get the conversation of a sub-agent as written so far, or the part after the byte `fromByte`. Name the sub-agent by its id
+    or by its `sessionFile`, which also finds those from before this session was opened. Other files are refused."""
 
     subagent_id: str | None = None
     session_file: str | None = None

@@ -1,4 +1,4 @@
-"""What the person behind the host is asked and shown, and what the host answers."""
+"""Requests to the user of the host, and the replies."""
 
 from __future__ import annotations
 
@@ -26,52 +26,52 @@ UiMethod: TypeAlias = Literal[
 
 
 class ExtensionUiRequest(Frame, tag="extension_ui_request", kw_only=True):
-    """Something for the person behind the host. `method` says what, and which of the fields there are. `select`, `confirm`,
-    `input` and `editor` ask: answer with `extension_ui_response`. The others show, and are not answered."""
+    """Ask or show the user of the host something. `method` says what, and determines which fields are present. Reply to `select`,
+    `confirm`, `input` and `editor` with `extension_ui_response`. The other methods expect no reply."""
 
     id: str
     method: UiMethod
-    #: select, confirm, input, editor: what to ask. setTitle: what to call the window.
+    #: select, confirm, input, editor: the question. setTitle: the title of the window.
     title: str | UnsetType = UNSET
-    #: select: what to choose from.
+    #: select: the choices.
     options: list[str] | UnsetType = UNSET
-    #: confirm: more about it; may be empty. notify: what to show.
+    #: confirm: details of the question; may be empty. notify: the text to show.
     message: str | UnsetType = UNSET
-    #: input: shown while nothing has been typed.
+    #: input: shown while the field is empty.
     placeholder: str | UnsetType = UNSET
-    #: editor: the text to begin with.
+    #: editor: the initial text.
     prefill: str | UnsetType = UNSET
-    #: select, confirm, input: milliseconds after which nobody waits for an answer any more; none: as long as it takes.
+    #: select, confirm, input: milliseconds until the request expires; absent: never.
     timeout: int | UnsetType = UNSET
-    #: cancel: the request that nobody waits for any more.
+    #: cancel: the id of the request to withdraw.
     target_id: str | UnsetType = UNSET
-    #: notify: `info`, if left out.
+    #: notify: `info` if absent.
     notify_type: NotifyKind | UnsetType = UNSET
-    #: setStatus: which part of the status.
+    #: setStatus: the key of the status item.
     status_key: str | UnsetType = UNSET
-    #: setStatus: what to show there; left out, nothing is shown there any more.
+    #: setStatus: the text to show; absent: remove the item.
     status_text: str | UnsetType = UNSET
-    #: setWidget: which of the widgets.
+    #: setWidget: the key of the widget.
     widget_key: str | UnsetType = UNSET
-    #: setWidget: what it shows; left out, it goes away.
+    #: setWidget: the lines to show; absent: remove the widget.
     widget_lines: list[str] | UnsetType = UNSET
-    #: setWidget: `aboveEditor`, if left out.
+    #: setWidget: `aboveEditor` if absent.
     widget_placement: Placement | UnsetType = UNSET
-    #: set_editor_text: what the editor is to hold.
+    #: set_editor_text: the new text of the editor.
     text: str | UnsetType = UNSET
-    #: open_url: a page to open.
+    #: open_url: the page to open.
     url: str | UnsetType = UNSET
-    #: open_url: what to do there.
+    #: open_url: what the user should do there.
     instructions: str | UnsetType = UNSET
 
 
 class ExtensionUiResponse(Answer, tag="extension_ui_response", kw_only=True):
-    """The answer to an `extension_ui_request`: `value` to `select`, `input` and `editor`, `confirmed` to `confirm`, or
-    `cancelled` to any of them. One without any of these counts as `cancelled`, and a response says what is wrong with it."""
+    """Reply to an `extension_ui_request`: with `value` to `select`, `input` and `editor`, with `confirmed` to `confirm`, or with
+    `cancelled` to any of them. A reply without any of these counts as `cancelled`, and a response reports the mistake."""
 
     value: str | None = None
     confirmed: bool | None = None
-    #: The question was dismissed.
+    #: The user dismissed the question.
     cancelled: bool | None = None
-    #: With `cancelled`: because nobody answered it in time.
+    #: With `cancelled`: the user did not answer in time.
     timed_out: bool | None = None

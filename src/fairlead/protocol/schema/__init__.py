@@ -1,4 +1,4 @@
-"""The declarations as documents for other languages: JSON Schema and TypeScript.
+"""The declarations as JSON Schema and TypeScript.
 
-Nothing here is needed to serve a host, and nothing here is imported then.
+A process that serves a host imports nothing from here.
 """

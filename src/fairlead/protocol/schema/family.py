@@ -1,7 +1,7 @@
-"""The protocol of a member of the pi family as a JSON Schema (draft 2020-12).
+"""The protocol of one dialect of the pi family as a JSON Schema (draft 2020-12).
 
-Every line that a host may send or be sent is valid. `$defs` has, under the names that the TypeScript types have too, each
-command, the response to it, each event, each answer, and the types that they mention.
+The schema accepts every line that a host may send or receive. `$defs` contains each command and its response, each event, each
+reply, and the types that they use, under the names of the TypeScript types.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from msgspec import Struct
 from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.frames import Frame
 from fairlead.protocol.pi.host_commands import Answer
-from fairlead.protocol.schema.shapes import Refinements, Schema, Shapes, Unions, reference
+from fairlead.protocol.schema.builder import Refinements, Schema, SchemaBuilder, Unions, reference
 
-ANY_ID: Schema = {"description": "That of the command, if it had one."}
+ANY_ID: Schema = {"description": "The id of the command, if it had one."}
 
 
 class Lines(Struct, kw_only=True, frozen=True):
-    """What goes over the wire in one member of the family."""
+    """The lines that one dialect of the family sends and receives."""
 
     commands: Mapping[str, type[Command]]
     answers: Sequence[type[Answer]]
     events: Sequence[type[Frame]]
-    #: Whether commands are answered.
+    #: Whether commands get a response.
     responses: bool
     refinements: Refinements
     unions: Unions
-    #: Structs that may have fields beside those that are declared.
+    #: Structs that may have more fields than they declare.
     open_ended: tuple[type[Struct], ...]
-    #: By command: an example of it, and of the `data` of its response. By the type of an event or an answer: an example.
+    #: Examples of each command and the `data` of its response, by name, and of each event and reply, by type.
     command_examples: Mapping[str, Mapping[str, Any]]
     line_examples: Mapping[str, Mapping[str, Any]]
 
 
 def family_schema(title: str, lines: Lines, *, closed: bool = False) -> Schema:
-    """The schema of these lines. `closed`: what a host is sent has no fields but those that are declared."""
-    shapes = Shapes(lines.refinements, lines.unions, closed=closed, open_ended=lines.open_ended)
-    commands = {command_name(each): shapes.body(each) for each in lines.commands.values()}
-    answers = {answer_name(each): shapes.body(each) for each in lines.answers}
-    shapes.accepting = False
-    responses = _responses(shapes, lines) if lines.responses else {}
-    events = {event_name(each): shapes.body(each) for each in lines.events}
+    """The schema of these lines. If `closed`, lines to the host may have declared fields only."""
+    builder = SchemaBuilder(lines.refinements, lines.unions, closed=closed, open_ended=lines.open_ended)
+    commands = {command_name(each): builder.body(each) for each in lines.commands.values()}
+    answers = {answer_name(each): builder.body(each) for each in lines.answers}
+    builder.accepting = False
+    responses = _responses(builder, lines) if lines.responses else {}
+    events = {event_name(each): builder.body(each) for each in lines.events}
     for name, command in lines.commands.items():
         commands[command_name(command)]["examples"] = [{"type": name, **lines.command_examples[name]["command"]}]
     for declared, schema in zip((*lines.answers, *lines.events), (*answers.values(), *events.values()), strict=True):
@@ -51,12 +51,12 @@ def family_schema(title: str, lines: Lines, *, closed: bool = False) -> Schema:
         schema["examples"] = [{"type": tag, **lines.line_examples[tag]}]
     unions = {"Command": commands, "Answer": answers, "Response": responses, "Event": events}
     named = {name: {"anyOf": [reference(member) for member in members]} for name, members in unions.items() if members}
-    parts = (named, commands, answers, responses, events, dict(sorted(shapes.definitions.items())))
+    parts = (named, commands, answers, responses, events, dict(sorted(builder.definitions.items())))
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
-        "description": "The lines of JSON between a host and the agent. A host sends commands and answers; it gets responses and "
-        "events. Unknown fields are ignored on both sides.",
+        "description": "The lines of JSON between a host and the agent. A host sends commands and replies; it receives "
+        "responses and events. Both sides ignore unknown fields.",
         "anyOf": [reference(name) for name in named],
         "$defs": _joined(parts),
     }
@@ -66,7 +66,7 @@ def _joined(parts: Sequence[Mapping[str, Schema]]) -> dict[str, Schema]:
     definitions: dict[str, Schema] = {}
     for part in parts:
         if twice := definitions.keys() & part.keys():
-            raise TypeError(f"two declarations would have the same name: {', '.join(sorted(twice))}")
+            raise TypeError(f"two declarations have the same name: {', '.join(sorted(twice))}")
         definitions |= part
     return definitions
 
@@ -87,14 +87,14 @@ def event_name(declared: type[Frame]) -> str:
     return f"{declared.__name__.removesuffix('Event')}Event"
 
 
-def _responses(shapes: Shapes, lines: Lines) -> dict[str, Schema]:
-    """The response to each command that was carried out, and the one to any that was not."""
-    made = {response_name(each): _response(shapes, lines, name, each) for name, each in lines.commands.items()}
-    made["ErrorResponse"] = _error_response(shapes)
+def _responses(builder: SchemaBuilder, lines: Lines) -> dict[str, Schema]:
+    """The response to each command that succeeded, and the one response to any that failed."""
+    made = {response_name(each): _response(builder, lines, name, each) for name, each in lines.commands.items()}
+    made["ErrorResponse"] = _error_response(builder)
     return made
 
 
-def _response(shapes: Shapes, lines: Lines, name: str, declared: type[Command]) -> Schema:
+def _response(builder: SchemaBuilder, lines: Lines, name: str, declared: type[Command]) -> Schema:
     properties: dict[str, Schema] = {
         "type": {"type": "string", "const": "response"},
         "id": ANY_ID,
@@ -104,21 +104,21 @@ def _response(shapes: Shapes, lines: Lines, name: str, declared: type[Command]) 
     example: dict[str, Any] = {"id": "1", "type": "response", "command": name, "success": True}
     required = ["type", "command", "success"]
     if declared.result is not None:
-        properties["data"] = shapes.of(declared.result)
+        properties["data"] = builder.of(declared.result)
         required.append("data")
         example["data"] = lines.command_examples[name]["data"]
-    return shapes.object(properties, required, f"`{name}` was carried out.") | {"examples": [example]}
+    return builder.object(properties, required, f"`{name}` succeeded.") | {"examples": [example]}
 
 
-def _error_response(shapes: Shapes) -> Schema:
+def _error_response(builder: SchemaBuilder) -> Schema:
     properties: dict[str, Schema] = {
         "type": {"type": "string", "const": "response"},
         "id": ANY_ID,
-        "command": {"type": "string", "description": "Its name; `parse` if the line could not be read."},
+        "command": {"type": "string", "description": "The name of the command; `parse` if the line is not valid JSON."},
         "success": {"type": "boolean", "const": False},
-        "error": {"type": "string", "description": "What went wrong, for people."},
-        "code": {"type": "string", "description": "A short name of that, where programs are expected to tell it apart."},
+        "error": {"type": "string", "description": "What went wrong, for people to read."},
+        "code": {"type": "string", "description": "A short name, for errors that programs need to tell apart."},
     }
     example = {"id": "1", "type": "response", "command": "fork", "success": False, "error": "Entry not found"}
-    text = "A command was not carried out, and changed nothing."
-    return shapes.object(properties, ["type", "command", "success", "error"], text) | {"examples": [example]}
+    text = "A command failed and changed nothing."
+    return builder.object(properties, ["type", "command", "success", "error"], text) | {"examples": [example]}

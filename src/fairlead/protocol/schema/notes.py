@@ -1,4 +1,4 @@
-"""What the declarations say to people: docstrings, and the `#:` comments above fields."""
+"""The documentation in the declarations: docstrings, and the `#:` comments above fields."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from functools import cache
 
 
 def prose(declared: type) -> str:
-    """A class's docstring as paragraphs without line breaks."""
-    # A struct without a docstring may inherit one that is about its base.
+    """The docstring of a class, with one line per paragraph."""
+    # A struct without a docstring would inherit the one of its base.
     text = inspect.cleandoc(declared.__dict__.get("__doc__") or "")
     return _of_json(re.sub(r"(?<!\n)\n(?!\n)", " ", text))
 
 
 def field_notes(declared: type) -> dict[str, str]:
-    """The comments above the fields of a class and of those it inherits from, by the fields' names in Python."""
+    """The comments above the fields of a class and its bases, by the names of the fields in Python."""
     notes: dict[str, str] = {}
     for base in reversed(declared.__mro__):
         if base.__module__.startswith("fairlead."):
@@ -28,7 +28,7 @@ def field_notes(declared: type) -> dict[str, str]:
 
 @cache
 def _sources(module: str) -> dict[str, str]:
-    """The source of each class of a module. `inspect` would read the whole module anew for each of them."""
+    """The source of each class of a module. `inspect` would read the whole module again for each class."""
     text = inspect.getsource(sys.modules[module])
     lines = text.splitlines(keepends=True)
     classes = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
@@ -36,5 +36,5 @@ def _sources(module: str) -> dict[str, str]:
 
 
 def _of_json(text: str) -> str:
-    """A remark about a Python value as one about its JSON."""
+    """Replace names of Python values with those of JSON."""
     return re.sub(r"\bNone\b", "null", text)

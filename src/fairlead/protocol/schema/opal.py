@@ -1,4 +1,4 @@
-"""Opal's protocol as a JSON Schema, in the layout that Opal publishes: draft-07, nothing refers to anything else."""
+"""Opal's protocol as a JSON Schema, in the layout that Opal publishes: draft-07, without references."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
 from fairlead.protocol.opal.version import PROTOCOL_VERSION
+from fairlead.protocol.schema.builder import Schema, SchemaBuilder, marks, reference
 from fairlead.protocol.schema.notes import prose
-from fairlead.protocol.schema.shapes import Schema, Shapes, marks, reference
 
 DESCRIPTION = (
-    "Lines of JSON-RPC 2.0. `methods` are what a client may ask, `server_requests` what it is asked, `events` the params of the "
-    "notification. `inner_events` come inside `sub_agent_event` only, beside the other events. `types` are the objects that are "
-    "declared as objects and no more. Optional params may be null."
+    "Lines of JSON-RPC 2.0. `methods` are the requests of a client, `server_requests` those of the server, `events` the "
+    "params of the notification. `inner_events` occur only inside `sub_agent_event`, as do the other events. `types` describes "
+    "objects that the rest calls just `object`. Optional params may be null."
 )
 
 
 def opal_schema() -> Schema:
-    """What `fairlead schema --dialect opal` prints."""
+    """The schema that `fairlead schema --dialect opal` prints."""
     inline = _Inline()
     definitions = {
         "methods": {name: inline.request(declared) for name, declared in sorted(METHODS.items())},
@@ -50,23 +50,23 @@ def opal_schema() -> Schema:
 
 
 def exact_definitions(*, closed: bool = False) -> dict[str, Schema]:
-    """Params and result of every request, and every event, with all that is known of them, under names that fit a type.
+    """The params and the result of every request, and every event, under names that are valid for types.
 
-    What Opal's layout leaves open or says plainly is here in full. `closed`: see `Shapes`.
+    Unlike Opal's layout, these definitions are exact. `closed` works as in `SchemaBuilder`.
     """
-    shapes = Shapes({(SubAgentEvent, "inner"): reference("InnerEvent")}, closed=closed)
-    parts = {params_name(each): shapes.body(each) for each in METHODS.values()}
-    parts |= {result_name(each): shapes.body(each.result) for each in SERVER_REQUESTS.values()}
-    shapes.accepting = False
-    parts |= {result_name(each): shapes.body(each.result) for each in METHODS.values()}
-    parts |= {params_name(each): shapes.body(each) for each in SERVER_REQUESTS.values()}
-    events = {event_name(each): shapes.body(each) for each in EVENTS.values()}
-    inner = {"Inner" + event_name(each): shapes.body(each, leave_out=["session_id"]) for each in EVENTS.values()}
-    inner["SubAgentStart"] = shapes.body(SubAgentStart)
+    builder = SchemaBuilder({(SubAgentEvent, "inner"): reference("InnerEvent")}, closed=closed)
+    parts = {params_name(each): builder.body(each) for each in METHODS.values()}
+    parts |= {result_name(each): builder.body(each.result) for each in SERVER_REQUESTS.values()}
+    builder.accepting = False
+    parts |= {result_name(each): builder.body(each.result) for each in METHODS.values()}
+    parts |= {params_name(each): builder.body(each) for each in SERVER_REQUESTS.values()}
+    events = {event_name(each): builder.body(each) for each in EVENTS.values()}
+    inner = {"Inner" + event_name(each): builder.body(each, leave_out=["session_id"]) for each in EVENTS.values()}
+    inner["SubAgentStart"] = builder.body(SubAgentStart)
     unions = {
         name: {"anyOf": [reference(member) for member in members]} for name, members in (("Event", events), ("InnerEvent", inner))
     }
-    return parts | events | inner | unions | dict(sorted(shapes.definitions.items()))
+    return parts | events | inner | unions | dict(sorted(builder.definitions.items()))
 
 
 def params_name(declared: type[Method]) -> str:
@@ -81,9 +81,8 @@ def event_name(declared: type[Event]) -> str:
     return f"{declared.__name__.removesuffix('Event')}Event"
 
 
-class _Inline(Shapes):
-    """Schemas that hold everything in place, as plainly as Opal has them: a word out of a few is a string, and what may be null
-    says so with a keyword of its own."""
+class _Inline(SchemaBuilder):
+    """Builds schemas without references, as loose as Opal's: an enumeration is a string, `nullable` marks what may be null."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +97,7 @@ class _Inline(Shapes):
         return {"description": prose(declared), "params": params, "result": result}
 
     def open_types(self) -> dict[str, Schema]:
-        """The objects that were met and have no fields where they occur."""
+        """The objects that occur as `object` without fields."""
         self._plain = False
         return {name: self.body(declared) for name, declared in sorted(self._open.items())}
 

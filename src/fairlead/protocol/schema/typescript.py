@@ -1,4 +1,4 @@
-"""Definitions of a JSON Schema as TypeScript types. Names are on the wire as they are there."""
+"""The definitions of a JSON Schema as TypeScript types, under the names that the wire has."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
+from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.family import Lines, command_name, family_schema, response_name
 from fairlead.protocol.schema.opal import exact_definitions, params_name, result_name
-from fairlead.protocol.schema.shapes import Schema
 
 WIDTH = 110
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
@@ -21,24 +21,24 @@ _WORDS = {"string": "string", "boolean": "boolean", "integer": "number", "number
 
 
 def family_types(title: str, lines: Lines) -> str:
-    """The types of a member of the pi family: each command, response, event and answer, and their unions."""
+    """The types of one dialect of the pi family: each command, response, event and reply, and their unions."""
     definitions: dict[str, Schema] = family_schema(title, lines)["$defs"]
     parts = [f"// {title}.", *(_definition(name, schema) for name, schema in definitions.items())]
     if lines.responses:
         rows = {
             name: f"{{ command: {command_name(each)}; response: {response_name(each)} }}" for name, each in lines.commands.items()
         }
-        parts.append(_table("Commands", "By the name of a command: the command, and the response if it was carried out.", rows))
+        parts.append(_table("Commands", "The command and its successful response, by the name of the command.", rows))
     return "\n".join(parts)
 
 
 def opal_types(title: str) -> str:
     """The types of Opal's protocol: params and result of each method and of each request to the client, and each event."""
     parts = [f"// {title}.", *(_definition(name, schema) for name, schema in exact_definitions().items())]
-    parts.append(_requests("Methods", "What a client may ask.", METHODS))
-    parts.append(_requests("ServerRequests", "What a client is asked.", SERVER_REQUESTS))
+    parts.append(_requests("Methods", "The requests of a client.", METHODS))
+    parts.append(_requests("ServerRequests", "The requests of the server.", SERVER_REQUESTS))
     notification = {"jsonrpc": '"2.0"', "method": json.dumps(NOTIFICATION), "params": "Event"}
-    parts.append(_table("Notification", "How an event arrives.", notification))
+    parts.append(_table("Notification", "The notification that carries an event.", notification))
     return "\n".join(parts)
 
 

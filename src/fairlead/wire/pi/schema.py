@@ -1,4 +1,4 @@
-"""The schema of each member of the family: which lines it has, and what is in the fields that the wire passes on unread."""
+"""The lines of each dialect of the family, for its schema."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import msgspec
 
 from fairlead.core.messages import AssistantBlock, Message, UserBlock
 from fairlead.protocol.pi import frames, omp_commands, session_commands, state, subagent_commands
-from fairlead.protocol.pi.all_commands import COMMANDS
-from fairlead.protocol.pi.all_frames import ANSWERS, FRAMES
 from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES, COMMAND_EXAMPLES_2025
+from fairlead.protocol.pi.declarations import ANSWERS, COMMANDS, FRAMES, GivenPhase, TreeNode
 from fairlead.protocol.pi.frames import Frame, InnerEvent, Response
 from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
-from fairlead.protocol.pi.passed_on import GivenPhase, TreeNode
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, EVENTS_2025, Compaction, Error
+from fairlead.protocol.schema.builder import Refinements, reference
 from fairlead.protocol.schema.family import Lines
-from fairlead.protocol.schema.shapes import Refinements, reference
 from fairlead.session.history.entries import Entry, Header, MessageEntry, OtherEntry
 from fairlead.session.rules.rules import Rule
 from fairlead.session.todos.todos import TodoPhase, TodoTask
@@ -51,12 +49,12 @@ _UNIONS: dict[str, Any] = {
 
 
 def lines(profile: Profile) -> Lines:
-    """What goes over the wire in a member of the family."""
+    """The lines of one dialect."""
     return msgspec.structs.replace(whole_family(), events=events(profile))
 
 
 def lines_2025() -> Lines:
-    """What goes over the wire in pi-2025."""
+    """The lines of pi-2025."""
     return msgspec.structs.replace(
         whole_family(),
         commands=COMMANDS_2025,
@@ -69,7 +67,7 @@ def lines_2025() -> Lines:
 
 
 def whole_family() -> Lines:
-    """What goes over the wire in any member but that of 2025."""
+    """The lines of all dialects except pi-2025."""
     return Lines(
         commands=COMMANDS,
         answers=ANSWERS,
@@ -84,7 +82,7 @@ def whole_family() -> Lines:
 
 
 def events(profile: Profile) -> list[type[Frame]]:
-    """The frames that its hosts may get, beside responses."""
+    """The frames that hosts of this dialect may get, except for responses."""
     unsent = {_tag(Response), *profile.hidden_events}
     if profile.ready == "none":
         unsent.add("ready")

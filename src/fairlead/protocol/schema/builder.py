@@ -1,4 +1,4 @@
-"""JSON Schemas of declared types. Each struct is defined once, under its name, and referred to."""
+"""JSON Schemas of declared types. Each struct has one definition, under its name, and references to it."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from msgspec import inspect as types
 from fairlead.protocol.schema.notes import field_notes, prose
 
 Schema: TypeAlias = dict[str, Any]
-#: What is in fields that the code passes on unread: by class and name in Python, what `Shapes.of` takes.
+#: The types of fields that are declared as plain JSON, by class and name in Python, in the forms that `SchemaBuilder.of` takes.
 Refinements: TypeAlias = Mapping[tuple[type, str], Any]
-#: Unions that have a name, by that name.
+#: Unions that get a definition, by its name.
 Unions: TypeAlias = Mapping[str, Any]
 
 NULL: Schema = {"type": "null"}
 
 
-class Shapes:
-    """Makes schemas, and collects the definitions that they refer to.
+class SchemaBuilder:
+    """Builds schemas, and collects the definitions that they refer to.
 
-    What a host may send is more than what it is sent: an optional field may be null, and one with a default may be left out.
-    A struct that occurs in both is described as it may be sent; so what hosts send has to be described first.
-    With `closed`, what a host is sent has no fields but those that are declared, `open_ended` structs excepted.
+    A host may send more than it receives: an optional field may be null, and a field with a default may be absent. A struct that
+    goes both ways is described as a host may send it. So build the schemas of what hosts send first, then unset `accepting`.
+    With `closed`, what a host receives has declared fields only, except for `open_ended` structs.
     """
 
     def __init__(
@@ -45,8 +45,7 @@ class Shapes:
         self._classes: dict[str, type] = {}
 
     def of(self, declared: Any) -> Schema:
-        """The schema of a type, of a union given as a tuple of structs (msgspec's have to be tagged), of a list given as a list
-        of one of these; or the schema that was given."""
+        """The schema of a type. Also takes a tuple of structs (a union without tags), a list of one item, and a schema."""
         match declared:
             case dict():
                 return cast("Schema", declared)
@@ -133,17 +132,17 @@ class Shapes:
             case types.AnyType() | types.RawType():
                 return {}
             case _:
-                raise TypeError(f"no schema is known for {info}")
+                raise TypeError(f"cannot make a schema of {info}")
 
     def _marked(self, info: types.Type, marks: Collection[str]) -> Schema:
-        """What has marks for schemas of another form."""
+        """The schema of a type with marks. Subclasses use the marks."""
         return self._schema(info)
 
     def _struct(self, declared: type[Struct]) -> Schema:
         name = declared.__name__
         if name not in self._classes:
             self._classes[name] = declared
-            self.definitions[name] = {}  # its place, for what refers to itself
+            self.definitions[name] = {}  # a struct may refer to itself
             self.definitions[name] |= self.body(declared)
         if self._classes[name] is not declared:
             raise TypeError(f"{declared} and {self._classes[name]} have the same name")
@@ -165,25 +164,25 @@ class Shapes:
 
 
 def mentioned(schemas: Iterable[Schema], definitions: Mapping[str, Schema]) -> list[str]:
-    """The names of all definitions that the schemas refer to, themselves or through others."""
+    """The names of all definitions that the schemas refer to, directly or through others."""
     found: set[str] = set()
-    waiting: list[Any] = list(schemas)
-    while waiting:
-        value = waiting.pop()
+    left: list[Any] = list(schemas)
+    while left:
+        value = left.pop()
         if isinstance(value, list):
-            waiting += cast("list[Any]", value)
+            left += cast("list[Any]", value)
         elif isinstance(value, dict):
             schema = cast("Schema", value)
-            waiting += [part for key, part in schema.items() if key != "examples"]
+            left += [part for key, part in schema.items() if key != "examples"]
             name = str(schema.get("$ref", "")).rsplit("/", 1)[-1]
             if name in definitions and name not in found:
                 found.add(name)
-                waiting.append(definitions[name])
+                left.append(definitions[name])
     return sorted(found)
 
 
 def marks(info: types.Type) -> frozenset[str]:
-    """The names of the marks that a type has: see `fairlead.protocol.opal.method`."""
+    """The names of the marks of a type: see `fairlead.protocol.opal.method`."""
     if not isinstance(info, types.Metadata):
         return frozenset()
     return frozenset(cast("dict[str, Any]", info.extra or {}))  # pyright: ignore[reportUnknownMemberType]
