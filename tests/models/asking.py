@@ -11,9 +11,9 @@ from typing import Any
 from fairlead.core.messages import AssistantMessage, ImageContent, ToolCall, ToolResultMessage, Usage, UserMessage
 from fairlead.core.model import BlockDelta, Model, Price, Request, StreamEnd, StreamEvent, ToolSpec
 from fairlead.core.runtime import Cancel
-from fairlead.models.connect import connect
-from fairlead.models.endpoint import Endpoint
+from fairlead.models.credentials import Endpoint
 from fairlead.models.http.client import Http
+from fairlead.models.model_streams import connect
 from fairlead.testing import ProviderServer, ReceivedRequest
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -20,7 +20,7 @@ from fairlead.core.messages import (
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, StreamEnd, StreamStart, ToolSpec
 from fairlead.core.runtime import Cancel
 from fairlead.models.apis.anthropic import AnthropicMessages
-from fairlead.models.endpoint import Endpoint
+from fairlead.models.credentials import Endpoint
 from fairlead.models.http.client import Http
 from fairlead.testing import ProviderServer
 

@@ -9,7 +9,7 @@ from asking import a_model, outcome, sse
 
 from fairlead.core.messages import Usage
 from fairlead.core.model import Price
-from fairlead.models.apis.stream import retry_after
+from fairlead.models.apis.adapter import retry_after
 
 HUGE = ["9" * 400, "9" * 5_000, "1e400", "-1", "-" + "9" * 400, "1e300"]
 

@@ -11,9 +11,9 @@ from asking import a_model, a_request, outcome, serving
 
 from fairlead.core.model import StreamEnd, StreamEvent
 from fairlead.core.runtime import Cancel
-from fairlead.models.connect import connect
-from fairlead.models.endpoint import Endpoint
+from fairlead.models.credentials import Endpoint
 from fairlead.models.http.client import Http
+from fairlead.models.model_streams import connect
 
 APIS = ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"]
 

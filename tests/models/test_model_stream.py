@@ -14,10 +14,10 @@ from raw_server import raw_server, read_request, saying_nothing, until
 from fairlead.core.model import Model, PartialMessage, StreamEnd, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ConfigError
-from fairlead.models.apis.stream import retry_after, run
-from fairlead.models.connect import ADAPTERS, connect
-from fairlead.models.endpoint import Endpoint
+from fairlead.models.apis.adapter import retry_after, run
+from fairlead.models.credentials import Endpoint
 from fairlead.models.http.client import Http, HttpRequest
+from fairlead.models.model_streams import ADAPTERS, connect
 
 API = "anthropic-messages"
 

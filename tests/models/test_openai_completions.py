@@ -634,7 +634,7 @@ def test_what_a_model_says_of_itself_wins_over_guesses():
     ],
 )
 def test_endpoints_are_known_by_their_address(base_url: str, field: str):
-    from fairlead.models.apis.compat import completions_compat
+    from fairlead.models.apis.openai_completions_compat import completions_compat
 
     assert completions_compat(a_model(API, base_url)).max_tokens_field == field
 

@@ -13,7 +13,7 @@ from asking import a_model, outcome, sse
 
 from fairlead.core.messages import TextContent, ThinkingContent, ToolCall
 from fairlead.core.model import BlockDelta, BlockEnd, PartialMessage, StreamEvent
-from fairlead.models.apis.anthropic_stream import AnthropicReader
+from fairlead.models.apis.anthropic_reader import AnthropicReader
 from fairlead.models.apis.google import GoogleReader
 from fairlead.models.apis.openai_completions import ChatReader
 from fairlead.models.apis.openai_responses import ResponsesReader

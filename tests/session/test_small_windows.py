@@ -16,7 +16,7 @@ from fairlead import Agent
 from fairlead.core import events as e
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ProviderError
-from fairlead.models.windows import Windows
+from fairlead.models.context_windows import Windows
 from fairlead.testing import SCRIPTED_MODEL
 
 WINDOW = 2048

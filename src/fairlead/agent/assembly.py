@@ -21,7 +21,7 @@ from fairlead.core.tool import Tool
 from fairlead.errors import ModelNotFound
 from fairlead.extend.additions import UserAdditions
 from fairlead.models.http.client import Http
-from fairlead.models.patterns import qualified
+from fairlead.models.model_patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import Sessions
@@ -237,7 +237,7 @@ class Assembly:
 
     def _access(self, runtime: AsyncioRuntime) -> Models:
         """All models, for one conversation."""
-        from fairlead.models.access import ModelAccess
+        from fairlead.models.model_streams import ModelAccess
 
         budgets = {str(name): tokens for name, tokens in self._settings.thinking_budgets.items()}
         return ModelAccess(

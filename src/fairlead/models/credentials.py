@@ -9,10 +9,12 @@ of one that auth.json holds is its key.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
 
 from fairlead.config import files
 from fairlead.config.home import Home
@@ -22,11 +24,40 @@ from fairlead.models.catalog import PROVIDERS
 if TYPE_CHECKING:
     from subprocess import Popen
 
-    from fairlead.models.device_login import Token
 
 COMMAND_SECONDS = 10.0
 #: Seconds that something in the background may go on writing after the command itself has ended.
 _DRAIN = 0.1
+
+
+class Endpoint(Struct, frozen=True):
+    """How to be let in at a provider. It never goes on the wire to a host, and its `repr` shows no secret."""
+
+    api_key: str | None = None
+    #: Extra headers; they win over an adapter's own, whatever their case.
+    headers: dict[str, str] = {}
+    #: When the key is no longer good, in milliseconds since the epoch; None: that is not known.
+    expires: int | None = None
+
+    def merged(self, ours: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """An adapter's headers, with those of the endpoint in their place."""
+        theirs = {name.lower() for name in self.headers}
+        return [(name, value) for name, value in ours if name.lower() not in theirs] + list(self.headers.items())
+
+    def __repr__(self) -> str:
+        key = "None" if self.api_key is None else "'…'"
+        return f"Endpoint(api_key={key}, headers={sorted(self.headers)})"
+
+
+class Token(Struct, frozen=True, omit_defaults=True):
+    """What a login comes to. `expires` is in milliseconds since the epoch; its JSON is pi's."""
+
+    access: str
+    refresh: str | None = None
+    expires: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Token(expires={self.expires})"
 
 
 class Credentials:
@@ -97,8 +128,6 @@ class Credentials:
         if not isinstance(entry, dict) or cast("dict[str, Any]", entry).get("type") != "oauth":
             return None
         import msgspec
-
-        from fairlead.models.device_login import Token
 
         try:
             return msgspec.convert(entry, Token)

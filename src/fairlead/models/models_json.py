@@ -156,7 +156,7 @@ def _check_compat(where: str, compat: dict[str, Any] | None, warnings: list[str]
     style = (compat or {}).get("thinkingFormat")
     if style is None:
         return
-    from fairlead.models.apis.compat import UNSUPPORTED_THINKING_FORMATS
+    from fairlead.models.apis.openai_completions_compat import UNSUPPORTED_THINKING_FORMATS
 
     if style in UNSUPPORTED_THINKING_FORMATS:
         warnings.append(f'{where}.compat.thinkingFormat: "{style}" is not supported. The model is used, but not asked to think.')

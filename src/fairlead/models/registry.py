@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -12,15 +11,11 @@ from fairlead.config.home import Home
 from fairlead.config.settings import Settings
 from fairlead.core.model import Model, ModelStream, Price, ThinkingLevel
 from fairlead.errors import ModelNotFound, NoCredentials
-from fairlead.models import patterns
+from fairlead.models import model_patterns
 from fairlead.models.catalog import PROVIDERS, catalog_models
-from fairlead.models.credentials import Credentials
-from fairlead.models.endpoint import Endpoint
+from fairlead.models.context_windows import Windows
+from fairlead.models.credentials import Credentials, Endpoint, Token
 from fairlead.models.models_json import ModelChange, ModelEntry, OAuthEntry, ProviderEntry, read_models_json
-from fairlead.models.windows import Windows
-
-if TYPE_CHECKING:
-    from fairlead.models.device_login import Token
 
 DEFAULT_LEVEL: ThinkingLevel = "medium"
 
@@ -97,14 +92,14 @@ class Registry:
         """
         chosen: dict[str, tuple[Model, ThinkingLevel | None]] = {}
         problems: list[ModelNotFound] = []
-        for pattern in patterns.split_list(patterns_):
+        for pattern in model_patterns.split_list(patterns_):
             try:
                 choices = self._match_all(pattern)
             except ModelNotFound as error:
                 problems.append(error)
                 continue
             for choice in choices:
-                chosen.setdefault(patterns.full_name(choice[0]), choice)
+                chosen.setdefault(model_patterns.full_name(choice[0]), choice)
         if problems and not chosen:
             raise problems[0]
         self.warnings += [str(problem) for problem in problems]
@@ -269,43 +264,43 @@ class Registry:
 
     # inside: choosing
 
-    def _match(self, pattern: str, available_only: bool) -> patterns.Choice:
+    def _match(self, pattern: str, available_only: bool) -> model_patterns.Choice:
         narrow = self._usable if available_only else list[Model]
         # The user's own models go first, also so that naming one of them does not read the catalog.
         for models in (self._own_models, self._everything):
-            found = patterns.exact(pattern, narrow(models()), patterns.full_name)
+            found = model_patterns.exact(pattern, narrow(models()), model_patterns.full_name)
             if found:
                 return found[0]
-            found = patterns.exact(pattern, narrow(models()), patterns.bare_id)
+            found = model_patterns.exact(pattern, narrow(models()), model_patterns.bare_id)
             if self._usable([model for model, _ in found]):
                 return self._one_of(pattern, found)
         # A name without its provider means a model that can be used, even if another is called exactly so.
         candidates = narrow(self._everything())
-        name, level = patterns.split_level(pattern)
-        similar = patterns.matching(name, candidates) if name else []
+        name, level = model_patterns.split_level(pattern)
+        similar = model_patterns.matching(name, candidates) if name else []
         if usable := self._usable(similar):
-            return patterns.best(usable), level
-        if found := patterns.exact(pattern, candidates, patterns.bare_id):
+            return model_patterns.best(usable), level
+        if found := model_patterns.exact(pattern, candidates, model_patterns.bare_id):
             return self._one_of(pattern, found)
         if not similar:
-            raise patterns.not_found(pattern, candidates)
-        return patterns.best(similar), level
+            raise model_patterns.not_found(pattern, candidates)
+        return model_patterns.best(similar), level
 
-    def _one_of(self, pattern: str, choices: list[patterns.Choice]) -> patterns.Choice:
+    def _one_of(self, pattern: str, choices: list[model_patterns.Choice]) -> model_patterns.Choice:
         usable = self._usable([model for model, _ in choices])
         choices = [choice for choice in choices if choice[0] in usable] or choices
         if len(choices) > 1:
-            raise patterns.ambiguous(pattern, [model for model, _ in choices])
+            raise model_patterns.ambiguous(pattern, [model for model, _ in choices])
         return choices[0]
 
-    def _match_all(self, pattern: str) -> list[patterns.Choice]:
-        name, level = patterns.split_level(pattern)
-        if not patterns.is_glob(name):
+    def _match_all(self, pattern: str) -> list[model_patterns.Choice]:
+        name, level = model_patterns.split_level(pattern)
+        if not model_patterns.is_glob(name):
             return [self._match(pattern, False)]
         models = self._everything()
-        found = patterns.matching(name, models)
+        found = model_patterns.matching(name, models)
         if not found:
-            raise patterns.not_found(pattern, models)
+            raise model_patterns.not_found(pattern, models)
         return [(model, level) for model in self._usable(found) or found]
 
     def _from_settings(self, settings: Settings) -> Model | None:
@@ -315,7 +310,7 @@ class Registry:
             model = self.default_of(settings.default_provider) if settings.default_provider else None
             return model if model is not None and self._can_use(model) else None
         try:
-            pattern = patterns.qualified(settings.default_provider, settings.default_model)
+            pattern = model_patterns.qualified(settings.default_provider, settings.default_model)
             return self._match(pattern, available_only=True)[0]
         except ModelNotFound:
             return None

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from fairlead.core.model import Model, ModelStream, PartialMessage, Request, StreamEvent
 from fairlead.core.runtime import Cancel
-from fairlead.models.windows import Windows
+from fairlead.models.context_windows import Windows
 
 
 class Models(Protocol):

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairlead.models.apis.scripted import SCRIPTED_MODEL, Scripted, Turn
     from fairlead.testing.provider import ProviderServer, ReceivedRequest
+    from fairlead.testing.scripted import SCRIPTED_MODEL, Scripted, Turn
 
 __all__ = ["SCRIPTED_MODEL", "ProviderServer", "ReceivedRequest", "Scripted", "Turn"]
 
@@ -24,5 +24,5 @@ def __getattr__(name: str) -> Any:
     if name in ("ProviderServer", "ReceivedRequest"):
         return getattr(import_module("fairlead.testing.provider"), name)
     if name in ("Scripted", "Turn", "SCRIPTED_MODEL"):
-        return getattr(import_module("fairlead.models.apis.scripted"), name)
+        return getattr(import_module("fairlead.testing.scripted"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

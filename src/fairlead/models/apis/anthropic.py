@@ -16,9 +16,9 @@ from fairlead.core.messages import (
 )
 from fairlead.core.model import PartialMessage, Request, ThinkingLevel
 from fairlead.models.apis.adapter import Adapter
-from fairlead.models.apis.anthropic_stream import AnthropicReader
-from fairlead.models.apis.encoding import Continued, EncodedMessages, acceptable, encode_json
-from fairlead.models.apis.levels import provider_level
+from fairlead.models.apis.anthropic_reader import AnthropicReader
+from fairlead.models.apis.request_building import Continued, EncodedMessages, encode_json, provider_level
+from fairlead.models.apis.sendable_history import acceptable
 from fairlead.models.http.client import HttpRequest
 
 #: Thinking tokens by level, for models that want a number.

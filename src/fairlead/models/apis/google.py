@@ -20,19 +20,9 @@ from fairlead.core.messages import (
 )
 from fairlead.core.model import PartialMessage, Request, ThinkingLevel
 from fairlead.models.apis.adapter import Adapter
-from fairlead.models.apis.blocks import (
-    Blocks,
-    count,
-    decode_event,
-    fail_with,
-    new_call_id,
-    record,
-    records,
-    results_with_images,
-    string,
-)
-from fairlead.models.apis.encoding import Continued, EncodedMessages, acceptable, encode_json
-from fairlead.models.apis.levels import provider_level
+from fairlead.models.apis.request_building import Continued, EncodedMessages, encode_json, provider_level, results_with_images
+from fairlead.models.apis.response_reading import Blocks, count, decode_event, fail_with, new_call_id, record, records, string
+from fairlead.models.apis.sendable_history import acceptable
 from fairlead.models.http.client import HttpRequest
 
 #: Stands for the signature of a call that another model made; Gemini 3 refuses calls without any.

@@ -11,10 +11,10 @@ from msgspec import Struct
 from fairlead.core.messages import StopReason
 from fairlead.core.model import PartialMessage, Request, parse_arguments
 from fairlead.models.apis.adapter import Adapter
-from fairlead.models.apis.blocks import Blocks, count, decode_event, fail_with, new_call_id, record, records, string
-from fairlead.models.apis.compat import completions_compat
-from fairlead.models.apis.encoding import encode_json
 from fairlead.models.apis.openai_completions_body import THINKING_FIELDS, ChatBody
+from fairlead.models.apis.openai_completions_compat import completions_compat
+from fairlead.models.apis.request_building import encode_json
+from fairlead.models.apis.response_reading import Blocks, count, decode_event, fail_with, new_call_id, record, records, string
 from fairlead.models.http.client import HttpRequest
 
 _WITH_THINKING = frozenset({*THINKING_FIELDS, "reasoning_details"})

@@ -17,10 +17,17 @@ from fairlead.core.messages import (
     UserMessage,
 )
 from fairlead.core.model import Model, Request, ThinkingLevel, ToolSpec
-from fairlead.models.apis.blocks import decoded, records, results_with_images
-from fairlead.models.apis.compat import CompletionsCompat
-from fairlead.models.apis.encoding import Continued, EncodedMessages, acceptable, encode_json
-from fairlead.models.apis.levels import openai_efforts, provider_level
+from fairlead.models.apis.openai_completions_compat import CompletionsCompat
+from fairlead.models.apis.request_building import (
+    Continued,
+    EncodedMessages,
+    encode_json,
+    openai_efforts,
+    provider_level,
+    results_with_images,
+)
+from fairlead.models.apis.response_reading import decoded, records
+from fairlead.models.apis.sendable_history import acceptable
 
 #: The fields in which endpoints send thinking, and take it back; a block's signature names its own.
 THINKING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")

@@ -23,9 +23,19 @@ from fairlead.core.messages import (
 )
 from fairlead.core.model import PartialMessage, Request
 from fairlead.models.apis.adapter import Adapter
-from fairlead.models.apis.blocks import Blocks, count, decode_event, decoded, fail_with, new_call_id, record, records, string
-from fairlead.models.apis.encoding import EncodedMessages, acceptable, encode_json
-from fairlead.models.apis.levels import openai_efforts, provider_level
+from fairlead.models.apis.request_building import EncodedMessages, encode_json, openai_efforts, provider_level
+from fairlead.models.apis.response_reading import (
+    Blocks,
+    count,
+    decode_event,
+    decoded,
+    fail_with,
+    new_call_id,
+    record,
+    records,
+    string,
+)
+from fairlead.models.apis.sendable_history import acceptable
 from fairlead.models.http.client import HttpRequest
 
 #: The smallest limit the API takes.

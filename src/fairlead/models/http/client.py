@@ -17,10 +17,9 @@ from fairlead.config.threads import run_in_thread
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError
-from fairlead.models.http.connection import Connection, ConnectionLost, IdleTimeout, explain, open_connection
+from fairlead.models.http.connection import Connection, ConnectionLost, IdleTimeout, TlsContext, explain, open_connection
 from fairlead.models.http.exchange import Exchange, HttpRequest, NotHttp, RequestAborted, Response, Route, receive_head
 from fairlead.models.http.proxy import proxy_for
-from fairlead.models.http.tls import TlsContext
 
 if TYPE_CHECKING:
     from ssl import SSLContext

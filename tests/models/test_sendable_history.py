@@ -11,11 +11,12 @@ import pytest
 from asking import PIXEL, a_model, a_request, a_result, an_answer
 
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, ToolResultMessage, UserMessage
-from fairlead.models.apis import history
-from fairlead.models.apis.encoding import Continued, EncodedMessages, acceptable, encode_json
-from fairlead.models.connect import connect
-from fairlead.models.endpoint import Endpoint
+from fairlead.models.apis import sendable_history
+from fairlead.models.apis.request_building import Continued, EncodedMessages, encode_json
+from fairlead.models.apis.sendable_history import acceptable
+from fairlead.models.credentials import Endpoint
 from fairlead.models.http.client import Http
+from fairlead.models.model_streams import connect
 
 API = "anthropic-messages"
 MODEL = a_model(API)
@@ -47,9 +48,9 @@ def test_replacements_are_the_same_objects_from_call_to_call() -> None:
 
 def test_replacements_depend_on_the_model() -> None:
     message = UserMessage([ImageContent(PIXEL, "image/png")], 1)
-    assert acceptable([message], BLIND)[0].content == [TextContent(history.NO_IMAGE)]
+    assert acceptable([message], BLIND)[0].content == [TextContent(sendable_history.NO_IMAGE)]
     assert acceptable([message], MODEL)[0] is message
-    assert acceptable([message], BLIND)[0].content == [TextContent(history.NO_IMAGE)]
+    assert acceptable([message], BLIND)[0].content == [TextContent(sendable_history.NO_IMAGE)]
 
 
 def test_failed_and_aborted_answers_go_with_the_results_of_their_calls() -> None:
@@ -115,12 +116,12 @@ def test_empty_blocks_and_messages_are_left_out() -> None:
         UserMessage([TextContent("")], 1),
     ]
     accepted = acceptable(messages, MODEL)
-    assert [message.content for message in accepted] == [[ImageContent(PIXEL, "image/png")], history.EMPTY_MESSAGE]
+    assert [message.content for message in accepted] == [[ImageContent(PIXEL, "image/png")], sendable_history.EMPTY_MESSAGE]
 
 
 def test_images_in_results_are_noted_for_a_model_that_reads_text() -> None:
     accepted = acceptable([HI, call("t1"), a_result("t1", ImageContent(PIXEL, "image/png"))], BLIND)
-    assert accepted[2].content == [TextContent(history.NO_IMAGE)]
+    assert accepted[2].content == [TextContent(sendable_history.NO_IMAGE)]
 
 
 def test_ids_that_the_api_refuses_are_replaced_in_call_and_result_alike() -> None:
@@ -191,7 +192,7 @@ def test_calls_of_one_answer_that_share_an_id_are_told_apart_and_keep_their_resu
     results = [message for message in accepted if isinstance(message, ToolResultMessage)]
     assert [result.tool_call_id for result in results] == ids
     texts = [result.content[0].text for result in results]
-    assert texts == ["1", "2", "other", "3", history.NO_RESULT, history.NO_RESULT]
+    assert texts == ["1", "2", "other", "3", sendable_history.NO_RESULT, sendable_history.NO_RESULT]
     assert all(first is second for first, second in zip(accepted, acceptable(messages, MODEL), strict=True))
 
 
@@ -205,13 +206,13 @@ def test_ids_of_one_call_and_several_items_are_told_apart() -> None:
 
 def test_nothing_is_remembered_of_messages_that_are_gone() -> None:
     gc.collect()
-    before = len(history._known)
+    before = len(sendable_history._known)
     messages: list[Any] = [UserMessage("", 1), call("t1", provider="other"), a_result("t1", TextContent(""))]
     acceptable(messages, MODEL)
-    assert len(history._known) == before + 3
+    assert len(sendable_history._known) == before + 3
     messages.clear()
     gc.collect()
-    assert len(history._known) == before
+    assert len(sendable_history._known) == before
 
 
 def test_encodings_are_kept_while_their_messages_appear() -> None:

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from fairlead.core.messages import StopReason
 from fairlead.core.model import PartialMessage
-from fairlead.models.apis.blocks import decode_event, new_call_id
-from fairlead.models.apis.encoding import encode_json
+from fairlead.models.apis.request_building import encode_json
+from fairlead.models.apis.response_reading import decode_event, new_call_id
 
 _STOP_REASONS: Mapping[str, StopReason] = {
     "end_turn": "stop",

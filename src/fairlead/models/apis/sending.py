@@ -1,14 +1,17 @@
-"""Waits for a server that has started but is still loading its model."""
+"""Sends requests to model servers: extensions may change them, and a server that is loading its model is waited for."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import msgspec
+
+from fairlead.core.interceptor import Interceptor
 from fairlead.core.lenient import visible
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
@@ -16,6 +19,8 @@ from fairlead.models.http.client import Http, HttpRequest, RequestAborted, Respo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+T = TypeVar("T")
 
 #: Seconds between two attempts, at first and at most, and how long to wait in total.
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 5.0
@@ -94,3 +99,54 @@ def _say(line: str) -> None:
         with suppress(OSError, ValueError):
             sys.stderr.write(f"{visible(line)}\n")
             sys.stderr.flush()
+
+
+async def changed(request: HttpRequest, interceptor: Interceptor, cancel: Cancel) -> HttpRequest:
+    """The request to send instead. Raises ProviderError if what the interceptor made of it cannot be sent."""
+    payload = msgspec.json.decode(request.body, type=dict[str, Any])
+    made: Any = await _unless_aborted(interceptor.request(payload, dict(request.headers)), cancel)
+    body, headers = made
+    if not isinstance(body, dict):
+        raise _unusable(f"its body is {_kind(body)}, not an object")
+    if not _is_table(headers):
+        raise _unusable("its headers are not texts by name")
+    try:
+        encoded = msgspec.json.encode(cast("dict[str, Any]", body))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _unusable(str(error)) from None
+    return HttpRequest(request.method, request.url, list(cast("dict[str, str]", headers).items()), encoded)
+
+
+async def seen(response: Response, interceptor: Interceptor, cancel: Cancel) -> None:
+    """Show the head of an answer."""
+    await _unless_aborted(interceptor.response(response.status, dict(response.headers)), cancel)
+
+
+async def _unless_aborted(work: Coroutine[Any, Any, T], cancel: Cancel) -> T:
+    """Wait for `work`, but not after `cancel` has fired. Raises RequestAborted."""
+    task = asyncio.ensure_future(work)
+    forget = cancel.on_fire(task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not cancel.fired:
+            task.cancel()
+            raise
+        raise RequestAborted from None
+    finally:
+        forget()
+
+
+def _unusable(problem: str) -> ProviderError:
+    return ProviderError(f"An extension made the request to the provider into one that cannot be sent: {problem}.")
+
+
+def _is_table(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    items = cast("dict[Any, Any]", value).items()
+    return all(isinstance(name, str) and isinstance(text, str) for name, text in items)
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else f"of type {type(value).__name__}"

@@ -11,7 +11,7 @@ import re
 import weakref
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import msgspec
 
@@ -29,6 +29,7 @@ from fairlead.core.messages import (
     UserMessage,
 )
 from fairlead.core.model import Model
+from fairlead.models.apis.request_building import Continued
 
 NO_RESULT = "No result provided"
 NO_IMAGE = "(an image was here; this model reads text only)"
@@ -57,34 +58,6 @@ _Reader: TypeAlias = tuple[str, str, str, bool]
 #: The id and the name of a tool call, as the provider gets them.
 _Label: TypeAlias = tuple[str, str]
 _NO_LABEL: _Label = ("", "")
-
-
-T = TypeVar("T")
-
-
-class Continued(Generic[T]):
-    """What was made of the beginning of a conversation, so that the next request only adds what is new.
-
-    A conversation is compared with the last one by the identity of its messages, which is a few nanoseconds for each.
-    A compaction or a move to another branch makes it begin anew.
-    """
-
-    __slots__ = ("_made", "_messages")
-
-    def __init__(self) -> None:
-        self._messages: list[ModelMessage] = []
-        self._made: list[T] = []
-
-    def resume(self, messages: Sequence[ModelMessage]) -> tuple[int, list[T]]:
-        """How many of the messages were dealt with, and what was made of them: a list of the caller's own."""
-        count = len(self._messages)
-        if messages[:count] == self._messages:
-            return count, list(self._made)
-        return 0, []
-
-    def keep(self, messages: Sequence[ModelMessage], made: list[T]) -> None:
-        """Remember what was made of these messages."""
-        self._messages, self._made = list(messages), made
 
 
 def acceptable(messages: list[ModelMessage], model: Model, before: Continued[ModelMessage] | None = None) -> list[ModelMessage]:

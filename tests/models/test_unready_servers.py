@@ -12,10 +12,10 @@ from tests.models.raw_server import raw_server, until
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
-from fairlead.models.apis.loading import when_loaded
-from fairlead.models.connect import connect
-from fairlead.models.endpoint import Endpoint
+from fairlead.models.apis.sending import when_loaded
+from fairlead.models.credentials import Endpoint
 from fairlead.models.http.client import Http, HttpRequest
+from fairlead.models.model_streams import connect
 from fairlead.testing import ProviderServer
 
 APIS = ("openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai")

@@ -19,11 +19,11 @@ from fairlead.core.messages import UserMessage
 from fairlead.core.model import Model, Request, StreamEnd
 from fairlead.core.runtime import Cancel
 from fairlead.errors import LoginFailed, NoCredentials
-from fairlead.models import device_login
-from fairlead.models.access import ModelAccess
-from fairlead.models.device_login import DeviceCode, Token, begin, wait_for_token
+from fairlead.models import logins
+from fairlead.models.credentials import Token
 from fairlead.models.http.client import Http
-from fairlead.models.logins import Logins, renew_if_due
+from fairlead.models.logins import DeviceCode, Logins, begin, renew_if_due, wait_for_token
+from fairlead.models.model_streams import ModelAccess
 from fairlead.models.models_json import OAuthEntry
 from fairlead.models.registry import Registry
 from fairlead.testing import ProviderServer
@@ -99,7 +99,7 @@ def test_a_code_with_numbers_that_cannot_be_is_none(said: dict[str, Any]) -> Non
 
 
 def test_a_provider_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_login, "PATIENCE", 0.1)
+    monkeypatch.setattr(logins, "PATIENCE", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         login = {"deviceUrl": url, "tokenUrl": url, "clientId": "client-1"}

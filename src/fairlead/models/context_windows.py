@@ -10,7 +10,7 @@ from fairlead.errors import ProviderError
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model
-    from fairlead.models.endpoint import Endpoint
+    from fairlead.models.credentials import Endpoint
     from fairlead.models.http.client import Http
 
 #: A smaller window than this is a misread number, not a window.
@@ -88,7 +88,7 @@ def _list_url(model: Model) -> str | None:
 
 
 def _window_in(body: bytes, model_id: str) -> int | None:
-    from fairlead.models.apis.blocks import decoded, record, records
+    from fairlead.models.apis.response_reading import decoded, record, records
 
     listed = list(records(record(decoded(body.decode("utf-8", "replace"))).get("data")))
     entry = next((each for each in listed if each.get("id") == model_id), listed[0] if len(listed) == 1 else {})

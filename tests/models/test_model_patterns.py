@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.core.model import Model, Price
-from fairlead.models import patterns
+from fairlead.models import model_patterns
 
 
 def model(name: str, title: str = "") -> Model:
@@ -30,10 +30,10 @@ MODELS = [
 
 
 def exactly(pattern: str) -> list[tuple[str, str | None]]:
-    for naming in (patterns.full_name, patterns.bare_id):
-        found = patterns.exact(pattern, MODELS, naming)
+    for naming in (model_patterns.full_name, model_patterns.bare_id):
+        found = model_patterns.exact(pattern, MODELS, naming)
         if found:
-            return [(patterns.full_name(each), level) for each, level in found]
+            return [(model_patterns.full_name(each), level) for each, level in found]
     return []
 
 
@@ -78,38 +78,38 @@ def test_anything_else_is_no_exact_name(pattern: str) -> None:
     ],
 )
 def test_part_of_a_name_means_an_alias_before_a_date_then_the_newest_then_the_plainest(pattern: str, name: str) -> None:
-    assert patterns.best(patterns.matching(pattern, MODELS)).id == name
+    assert model_patterns.best(model_patterns.matching(pattern, MODELS)).id == name
 
 
 def test_a_provider_that_lacks_the_model_is_not_replaced_by_another() -> None:
-    assert patterns.matching("anthropic/claude-sonnet-9", MODELS) == []
+    assert model_patterns.matching("anthropic/claude-sonnet-9", MODELS) == []
 
 
 def test_a_glob_matches_all_in_order() -> None:
-    found = patterns.matching("anthropic/*opus-5*", MODELS)
+    found = model_patterns.matching("anthropic/*opus-5*", MODELS)
     assert [each.id for each in found] == ["claude-opus-5", "claude-opus-5-5", "claude-opus-5-5-fast"]
 
 
 def test_a_glob_after_a_provider_is_about_ids_alone() -> None:
-    assert patterns.matching("local/l*", MODELS) == []
+    assert model_patterns.matching("local/l*", MODELS) == []
 
 
 def test_lists_are_split_at_commas() -> None:
-    assert patterns.split_list(["a, b:high,,", " c "]) == ["a", "b:high", "c"]
+    assert model_patterns.split_list(["a, b:high,,", " c "]) == ["a", "b:high", "c"]
 
 
 def test_provider_and_model_flags_make_one_name() -> None:
-    assert patterns.qualified("anthropic", "opus") == "anthropic/opus"
-    assert patterns.qualified("Anthropic", "anthropic/opus") == "anthropic/opus"
-    assert patterns.qualified(None, "opus") == "opus"
+    assert model_patterns.qualified("anthropic", "opus") == "anthropic/opus"
+    assert model_patterns.qualified("Anthropic", "anthropic/opus") == "anthropic/opus"
+    assert model_patterns.qualified(None, "opus") == "opus"
 
 
 def test_a_miss_names_the_nearest_models() -> None:
-    text = str(patterns.not_found("anthropic/claude-opsu-5:high", MODELS))
+    text = str(model_patterns.not_found("anthropic/claude-opsu-5:high", MODELS))
     assert text.startswith(
         'Model "anthropic/claude-opsu-5:high" not found. Use --list-models to see available models. Did you mean '
     )
     assert "anthropic/claude-opus-5" in text
-    assert str(patterns.not_found("nope/none", MODELS)) == (
+    assert str(model_patterns.not_found("nope/none", MODELS)) == (
         'Model "nope/none" not found. Use --list-models to see available models.'
     )

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Literal, cast
 
 from fairlead.core import lenient
-from fairlead.core.messages import ImageContent, ModelMessage, ToolResultMessage
 from fairlead.core.model import PartialMessage
-from fairlead.models.apis.encoding import encode_json
+from fairlead.models.apis.request_building import encode_json
 
 #: What servers call trouble of their own that passes.
 _PASSING_TROUBLE = frozenset(
@@ -98,15 +97,6 @@ def fail_with(partial: PartialMessage, error: Any, fallback: str) -> None:
         status=status if 100 <= status < 600 else None,
         transient=status in (408, 409, 429) or 500 <= status < 600 or any(name.lower() in _PASSING_TROUBLE for name in names),
     )
-
-
-def results_with_images(messages: Iterable[ModelMessage]) -> list[ToolResultMessage]:
-    """The tool results that have images, which most APIs want beside the result and not in it."""
-    return [
-        message
-        for message in messages
-        if isinstance(message, ToolResultMessage) and any(isinstance(block, ImageContent) for block in message.content)
-    ]
 
 
 def string(value: Any) -> str:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.core.model import Model, ModelStream
-from fairlead.errors import FairleadError
-from fairlead.models.connect import connect
+from fairlead.errors import ConfigError, FairleadError
+from fairlead.models.credentials import Endpoint
 from fairlead.models.http.client import Http
 from fairlead.models.registry import Registry
 
 if TYPE_CHECKING:
-    from fairlead.models.windows import Windows
+    from fairlead.models.context_windows import Windows
 
 #: Milliseconds before its end at which a key counts as expired.
 EARLY_MS = 60_000
@@ -69,7 +69,7 @@ class ModelAccess:
     async def served_window(self, model: Model) -> int | None:
         if self._registry.stream(model) is not None:
             return None  # a program asks the model in its own way
-        from fairlead.models.windows import served_window
+        from fairlead.models.context_windows import served_window
 
         try:
             endpoint = await asyncio.to_thread(self._registry.endpoint, model)
@@ -104,3 +104,45 @@ class ModelAccess:
             stream = connect(asked, endpoint, self._http, self._now_ms, thinking_budgets=self._budgets)
             self._streams[model.provider, model.id] = _Connected(stream, version, endpoint.expires)
         return stream
+
+
+#: The module and class for each API. Adapters are imported when a model needs them.
+ADAPTERS: Mapping[str, tuple[str, str]] = {
+    "anthropic-messages": ("anthropic", "AnthropicMessages"),
+    "openai-completions": ("openai_completions", "OpenAICompletions"),
+    "openai-responses": ("openai_responses", "OpenAIResponses"),
+    "google-generative-ai": ("google", "GoogleGenerativeAI"),
+}
+
+
+class _Adapter(Protocol):
+    def __call__(
+        self,
+        model: Model,
+        endpoint: Endpoint,
+        http: Http,
+        now_ms: Callable[[], int],
+        thinking_budgets: Mapping[str, int] | None = None,
+    ) -> ModelStream: ...
+
+
+def connect(
+    model: Model,
+    endpoint: Endpoint,
+    http: Http,
+    now_ms: Callable[[], int],
+    *,
+    thinking_budgets: Mapping[str, int] | None = None,
+) -> ModelStream:
+    """A stream for `model`. Keep it for a whole conversation: it remembers the encoding of earlier messages.
+
+    `thinking_budgets` are tokens per thinking level, for APIs that want a number. Raises ConfigError for an unknown API.
+    """
+    if model.api not in ADAPTERS:
+        known = ", ".join(ADAPTERS)
+        raise ConfigError(f'The model {model.provider}/{model.id} has an unknown API, "{model.api}". Known are: {known}.')
+    from importlib import import_module
+
+    module, name = ADAPTERS[model.api]
+    adapter = cast("_Adapter", getattr(import_module(f"fairlead.models.apis.{module}"), name))
+    return adapter(model, endpoint, http, now_ms, thinking_budgets)
