@@ -11,9 +11,9 @@ from typing import Any
 from fairlead.core.messages import AssistantMessage, ImageContent, ToolCall, ToolResultMessage, Usage, UserMessage
 from fairlead.core.model import BlockDelta, Model, Price, Request, StreamEnd, StreamEvent, ToolSpec
 from fairlead.core.runtime import Cancel
-from fairlead.models.credentials import Endpoint
+from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
-from fairlead.models.model_streams import connect
+from fairlead.models.model_streams import open_stream
 from fairlead.testing import ProviderServer, ReceivedRequest
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -95,7 +95,7 @@ async def ask(
     http = Http()
     events: list[StreamEvent] = []
     model = a_model(api, server.url + path, **fields)
-    stream = connect(model, Endpoint("sk-test", {"X-Extra": "1"}), http, lambda: 1_000, thinking_budgets=budgets)
+    stream = open_stream(model, RequestAuth("sk-test", {"X-Extra": "1"}), http, lambda: 1_000, thinking_budgets=budgets)
     try:
         async for batch in stream(request or a_request(), cancel):
             events += batch
@@ -127,7 +127,7 @@ def assert_encoded_once(api: str) -> None:
     async def run() -> str:
         async with serving({"text": "Ok"}) as server:
             http = Http()
-            stream = connect(a_model(api, server.url), Endpoint(), http, lambda: 1)
+            stream = open_stream(a_model(api, server.url), RequestAuth(), http, lambda: 1)
             for _ in range(2):
                 async for _ in stream(a_request(*messages), Cancel()):
                     pass

@@ -20,7 +20,7 @@ from fairlead.core.messages import (
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, StreamEnd, StreamStart, ToolSpec
 from fairlead.core.runtime import Cancel
 from fairlead.models.apis.anthropic import AnthropicMessages
-from fairlead.models.credentials import Endpoint
+from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
 from fairlead.testing import ProviderServer
 
@@ -259,11 +259,11 @@ def test_headers_carry_the_key_and_the_version() -> None:
     assert "anthropic-beta" not in headers
 
 
-def headers_with(endpoint: Endpoint, **fields: Any) -> Any:
+def headers_with(auth: RequestAuth, **fields: Any) -> Any:
     async def run() -> Any:
         async with serving({"text": "x"}) as server:
             http = Http(env={})
-            adapter = AnthropicMessages(a_model(API, server.url), endpoint, http, lambda: 1)
+            adapter = AnthropicMessages(a_model(API, server.url), auth, http, lambda: 1)
             async for _ in adapter(a_request(**fields), Cancel()):
                 pass
             await http.close()
@@ -273,20 +273,20 @@ def headers_with(endpoint: Endpoint, **fields: Any) -> Any:
 
 
 def test_an_oauth_token_goes_as_a_bearer() -> None:
-    headers = headers_with(Endpoint("sk-ant-oat01-abc"))
+    headers = headers_with(RequestAuth("sk-ant-oat01-abc"))
     assert headers["authorization"] == "Bearer sk-ant-oat01-abc"
     assert "x-api-key" not in headers
     assert headers["anthropic-beta"] == "oauth-2025-04-20"
 
 
 def test_configured_headers_win_whatever_their_case() -> None:
-    headers = headers_with(Endpoint("key", {"X-API-Key": "other", "Anthropic-Version": "2099-01-01"}))
+    headers = headers_with(RequestAuth("key", {"X-API-Key": "other", "Anthropic-Version": "2099-01-01"}))
     assert headers["x-api-key"] == "other"
     assert headers["anthropic-version"] == "2099-01-01"
 
 
 def test_without_a_key_none_is_sent() -> None:
-    headers = headers_with(Endpoint())
+    headers = headers_with(RequestAuth())
     assert "x-api-key" not in headers
     assert "authorization" not in headers
 
@@ -375,7 +375,7 @@ def test_lone_surrogates_do_not_stop_a_request() -> None:
 async def test_earlier_messages_are_not_encoded_again() -> None:
     async with serving({"text": "x"}) as server:
         http = Http(env={})
-        adapter = AnthropicMessages(a_model(API, server.url), Endpoint(), http, lambda: 1)
+        adapter = AnthropicMessages(a_model(API, server.url), RequestAuth(), http, lambda: 1)
         first = UserMessage("first", 1)
         messages: list[Any] = [first, an_answer(API, TextContent("one"))]
         for text in ("second", "third"):
@@ -531,7 +531,7 @@ def test_aborted_messages_keep_what_came() -> None:
 async def test_a_conversation_continues_over_one_connection() -> None:
     async with serving({"text": "x" * 5000, "chunk": 10}) as server:
         http = Http(env={})
-        adapter = AnthropicMessages(a_model(API, server.url), Endpoint(), http, lambda: 1)
+        adapter = AnthropicMessages(a_model(API, server.url), RequestAuth(), http, lambda: 1)
         for _ in range(3):
             async for batch in adapter(a_request(), Cancel()):
                 # The consumer stops at the end, as a loop does that has seen all it needs.

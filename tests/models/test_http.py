@@ -13,7 +13,7 @@ from raw_server import Talk, answering, raw_server, read_request, saying_nothing
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
 from fairlead.models.http.client import Http, HttpRequest, RequestAborted
-from fairlead.models.http.connection import Connection, explain
+from fairlead.models.http.connection import HttpConnection, explain
 from fairlead.models.http.exchange import receive_head
 from fairlead.testing import ProviderServer
 
@@ -527,7 +527,7 @@ async def _drop_by_drop(pieces: list[bytes]) -> list[bytes]:
     """What a reader gets of pieces that are sent one by one, each when the one before could have been read; then the end."""
     ours, theirs = socket.socketpair()
     with theirs:
-        _, connection = await asyncio.get_running_loop().create_connection(Connection, sock=ours)
+        _, connection = await asyncio.get_running_loop().create_connection(HttpConnection, sock=ours)
         reads: list[bytes] = []
 
         async def read() -> None:

@@ -11,9 +11,9 @@ from asking import a_model, a_request, outcome, serving
 
 from fairlead.core.model import StreamEnd, StreamEvent
 from fairlead.core.runtime import Cancel
-from fairlead.models.credentials import Endpoint
+from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
-from fairlead.models.model_streams import connect
+from fairlead.models.model_streams import open_stream
 
 APIS = ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"]
 
@@ -69,7 +69,7 @@ def test_the_head_of_an_error_is_seen_too() -> None:
 async def test_a_request_that_cannot_be_sent_fails_and_says_why(changes: Changes, problem: str) -> None:
     async with serving({"text": "never"}) as server:
         http = Http()
-        stream = connect(a_model("anthropic-messages", server.url), Endpoint("sk"), http, lambda: 1)
+        stream = open_stream(a_model("anthropic-messages", server.url), RequestAuth("sk"), http, lambda: 1)
         events = [event async for batch in stream(a_request(interceptor=changes), Cancel()) for event in batch]
         await http.close()
         assert server.requests == []
@@ -94,7 +94,7 @@ async def test_an_abort_does_not_wait_for_whoever_steps_in() -> None:
 
     async with serving({"text": "never"}) as server, asyncio.timeout(20):
         http, cancel, never = Http(), Cancel(), Never()
-        stream = connect(a_model("anthropic-messages", server.url), Endpoint("sk"), http, lambda: 1)
+        stream = open_stream(a_model("anthropic-messages", server.url), RequestAuth("sk"), http, lambda: 1)
 
         async def ask() -> list[StreamEvent]:
             return [event async for batch in stream(a_request(interceptor=never), cancel) for event in batch]

@@ -20,10 +20,10 @@ from fairlead.core.model import Model, Request, StreamEnd
 from fairlead.core.runtime import Cancel
 from fairlead.errors import LoginFailed, NoCredentials
 from fairlead.models import logins
-from fairlead.models.credentials import Token
+from fairlead.models.credentials import LoginToken
 from fairlead.models.http.client import Http
 from fairlead.models.logins import DeviceCode, Logins, begin, renew_if_due, wait_for_token
-from fairlead.models.model_streams import ModelAccess
+from fairlead.models.model_streams import ModelStreams
 from fairlead.models.models_json import OAuthEntry
 from fairlead.models.registry import Registry
 from fairlead.testing import ProviderServer
@@ -53,11 +53,11 @@ def oauth(server: DeviceServer) -> OAuthEntry:
     return msgspec.convert(server.oauth, OAuthEntry)
 
 
-def waited(server: DeviceServer, interval: float = 5, lifetime: float = 900) -> tuple[Token | str, Waits]:
+def waited(server: DeviceServer, interval: float = 5, lifetime: float = 900) -> tuple[LoginToken | str, Waits]:
     """What comes of waiting for a token: itself, or why there is none; and the pauses."""
     waits = Waits()
 
-    async def work(http: Http) -> Token | str:
+    async def work(http: Http) -> LoginToken | str:
         try:
             return await wait_for_token(http, oauth(server), "device-1", interval, lifetime, sleep=waits)
         except LoginFailed as error:
@@ -133,13 +133,13 @@ def test_a_login_that_cannot_begin_says_why(tmp_path: Path, answer: Any, reason:
 @pytest.mark.parametrize("lifetime", ["1e999", "1e300", '"soon"', "null", "-1"])
 def test_a_token_is_kept_whatever_is_said_of_its_lifetime(lifetime: str) -> None:
     with DeviceServer([(200, f'{{"access_token":"t","expires_in":{lifetime}}}')]) as server:
-        assert waited(server)[0] == Token("t")
+        assert waited(server)[0] == LoginToken("t")
 
 
 def test_a_lifetime_may_be_a_text() -> None:
     with DeviceServer([(200, '{"access_token":"t","expires_in":"3600"}')]) as server:
         token, _ = waited(server)
-        assert isinstance(token, Token)
+        assert isinstance(token, LoginToken)
         assert token.expires is not None
         assert 3500 < token.expires / 1000 - time.time() <= 3600
 
@@ -155,7 +155,7 @@ def test_a_code_expires_however_seldom_the_client_wants_to_look() -> None:
 def test_the_provider_is_asked_until_the_code_was_entered(status: int) -> None:
     with DeviceServer([PENDING, PENDING, SLOW_DOWN, PENDING, TOKEN], error_status=status) as server:
         token, waits = waited(server)
-        assert isinstance(token, Token)
+        assert isinstance(token, LoginToken)
         assert (token.access, token.refresh) == ("token-1", "refresh-1")
         assert token.expires is not None
         assert abs(token.expires - (time.time() + 3600) * 1000) < 60_000
@@ -173,7 +173,7 @@ def test_the_provider_is_asked_until_the_code_was_entered(status: int) -> None:
 def test_a_failure_that_may_pass_is_waited_out() -> None:
     with DeviceServer([(503, "busy"), TOKEN]) as server:
         token, waits = waited(server)
-        assert isinstance(token, Token)
+        assert isinstance(token, LoginToken)
         assert waits == [5, 10]
 
 
@@ -217,7 +217,7 @@ def provider(url: str, server: DeviceServer, api: str = "openai-completions") ->
     return {"acme": {"baseUrl": url, "api": api, "oauth": server.oauth, "models": [{"id": "m"}]}}
 
 
-async def ask(access: ModelAccess, model: Model) -> StreamEnd:
+async def ask(access: ModelStreams, model: Model) -> StreamEnd:
     stream = await access.stream(model)
     request = Request("", [UserMessage("hi", 0)], [])
     events = [event async for batch in stream(request, Cancel()) for event in batch]
@@ -246,7 +246,7 @@ async def test_a_login_is_kept_and_the_adapter_uses_its_token(tmp_path: Path, ap
             assert (stored["type"], stored["access"], stored["refresh"]) == ("oauth", "token-1", "refresh-1")
             assert registry.home.auth_path.stat().st_mode & 0o077 == 0
             model = registry.match("acme/m")[0]
-            assert (await ask(ModelAccess(registry, http, now_ms), model)).message.text() == "hi"
+            assert (await ask(ModelStreams(registry, http, now_ms), model)).message.text() == "hi"
             assert model_server.requests[0].headers[header] == value
         await http.close()
 
@@ -264,7 +264,7 @@ async def test_an_expired_token_is_renewed_once_for_all_who_need_it(tmp_path: Pa
             registry = a_registry(tmp_path, provider(model_server.url, server))
             write_login(registry, access="token-1", refresh="refresh-1", expires=now_ms() - 1000)
             model = registry.match("acme/m")[0]
-            await asyncio.gather(*(ask(ModelAccess(registry, http, now_ms), model) for _ in range(5)))
+            await asyncio.gather(*(ask(ModelStreams(registry, http, now_ms), model) for _ in range(5)))
             assert [request.headers["authorization"] for request in model_server.requests] == ["Bearer token-2"] * 5
             stored = json.loads(registry.home.auth_path.read_text())["acme"]
             assert (stored["access"], stored["refresh"]) == ("token-2", "refresh-1")
@@ -293,7 +293,7 @@ async def test_a_token_that_expires_during_a_session_is_renewed_for_the_next_req
             registry = a_registry(tmp_path, provider(model_server.url, server))
             write_login(registry, access="token-1", refresh="refresh-1", expires=now_ms() + 3_600_000)
             later = 0
-            access = ModelAccess(registry, http, lambda: now_ms() + later)
+            access = ModelStreams(registry, http, lambda: now_ms() + later)
             model = registry.match("acme/m")[0]
             await ask(access, model)
             later = 3_600_000
@@ -321,7 +321,7 @@ def test_a_login_that_has_expired_for_good_says_so(tmp_path: Path, token: dict[s
         write_login(registry, access="token-1", expires=now_ms() - 1, **token)
         model = registry.match("acme/m")[0]
         with pytest.raises(NoCredentials) as failure:
-            with_http(lambda http: ModelAccess(registry, http, now_ms).stream(model))
+            with_http(lambda http: ModelStreams(registry, http, now_ms).stream(model))
         assert reason in str(failure.value)
 
 
@@ -358,4 +358,4 @@ def test_nothing_is_kept_in_an_isolated_run(tmp_path: Path) -> None:
 
 
 def test_a_token_is_not_shown(tmp_path: Path) -> None:
-    assert "secret" not in repr(Token("secret", "secret", 5))
+    assert "secret" not in repr(LoginToken("secret", "secret", 5))

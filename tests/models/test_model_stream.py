@@ -15,9 +15,9 @@ from fairlead.core.model import Model, PartialMessage, StreamEnd, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ConfigError
 from fairlead.models.apis.adapter import retry_after, run
-from fairlead.models.credentials import Endpoint
+from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http, HttpRequest
-from fairlead.models.model_streams import ADAPTERS, connect
+from fairlead.models.model_streams import ADAPTERS, open_stream
 
 API = "anthropic-messages"
 
@@ -101,7 +101,7 @@ def test_a_dropped_connection_keeps_what_came() -> None:
 async def test_a_hanging_server_is_given_up_and_what_came_is_kept() -> None:
     async with serving({"text": "some text", "hangAfter": 1}) as server:
         http = Http(idle_timeout=0.1, env={})
-        adapter = connect(a_model(API, server.url), Endpoint(), http, lambda: 1)
+        adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
         events = [event async for batch in adapter(a_request(), Cancel()) for event in batch]
     end = events[-1]
     assert isinstance(end, StreamEnd)
@@ -223,7 +223,7 @@ def test_pieces_that_arrive_together_are_one_delta() -> None:
 async def test_pieces_are_handed_on_as_they_come() -> None:
     async with serving({"text": "onetwo", "chunk": 3, "holdAfter": 1}) as server:
         http = Http(env={})
-        adapter = connect(a_model(API, server.url), Endpoint(), http, lambda: 1)
+        adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
         batches = adapter(a_request(), Cancel())
         seen: list[Any] = []
         while not any(getattr(event, "delta", None) == "one" for event in seen):
@@ -239,7 +239,7 @@ async def test_a_message_is_done_before_its_answer_ends_and_the_connection_is_ke
     raw = 'data: {"type":"message_start","message":{"id":"m"}}\n\ndata: {"type":"message_stop"}\n\n'
     async with serving({"raw": raw, "holdAfter": 1}) as server:
         http = Http(env={})
-        adapter = connect(a_model(API, server.url), Endpoint(), http, lambda: 1)
+        adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
         async for _ in adapter(a_request(), Cancel()):
             pass
         assert http.idle_connections == 0
@@ -262,12 +262,12 @@ async def test_an_error_whose_body_breaks_off_still_has_its_status() -> None:
 
 def test_every_known_api_has_an_adapter() -> None:
     for api in ADAPTERS:
-        connect(a_model(api), Endpoint(), Http(env={}), lambda: 1)
+        open_stream(a_model(api), RequestAuth(), Http(env={}), lambda: 1)
 
 
 def test_an_unknown_api_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(ConfigError, match=r'unknown API, "smoke-signals".*anthropic-messages, openai-completions'):
-        connect(a_model("smoke-signals"), Endpoint(), Http(env={}), lambda: 1)
+        open_stream(a_model("smoke-signals"), RequestAuth(), Http(env={}), lambda: 1)
 
 
 async def test_one_http_serves_many_conversations_at_once() -> None:
@@ -277,6 +277,6 @@ async def test_one_http_serves_many_conversations_at_once() -> None:
 
 
 def test_an_endpoint_does_not_show_its_secrets() -> None:
-    shown = repr(Endpoint("sk-secret", {"Authorization": "Bearer secret"}))
+    shown = repr(RequestAuth("sk-secret", {"Authorization": "Bearer secret"}))
     assert "secret" not in shown
     assert "Authorization" in shown

@@ -92,8 +92,8 @@ def test_a_known_provider_without_models_is_only_changed(home: Home) -> None:
     model, _ = registry.match("anthropic/claude-opus-5")
     assert model.base_url == "http://127.0.0.1:1"
     assert model.cost.input > 0
-    endpoint = registry.endpoint(model)
-    assert (endpoint.api_key, endpoint.headers) == ("k", {"x-team": "a"})
+    auth = registry.auth(model)
+    assert (auth.api_key, auth.headers) == ("k", {"x-team": "a"})
 
 
 def test_a_known_provider_with_models_gets_them_besides_its_own(home: Home) -> None:
@@ -131,9 +131,9 @@ def test_overrides_change_only_what_they_name(home: Home) -> None:
     assert (after.cost.input, after.cost.output) == (before.cost.input, 1)
     assert after.thinking_level_map == {"xhigh": "max"}
     assert after.compat == {**(before.compat or {}), "a": 1, "b": 2}
-    assert registry.endpoint(after).headers == {"x-model": "m"}
+    assert registry.auth(after).headers == {"x-model": "m"}
     other = registry.find("anthropic", "claude-opus-5-5")
-    assert other is not None and registry.endpoint(other).headers == {}
+    assert other is not None and registry.auth(other).headers == {}
 
 
 def test_comments_and_trailing_commas_are_tolerated(home: Home) -> None:
@@ -249,7 +249,7 @@ def test_naming_an_own_model_does_not_read_the_catalog(home: Home, monkeypatch: 
     registry = load(home)
     for pattern in ("fake/fake-1", "fake-1", "FAKE/Fake-1:low"):
         model, _ = registry.match(pattern)
-        assert registry.endpoint(model).api_key == "sk-fake"
+        assert registry.auth(model).api_key == "sk-fake"
     assert registry.find("fake", "fake-2") is not None
     assert registry.default(Settings()) == registry.find("fake", "fake-1")
     assert load(Home(home.root / "empty")).default(Settings()) is None
@@ -348,14 +348,14 @@ def test_models_are_available_with_a_key_and_no_command_is_run_to_find_out(home:
     registry = load(home, {"PATH": os.environ["PATH"]})
     assert names(registry.available()) == ["with/fake-1", "with/fake-2"]
     assert not ran.exists()
-    assert registry.endpoint(registry.match("with/fake-1")[0]).api_key == "k"
+    assert registry.auth(registry.match("with/fake-1")[0]).api_key == "k"
     assert ran.exists()
 
 
 def test_a_provider_without_a_key_says_how_to_give_one(home: Home) -> None:
     registry = load(home)
     with pytest.raises(NoCredentials) as caught:
-        registry.endpoint(registry.match("openai/gpt-5")[0])
+        registry.auth(registry.match("openai/gpt-5")[0])
     text = str(caught.value)
     assert text.startswith("No API key found for openai. ")
     assert "OPENAI_API_KEY" in text and "--api-key" in text and str(home.models_path) in text
@@ -367,7 +367,7 @@ def test_a_login_that_is_no_key_is_mentioned(home: Home) -> None:
     home.auth_path.chmod(0o600)
     registry = load(home)
     with pytest.raises(NoCredentials, match="has a login for it that is not an API key"):
-        registry.endpoint(registry.match("anthropic/claude-opus-5")[0])
+        registry.auth(registry.match("anthropic/claude-opus-5")[0])
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080/v1", "http://localhost:11434/v1", "http://[::1]:1/v1"])
@@ -375,7 +375,7 @@ def test_a_server_on_this_machine_needs_no_key(home: Home, url: str) -> None:
     write(home.root, {"local": {"baseUrl": url, "api": "openai-completions", "models": [{"id": "m"}]}})
     registry = load(home)
     assert names(registry.available()) == ["local/m"]
-    assert registry.endpoint(registry.match("m")[0]).api_key is None
+    assert registry.auth(registry.match("m")[0]).api_key is None
 
 
 @pytest.mark.parametrize("url", ["https://models.example/v1", "http://127.example.com/v1", "http://[broken"])
@@ -384,31 +384,31 @@ def test_any_other_server_needs_one(home: Home, url: str) -> None:
     registry = load(home)
     assert registry.available() == []
     with pytest.raises(NoCredentials, match="No API key found for far"):
-        registry.endpoint(registry.match("far/m")[0])
+        registry.auth(registry.match("far/m")[0])
 
 
 def test_a_header_may_carry_the_key(home: Home) -> None:
     provider = {**FAKE, "baseUrl": "https://models.example", "apiKey": None, "headers": {"X-Api-Key": "TEAM_KEY"}}
     write(home.root, {"far": provider})
     registry = load(home, {"TEAM_KEY": "secret"})
-    endpoint = registry.endpoint(registry.match("far/fake-1")[0])
-    assert (endpoint.api_key, endpoint.headers) == (None, {"X-Api-Key": "secret"})
+    auth = registry.auth(registry.match("far/fake-1")[0])
+    assert (auth.api_key, auth.headers) == (None, {"X-Api-Key": "secret"})
 
 
 def test_auth_header_sends_the_key_as_bearer_too(home: Home) -> None:
     write(home.root, {"fake": {**FAKE, "authHeader": True}})
     registry = load(home)
-    assert registry.endpoint(registry.match("fake-1")[0]).headers == {"Authorization": "Bearer sk-fake"}
+    assert registry.auth(registry.match("fake-1")[0]).headers == {"Authorization": "Bearer sk-fake"}
 
 
 def test_a_key_from_the_flag_goes_to_the_chosen_provider_alone(home: Home) -> None:
     registry = load(home, api_key="secret")
     model, _ = registry.match("openai/gpt-5")
     assert {each.provider for each in registry.available()} == {"openai"}
-    assert registry.endpoint(model).api_key == "secret"
+    assert registry.auth(model).api_key == "secret"
     other, _ = registry.match("anthropic/claude-opus-5")
     with pytest.raises(NoCredentials):
-        registry.endpoint(other)
+        registry.auth(other)
 
 
 # thinking
@@ -457,7 +457,7 @@ def test_a_password_in_a_base_url_becomes_a_header_that_hosts_do_not_see(home: H
     model = registry.available()[0]
     assert model.base_url == shown
     assert "secret" not in str(msgspec.to_builtins(registry.all()))
-    assert registry.endpoint(model).headers == {"Authorization": basic(pair)}
+    assert registry.auth(model).headers == {"Authorization": basic(pair)}
 
 
 def test_a_password_goes_only_to_the_server_whose_url_has_it(home: Home) -> None:
@@ -480,7 +480,7 @@ def test_a_password_goes_only_to_the_server_whose_url_has_it(home: Home) -> None
         },
     )
     registry = load(home)
-    found = {model.id: registry.endpoint(model).headers for model in registry.available()}
+    found = {model.id: registry.auth(model).headers for model in registry.available()}
     assert found == {
         "provider's": {"Authorization": basic("me:secret")},
         "own": {},
@@ -493,10 +493,10 @@ def test_a_password_in_a_url_of_the_environment_is_not_seen_either(home: Home) -
     registry = load(home, {"ANTHROPIC_BASE_URL": "http://me:secret@127.0.0.1:1"})
     model = registry.find("anthropic", "claude-opus-5")
     assert model is not None and model.base_url == "http://127.0.0.1:1"
-    assert registry.endpoint(model).headers == {"Authorization": basic("me:secret")}
+    assert registry.auth(model).headers == {"Authorization": basic("me:secret")}
 
 
 def test_a_header_that_is_written_wins_over_the_password_in_the_url(home: Home) -> None:
     write(home.root, {"fake": {**FAKE, "baseUrl": "http://me:secret@127.0.0.1:1", "headers": {"authorization": "Mine"}}})
     registry = load(home)
-    assert registry.endpoint(registry.match("fake-1")[0]).headers == {"authorization": "Mine"}
+    assert registry.auth(registry.match("fake-1")[0]).headers == {"authorization": "Mine"}

@@ -12,11 +12,11 @@ from asking import PIXEL, a_model, a_request, a_result, an_answer
 
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, ToolResultMessage, UserMessage
 from fairlead.models.apis import sendable_history
-from fairlead.models.apis.request_building import Continued, EncodedMessages, encode_json
-from fairlead.models.apis.sendable_history import acceptable
-from fairlead.models.credentials import Endpoint
+from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json
+from fairlead.models.apis.sendable_history import sendable_messages
+from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
-from fairlead.models.model_streams import connect
+from fairlead.models.model_streams import open_stream
 
 API = "anthropic-messages"
 MODEL = a_model(API)
@@ -35,22 +35,22 @@ def test_what_needs_no_change_stays_the_same_objects() -> None:
         a_result("t1", TextContent("out"), ImageContent(PIXEL, "image/png")),
         UserMessage([TextContent("look"), ImageContent(PIXEL, "image/png")], 1),
     ]
-    accepted = acceptable(messages, MODEL)
+    accepted = sendable_messages(messages, MODEL)
     assert all(mine is theirs for mine, theirs in zip(accepted, messages, strict=True))
 
 
 def test_replacements_are_the_same_objects_from_call_to_call() -> None:
     messages: list[Any] = [HI, call("t1", "t2", provider="other"), a_result("t1", TextContent("")), UserMessage("", 1)]
-    first, second = acceptable(messages, BLIND), acceptable([*messages, HI], BLIND)
+    first, second = sendable_messages(messages, BLIND), sendable_messages([*messages, HI], BLIND)
     assert len(first) == 5
     assert all(one is two for one, two in zip(first, second, strict=False))
 
 
 def test_replacements_depend_on_the_model() -> None:
     message = UserMessage([ImageContent(PIXEL, "image/png")], 1)
-    assert acceptable([message], BLIND)[0].content == [TextContent(sendable_history.NO_IMAGE)]
-    assert acceptable([message], MODEL)[0] is message
-    assert acceptable([message], BLIND)[0].content == [TextContent(sendable_history.NO_IMAGE)]
+    assert sendable_messages([message], BLIND)[0].content == [TextContent(sendable_history.NO_IMAGE)]
+    assert sendable_messages([message], MODEL)[0] is message
+    assert sendable_messages([message], BLIND)[0].content == [TextContent(sendable_history.NO_IMAGE)]
 
 
 def test_failed_and_aborted_answers_go_with_the_results_of_their_calls() -> None:
@@ -61,12 +61,12 @@ def test_failed_and_aborted_answers_go_with_the_results_of_their_calls() -> None
         an_answer(API, TextContent("half"), stop_reason="error"),
         HI,
     ]
-    assert acceptable(messages, MODEL) == [HI, HI]
+    assert sendable_messages(messages, MODEL) == [HI, HI]
 
 
 def test_a_call_without_a_result_gets_one_that_says_so() -> None:
     answer = call("t1", "t2")
-    accepted = acceptable([HI, answer, a_result("t2", TextContent("two"))], MODEL)
+    accepted = sendable_messages([HI, answer, a_result("t2", TextContent("two"))], MODEL)
     assert accepted[2:] == [
         ToolResultMessage("t1", "bash", [TextContent("No result provided")], True, answer.timestamp),
         a_result("t2", TextContent("two")),
@@ -76,17 +76,17 @@ def test_a_call_without_a_result_gets_one_that_says_so() -> None:
 def test_results_follow_their_calls_in_order_before_what_the_user_said_meanwhile() -> None:
     answer, one, two = call("t1", "t2"), a_result("t1", TextContent("1")), a_result("t2", TextContent("2"))
     steer = UserMessage("stop that", 1)
-    accepted = acceptable([HI, answer, two, steer, one, an_answer(API, TextContent("done"))], MODEL)
+    accepted = sendable_messages([HI, answer, two, steer, one, an_answer(API, TextContent("done"))], MODEL)
     assert accepted[1:5] == [answer, one, two, steer]
 
 
 def test_a_result_of_no_call_is_left_out() -> None:
-    assert acceptable([HI, a_result("t0", TextContent("x")), HI], MODEL) == [HI, HI]
+    assert sendable_messages([HI, a_result("t0", TextContent("x")), HI], MODEL) == [HI, HI]
 
 
 def test_the_same_id_in_two_turns_means_two_calls() -> None:
     first, second = a_result("call_0", TextContent("1")), a_result("call_0", TextContent("2"))
-    accepted = acceptable([HI, call("call_0"), first, call("call_0"), second], MODEL)
+    accepted = sendable_messages([HI, call("call_0"), first, call("call_0"), second], MODEL)
     assert [message for message in accepted if isinstance(message, ToolResultMessage)] == [first, second]
 
 
@@ -99,13 +99,13 @@ def test_thinking_of_another_model_becomes_text_and_loses_its_signatures() -> No
         ToolCall("t1", "bash", {"x": 1}, "sig"),
         model="m-0",
     )
-    accepted = acceptable([HI, answer, a_result("t1", TextContent("x"))], MODEL)
+    accepted = sendable_messages([HI, answer, a_result("t1", TextContent("x"))], MODEL)
     assert accepted[1].content == [TextContent("plan"), TextContent("a"), ToolCall("t1", "bash", {"x": 1})]
     assert isinstance(answer.content[0], ThinkingContent), "the original is not changed"
 
 
 def test_unsigned_thinking_becomes_text() -> None:
-    accepted = acceptable([HI, an_answer(API, ThinkingContent("cut off"), ThinkingContent(" "), TextContent("a"))], MODEL)
+    accepted = sendable_messages([HI, an_answer(API, ThinkingContent("cut off"), ThinkingContent(" "), TextContent("a"))], MODEL)
     assert accepted[1].content == [TextContent("cut off"), TextContent("a")]
 
 
@@ -115,32 +115,32 @@ def test_empty_blocks_and_messages_are_left_out() -> None:
         an_answer(API, TextContent(" \n")),
         UserMessage([TextContent("")], 1),
     ]
-    accepted = acceptable(messages, MODEL)
+    accepted = sendable_messages(messages, MODEL)
     assert [message.content for message in accepted] == [[ImageContent(PIXEL, "image/png")], sendable_history.EMPTY_MESSAGE]
 
 
 def test_images_in_results_are_noted_for_a_model_that_reads_text() -> None:
-    accepted = acceptable([HI, call("t1"), a_result("t1", ImageContent(PIXEL, "image/png"))], BLIND)
+    accepted = sendable_messages([HI, call("t1"), a_result("t1", ImageContent(PIXEL, "image/png"))], BLIND)
     assert accepted[2].content == [TextContent(sendable_history.NO_IMAGE)]
 
 
 def test_ids_that_the_api_refuses_are_replaced_in_call_and_result_alike() -> None:
     ids = ["call_1|fc_2", "a b", "a:b", "x" * 100, "y" * 64]
     answer = call(*ids, provider="other")
-    accepted = acceptable([HI, answer, *(a_result(id, TextContent(id)) for id in ids)], MODEL)
+    accepted = sendable_messages([HI, answer, *(a_result(id, TextContent(id)) for id in ids)], MODEL)
     new_ids = [block.id for block in accepted[1].content if isinstance(block, ToolCall)]
     assert new_ids[0] == "call_1"
     assert new_ids[4] == "y" * 64
     assert all(len(id) <= 64 and id.replace("_", "").replace("-", "").isalnum() for id in new_ids)
     assert len(set(new_ids)) == len(ids)
     assert [message.tool_call_id for message in accepted[2:] if isinstance(message, ToolResultMessage)] == new_ids
-    shorter = acceptable([HI, answer], a_model("openai-completions"))
+    shorter = sendable_messages([HI, answer], a_model("openai-completions"))
     assert max(len(block.id) for block in shorter[1].content if isinstance(block, ToolCall)) <= 40
 
 
 def test_the_models_own_ids_are_left_alone() -> None:
     own = call("call_1|fc_2")
-    assert acceptable([HI, own, a_result("call_1|fc_2", TextContent("x"))], MODEL)[1] is own
+    assert sendable_messages([HI, own, a_result("call_1|fc_2", TextContent("x"))], MODEL)[1] is own
 
 
 @pytest.mark.parametrize(
@@ -157,14 +157,14 @@ def test_names_that_the_api_refuses_are_replaced_in_call_and_result_alike(api: s
     answer = an_answer(api, ToolCall("t1", name, {"x": 1}, "sig"), ToolCall("t2", name, {}), stop_reason="toolUse")
     result = ToolResultMessage("t1", name, [TextContent(f"Tool {name} not found")], True, 1)
     messages: list[Any] = [HI, answer, result]
-    accepted = acceptable(messages, a_model(api))
+    accepted = sendable_messages(messages, a_model(api))
     first, second = accepted[1].content
     assert isinstance(first, ToolCall) and isinstance(second, ToolCall)
     assert re.fullmatch(allowed, first.name)
     assert (first.id, first.arguments, first.thought_signature) == ("t1", {"x": 1}, "sig")
     assert second.name == first.name
     assert [message.tool_name for message in accepted[2:]] == [first.name, first.name]
-    assert all(one is two for one, two in zip(accepted, acceptable(messages, a_model(api)), strict=True))
+    assert all(one is two for one, two in zip(accepted, sendable_messages(messages, a_model(api)), strict=True))
     assert answer.content[0].name == result.tool_name == name, "the originals are not changed"
 
 
@@ -177,7 +177,7 @@ def test_names_that_the_api_takes_are_left_alone(api: str, name: str) -> None:
         an_answer(api, ToolCall("t1", name, {}), stop_reason="toolUse"),
         ToolResultMessage("t1", name, [TextContent("ok")], False, 1),
     ]
-    assert all(mine is theirs for mine, theirs in zip(acceptable(messages, a_model(api)), messages, strict=True))
+    assert all(mine is theirs for mine, theirs in zip(sendable_messages(messages, a_model(api)), messages, strict=True))
 
 
 @pytest.mark.parametrize("provider", ["fake", "other"])
@@ -185,7 +185,7 @@ def test_calls_of_one_answer_that_share_an_id_are_told_apart_and_keep_their_resu
     one, two, three = (a_result("same", TextContent(text)) for text in "123")
     answer = call("same", "same", "same_2", "same", "x" * 64, "x" * 64, provider=provider)
     messages: list[Any] = [HI, answer, one, two, three, a_result("same_2", TextContent("other")), HI]
-    accepted = acceptable(messages, MODEL)
+    accepted = sendable_messages(messages, MODEL)
     ids = [block.id for block in accepted[1].content]
     assert len(set(ids)) == 6 and ids[0] == "same"
     assert all(len(id) <= 64 for id in ids)
@@ -193,13 +193,13 @@ def test_calls_of_one_answer_that_share_an_id_are_told_apart_and_keep_their_resu
     assert [result.tool_call_id for result in results] == ids
     texts = [result.content[0].text for result in results]
     assert texts == ["1", "2", "other", "3", sendable_history.NO_RESULT, sendable_history.NO_RESULT]
-    assert all(first is second for first, second in zip(accepted, acceptable(messages, MODEL), strict=True))
+    assert all(first is second for first, second in zip(accepted, sendable_messages(messages, MODEL), strict=True))
 
 
 def test_ids_of_one_call_and_several_items_are_told_apart() -> None:
     model = a_model("openai-responses")
     answer = an_answer("openai-responses", ToolCall("c|1", "bash", {}), ToolCall("c|2", "bash", {}), stop_reason="toolUse")
-    accepted = acceptable([HI, answer, a_result("c|2", TextContent("two")), a_result("c|1", TextContent("one"))], model)
+    accepted = sendable_messages([HI, answer, a_result("c|2", TextContent("two")), a_result("c|1", TextContent("one"))], model)
     assert [block.id for block in accepted[1].content] == ["c|1", "c_2"]
     assert [(result.tool_call_id, result.content[0].text) for result in accepted[2:]] == [("c|1", "one"), ("c_2", "two")]
 
@@ -208,7 +208,7 @@ def test_nothing_is_remembered_of_messages_that_are_gone() -> None:
     gc.collect()
     before = len(sendable_history._known)
     messages: list[Any] = [UserMessage("", 1), call("t1", provider="other"), a_result("t1", TextContent(""))]
-    acceptable(messages, MODEL)
+    sendable_messages(messages, MODEL)
     assert len(sendable_history._known) == before + 3
     messages.clear()
     gc.collect()
@@ -260,7 +260,7 @@ def work(ask: Any) -> int:
 
 @pytest.mark.parametrize("api", ["anthropic-messages", "openai-completions", "openai-responses", "google-generative-ai"])
 def test_a_request_works_on_what_is_new_in_a_conversation(api: str) -> None:
-    adapter: Any = connect(a_model(api), Endpoint("key"), Http(), lambda: 1)
+    adapter: Any = open_stream(a_model(api), RequestAuth("key"), Http(), lambda: 1)
 
     def conversation(length: int) -> list[Any]:
         messages: list[Any] = []
@@ -282,7 +282,7 @@ def test_a_request_works_on_what_is_new_in_a_conversation(api: str) -> None:
 
 def test_going_on_from_the_last_request_gives_what_a_fresh_look_gives() -> None:
     chance = random.Random(7)
-    before: Continued[Any] = Continued()
+    before: PrefixCache[Any] = PrefixCache()
     messages: list[Any] = []
     for step in range(600):
         kind = chance.randrange(9)
@@ -299,7 +299,7 @@ def test_going_on_from_the_last_request_gives_what_a_fresh_look_gives() -> None:
             messages.append(an_answer(API, TextContent("done"), stop_reason=chance.choice(["stop", "error"])))
         else:
             messages.append(UserMessage(f"{step}", step))
-        assert acceptable(list(messages), MODEL, before) == acceptable(list(messages), MODEL)
+        assert sendable_messages(list(messages), MODEL, before) == sendable_messages(list(messages), MODEL)
 
 
 def png_of(width: int, height: int) -> ImageContent:
@@ -312,10 +312,10 @@ def png_of(width: int, height: int) -> ImageContent:
 def test_the_model_is_told_of_images_that_its_provider_would_refuse(width: int, height: int) -> None:
     for message in (UserMessage([png_of(width, height)], 1), a_result("t", png_of(width, height))):
         messages: list[Any] = [HI, call("t"), message]
-        (block,) = acceptable(messages, MODEL)[-1].content
+        (block,) = sendable_messages(messages, MODEL)[-1].content
         assert block == TextContent(f"(an image of {width}x{height} pixels was here; it is too large to be sent)")
 
 
 def test_images_of_usual_sizes_are_sent() -> None:
     message = UserMessage([png_of(6_000, 6_000)], 1)
-    assert acceptable([message], MODEL) == [message]
+    assert sendable_messages([message], MODEL) == [message]

@@ -13,9 +13,9 @@ from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
 from fairlead.models.apis.sending import when_loaded
-from fairlead.models.credentials import Endpoint
+from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http, HttpRequest
-from fairlead.models.model_streams import connect
+from fairlead.models.model_streams import open_stream
 from fairlead.testing import ProviderServer
 
 APIS = ("openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai")
@@ -24,7 +24,7 @@ LOADING = {"status": 503, "error": {"error": {"message": "Loading model", "type"
 
 async def asked(server: ProviderServer, api: str, cancel: Cancel | None = None) -> StreamEnd:
     http = Http(env={})
-    stream = connect(a_model(api, server.url), Endpoint("sk", {}), http, lambda: 1)
+    stream = open_stream(a_model(api, server.url), RequestAuth("sk", {}), http, lambda: 1)
     events = [event async for batch in stream(a_request(), cancel or Cancel()) for event in batch]
     await http.close()
     assert isinstance(events[-1], StreamEnd)

@@ -16,7 +16,7 @@ from fairlead import Agent
 from fairlead.core import events as e
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ProviderError
-from fairlead.models.context_windows import Windows
+from fairlead.models.context_windows import ContextWindows
 from fairlead.testing import SCRIPTED_MODEL
 
 WINDOW = 2048
@@ -165,7 +165,7 @@ async def test_switched_off_an_overflow_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_window_that_was_misread_is_forgotten_once_a_larger_request_is_answered() -> None:
-    windows, model = Windows(), replace(SCRIPTED_MODEL, context_window=100_000)
+    windows, model = ContextWindows(), replace(SCRIPTED_MODEL, context_window=100_000)
     windows.learn(model, 4_096)
     assert windows.of(model) == 4_096
     windows.prove(model, 9_000)

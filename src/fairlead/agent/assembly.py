@@ -237,10 +237,10 @@ class Assembly:
 
     def _access(self, runtime: AsyncioRuntime) -> Models:
         """All models, for one conversation."""
-        from fairlead.models.model_streams import ModelAccess
+        from fairlead.models.model_streams import ModelStreams
 
         budgets = {str(name): tokens for name, tokens in self._settings.thinking_budgets.items()}
-        return ModelAccess(
+        return ModelStreams(
             self._registry,
             self._http,
             runtime.now_ms,

@@ -10,7 +10,7 @@ from fairlead.errors import ProviderError
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model
-    from fairlead.models.credentials import Endpoint
+    from fairlead.models.credentials import RequestAuth
     from fairlead.models.http.client import Http
 
 #: A smaller window than this is a misread number, not a window.
@@ -24,7 +24,7 @@ _LONGEST_LIST = 4 << 20
 _FIELDS = ("n_ctx", "loaded_context_length", "max_model_len", "context_length", "context_window", "max_context_length")
 
 
-class Windows:
+class ContextWindows:
     """What servers told of their windows, by model. A window is never larger than the one that is declared."""
 
     def __init__(self) -> None:
@@ -55,18 +55,18 @@ class Windows:
             del self._told[key]
 
 
-async def served_window(http: Http, model: Model, endpoint: Endpoint) -> int | None:
+async def served_window(http: Http, model: Model, auth: RequestAuth) -> int | None:
     """The window that the server states in its list of models; None if it states none, or has no such list."""
     url = _list_url(model)
     if url is None:
         return None
     from fairlead.models.http.client import HttpRequest, RequestAborted
 
-    key = endpoint.api_key
+    key = auth.api_key
     headers = [("accept", "application/json"), ("anthropic-version", "2023-06-01")]
     if key is not None:
         headers.append(("x-api-key", key) if model.api == "anthropic-messages" else ("authorization", f"Bearer {key}"))
-    request = HttpRequest("GET", url, endpoint.merged(headers), b"")
+    request = HttpRequest("GET", url, auth.apply_to(headers), b"")
     try:
         async with asyncio.timeout(_PATIENCE), http.stream(request, Cancel()) as response:
             if response.status != 200:

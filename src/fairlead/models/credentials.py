@@ -30,7 +30,7 @@ COMMAND_SECONDS = 10.0
 _DRAIN = 0.1
 
 
-class Endpoint(Struct, frozen=True):
+class RequestAuth(Struct, frozen=True):
     """How to be let in at a provider. It never goes on the wire to a host, and its `repr` shows no secret."""
 
     api_key: str | None = None
@@ -39,17 +39,17 @@ class Endpoint(Struct, frozen=True):
     #: When the key is no longer good, in milliseconds since the epoch; None: that is not known.
     expires: int | None = None
 
-    def merged(self, ours: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    def apply_to(self, ours: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """An adapter's headers, with those of the endpoint in their place."""
         theirs = {name.lower() for name in self.headers}
         return [(name, value) for name, value in ours if name.lower() not in theirs] + list(self.headers.items())
 
     def __repr__(self) -> str:
         key = "None" if self.api_key is None else "'…'"
-        return f"Endpoint(api_key={key}, headers={sorted(self.headers)})"
+        return f"RequestAuth(api_key={key}, headers={sorted(self.headers)})"
 
 
-class Token(Struct, frozen=True, omit_defaults=True):
+class LoginToken(Struct, frozen=True, omit_defaults=True):
     """What a login comes to. `expires` is in milliseconds since the epoch; its JSON is pi's."""
 
     access: str
@@ -122,7 +122,7 @@ class Credentials:
         entry = self._auth_entry(provider)
         return entry is not None and not _key_of(entry)
 
-    def token(self, provider: str) -> Token | None:
+    def token(self, provider: str) -> LoginToken | None:
         """The token of the provider's login in auth.json; None if there is none."""
         entry = self._auth_entry(provider)
         if not isinstance(entry, dict) or cast("dict[str, Any]", entry).get("type") != "oauth":
@@ -130,7 +130,7 @@ class Credentials:
         import msgspec
 
         try:
-            return msgspec.convert(entry, Token)
+            return msgspec.convert(entry, LoginToken)
         except msgspec.ValidationError:
             return None
 
@@ -184,7 +184,7 @@ def store_key(home: Home, provider: str, key: str) -> None:
     _store(home, provider, {"type": "api_key", "key": key.strip()})
 
 
-def store_login(home: Home, provider: str, token: Token) -> None:
+def store_login(home: Home, provider: str, token: LoginToken) -> None:
     """Write the token of a login to auth.json, in the place of what it has for the provider. Raises ConfigError."""
     import msgspec
 

@@ -18,7 +18,7 @@ from fairlead.core import lenient
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import learn, redacted
 from fairlead.errors import ConfigError, LoginFailed, NoCredentials, ProviderError
-from fairlead.models.credentials import Token, store_login
+from fairlead.models.credentials import LoginToken, store_login
 from fairlead.models.http.client import Http, HttpRequest
 from fairlead.models.model_streams import EARLY_MS
 from fairlead.models.models_json import OAuthEntry
@@ -77,7 +77,7 @@ async def wait_for_token(
     expires_in: float = DEFAULT_LIFETIME,
     *,
     sleep: Sleep = asyncio.sleep,
-) -> Token:
+) -> LoginToken:
     """Wait until the user has entered the code. Raises LoginFailed if they decline, or let its time pass."""
     learn(device_code)
     form = {"grant_type": DEVICE_GRANT, "device_code": device_code, "client_id": oauth.client_id}
@@ -107,7 +107,7 @@ async def wait_for_token(
     raise LoginFailed("The code was not entered in time. Begin the login again.")
 
 
-async def renew(http: Http, oauth: OAuthEntry, token: Token) -> Token:
+async def renew(http: Http, oauth: OAuthEntry, token: LoginToken) -> LoginToken:
     """A new token for one that has expired. Raises LoginFailed, or ProviderError if the provider cannot be reached."""
     assert token.refresh is not None
     learn(token.refresh, token.access)
@@ -142,7 +142,7 @@ async def _ask(http: Http, url: str, form: dict[str, str]) -> dict[str, Any]:
     raise LoginFailed(f"{url} answered {status} with something that is no answer to a login.")
 
 
-def _token(answer: dict[str, Any], url: str) -> Token:
+def _token(answer: dict[str, Any], url: str) -> LoginToken:
     access, refresh, lifetime = answer.get("access_token"), answer.get("refresh_token"), answer.get("expires_in")
     if not isinstance(access, str) or not access:
         raise LoginFailed(f"{url} gave no token.")
@@ -153,7 +153,7 @@ def _token(answer: dict[str, Any], url: str) -> Token:
         seconds = 0.0
     if 0 < seconds < LONGEST_LIFETIME:
         expires = int((time.time() + seconds) * 1000)
-    return Token(access, refresh if isinstance(refresh, str) and refresh else None, expires)
+    return LoginToken(access, refresh if isinstance(refresh, str) and refresh else None, expires)
 
 
 def _refusal(answer: dict[str, Any]) -> str:

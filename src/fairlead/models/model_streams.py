@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from fairlead.core.model import Model, ModelStream
 from fairlead.errors import ConfigError, FairleadError
-from fairlead.models.credentials import Endpoint
+from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
 from fairlead.models.registry import Registry
 
 if TYPE_CHECKING:
-    from fairlead.models.context_windows import Windows
+    from fairlead.models.context_windows import ContextWindows
 
 #: Milliseconds before its end at which a key counts as expired.
 EARLY_MS = 60_000
@@ -30,7 +30,7 @@ class _Connected(Struct, frozen=True):
     expires: int | None
 
 
-class ModelAccess:
+class ModelStreams:
     """Streams for models, one each, kept for the conversation."""
 
     def __init__(
@@ -63,7 +63,7 @@ class ModelAccess:
         return self._registry.providers()
 
     @property
-    def windows(self) -> Windows:
+    def windows(self) -> ContextWindows:
         return self._registry.windows
 
     async def served_window(self, model: Model) -> int | None:
@@ -72,10 +72,10 @@ class ModelAccess:
         from fairlead.models.context_windows import served_window
 
         try:
-            endpoint = await asyncio.to_thread(self._registry.endpoint, model)
+            auth = await asyncio.to_thread(self._registry.auth, model)
         except FairleadError:
             return None
-        return await served_window(self._http, model, endpoint)
+        return await served_window(self._http, model, auth)
 
     def known(self, model: Model) -> ModelStream | None:
         added = self._registry.stream(model)
@@ -97,12 +97,12 @@ class ModelAccess:
             version = registry.version
             # In a thread, because the key may be the output of a command.
             try:
-                endpoint = await asyncio.to_thread(registry.endpoint, model)
+                auth = await asyncio.to_thread(registry.auth, model)
             finally:
                 self._after()
             asked = replace(model, input=["text"]) if self._block_images else model
-            stream = connect(asked, endpoint, self._http, self._now_ms, thinking_budgets=self._budgets)
-            self._streams[model.provider, model.id] = _Connected(stream, version, endpoint.expires)
+            stream = open_stream(asked, auth, self._http, self._now_ms, thinking_budgets=self._budgets)
+            self._streams[model.provider, model.id] = _Connected(stream, version, auth.expires)
         return stream
 
 
@@ -119,16 +119,16 @@ class _Adapter(Protocol):
     def __call__(
         self,
         model: Model,
-        endpoint: Endpoint,
+        auth: RequestAuth,
         http: Http,
         now_ms: Callable[[], int],
         thinking_budgets: Mapping[str, int] | None = None,
     ) -> ModelStream: ...
 
 
-def connect(
+def open_stream(
     model: Model,
-    endpoint: Endpoint,
+    auth: RequestAuth,
     http: Http,
     now_ms: Callable[[], int],
     *,
@@ -145,4 +145,4 @@ def connect(
 
     module, name = ADAPTERS[model.api]
     adapter = cast("_Adapter", getattr(import_module(f"fairlead.models.apis.{module}"), name))
-    return adapter(model, endpoint, http, now_ms, thinking_budgets)
+    return adapter(model, auth, http, now_ms, thinking_budgets)

@@ -13,8 +13,8 @@ from fairlead.core.model import Model, ModelStream, Price, ThinkingLevel
 from fairlead.errors import ModelNotFound, NoCredentials
 from fairlead.models import model_patterns
 from fairlead.models.catalog import PROVIDERS, catalog_models
-from fairlead.models.context_windows import Windows
-from fairlead.models.credentials import Credentials, Endpoint, Token
+from fairlead.models.context_windows import ContextWindows
+from fairlead.models.credentials import Credentials, LoginToken, RequestAuth
 from fairlead.models.models_json import ModelChange, ModelEntry, OAuthEntry, ProviderEntry, read_models_json
 
 DEFAULT_LEVEL: ThinkingLevel = "medium"
@@ -32,7 +32,7 @@ class Registry:
     def __init__(self, home: Home, env: Mapping[str, str], credentials: Credentials, warnings: list[str]) -> None:
         self.warnings = warnings
         self.home = home
-        self.windows = Windows()
+        self.windows = ContextWindows()
         self._env = env
         self._credentials = credentials
         self._entries: dict[str, ProviderEntry] | None = None
@@ -51,7 +51,7 @@ class Registry:
         cls, home: Home, env: Mapping[str, str], *, api_key: str | None = None, api_key_provider: str | None = None
     ) -> Registry:
         """`api_key` is the key of `api_key_provider`; without one, of the provider of the first model that is chosen
-        with `match`, `default` or `endpoint`."""
+        with `match`, `default` or `auth`."""
         warnings: list[str] = []
         credentials = Credentials(home, env, api_key=api_key, api_key_provider=api_key_provider, warnings=warnings)
         return cls(home, env, credentials, warnings)
@@ -148,7 +148,7 @@ class Registry:
 
     # reaching one
 
-    def endpoint(self, model: Model) -> Endpoint:
+    def auth(self, model: Model) -> RequestAuth:
         """The key and headers for requests to `model`. Raises NoCredentials, which says how to give a key.
 
         A `!command` in models.json or auth.json is run, for up to ten seconds, when its output is first
@@ -171,7 +171,7 @@ class Registry:
                 raise self._no_key(model.provider)
         elif entry.auth_header:
             headers["Authorization"] = f"Bearer {key}"
-        return Endpoint(key, headers, expires)
+        return RequestAuth(key, headers, expires)
 
     # keys and logins
 
@@ -179,7 +179,7 @@ class Registry:
         """How to log in, by provider, where that is possible; in the order of models.json."""
         return {name: entry.oauth for name, entry in self._provider_entries().items() if entry.oauth is not None}
 
-    def login(self, provider: str) -> Token | None:
+    def login(self, provider: str) -> LoginToken | None:
         """The token that a login at the provider has left, if it is to be used."""
         return self._credentials.token(provider) if provider in self.logins() else None
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from fairlead.core.model import Model, ModelStream, PartialMessage, Request, StreamEvent
 from fairlead.core.runtime import Cancel
-from fairlead.models.context_windows import Windows
+from fairlead.models.context_windows import ContextWindows
 
 
 class Models(Protocol):
@@ -32,7 +32,7 @@ class Models(Protocol):
         ...
 
     @property
-    def windows(self) -> Windows:
+    def windows(self) -> ContextWindows:
         """What servers told of their context windows. All sessions of a process share it."""
         ...
 
@@ -47,7 +47,7 @@ class OneModel:
     def __init__(self, model: Model, stream: ModelStream) -> None:
         self._model = model
         self._stream = stream
-        self.windows = Windows()
+        self.windows = ContextWindows()
 
     def available(self) -> list[Model]:
         return [self._model]

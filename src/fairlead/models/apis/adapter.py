@@ -17,9 +17,9 @@ from fairlead.core.model import Model, PartialMessage, Request, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import redacted
 from fairlead.errors import ProviderError
-from fairlead.models.apis.request_building import Continued
+from fairlead.models.apis.request_building import PrefixCache
 from fairlead.models.apis.sending import read_error_body, when_loaded
-from fairlead.models.credentials import Endpoint
+from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http, HttpRequest, RequestAborted, Response
 from fairlead.models.http.sse import SSEDecoder
 
@@ -216,19 +216,19 @@ class Adapter(ABC):
     def __init__(
         self,
         model: Model,
-        endpoint: Endpoint,
+        auth: RequestAuth,
         http: Http,
         now_ms: Callable[[], int],
         thinking_budgets: Mapping[str, int] | None = None,
     ) -> None:
         self._model = model
-        self._endpoint = endpoint
+        self._auth = auth
         self._http = http
         self._now_ms = now_ms
         #: Tokens by thinking level, where the user named them and the API takes a number.
         self._budgets = dict(thinking_budgets or {})
         #: What the provider takes of the messages of the last request.
-        self._history: Continued[ModelMessage] = Continued()
+        self._history: PrefixCache[ModelMessage] = PrefixCache()
         self._set_up()
 
     def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:

@@ -17,8 +17,8 @@ from fairlead.core.messages import (
 from fairlead.core.model import PartialMessage, Request, ThinkingLevel
 from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.anthropic_reader import AnthropicReader
-from fairlead.models.apis.request_building import Continued, EncodedMessages, encode_json, provider_level
-from fairlead.models.apis.sendable_history import acceptable
+from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json, provider_level
+from fairlead.models.apis.sendable_history import sendable_messages
 from fairlead.models.http.client import HttpRequest
 
 #: Thinking tokens by level, for models that want a number.
@@ -51,14 +51,14 @@ class AnthropicMessages(Adapter):
         self._budgets = {**BUDGETS, **self._budgets}
         self._compat = self._model.compat or {}
         self._encoded: EncodedMessages[ModelMessage] = EncodedMessages()
-        self._sent: Continued[bytes] = Continued()
+        self._sent: PrefixCache[bytes] = PrefixCache()
 
     def _reader(self, partial: PartialMessage) -> AnthropicReader:
         return AnthropicReader(partial)
 
     def _request(self, request: Request) -> HttpRequest:
         base = self._model.base_url.rstrip("/").removesuffix("/v1")
-        messages = acceptable(request.messages, self._model, self._history)
+        messages = sendable_messages(request.messages, self._model, self._history)
         settings = self._settings(request, messages)
         headers = [
             ("content-type", "application/json"),
@@ -66,7 +66,7 @@ class AnthropicMessages(Adapter):
             ("anthropic-version", "2023-06-01"),
         ]
         betas: list[str] = []
-        key = self._endpoint.api_key
+        key = self._auth.api_key
         if key is not None and key.startswith(_OAUTH_KEY_PREFIX):
             headers.append(("authorization", f"Bearer {key}"))
             betas.append(_OAUTH)
@@ -78,7 +78,7 @@ class AnthropicMessages(Adapter):
         if betas:
             headers.append(("anthropic-beta", ",".join(betas)))
         body = encode_json(settings)[:-1] + b',"messages":[' + b",".join(self._turns(messages)) + b"]}"
-        return HttpRequest("POST", f"{base}/v1/messages", self._endpoint.merged(headers), body)
+        return HttpRequest("POST", f"{base}/v1/messages", self._auth.apply_to(headers), body)
 
     # everything but the messages
 

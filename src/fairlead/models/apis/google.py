@@ -20,9 +20,18 @@ from fairlead.core.messages import (
 )
 from fairlead.core.model import PartialMessage, Request, ThinkingLevel
 from fairlead.models.apis.adapter import Adapter
-from fairlead.models.apis.request_building import Continued, EncodedMessages, encode_json, provider_level, results_with_images
-from fairlead.models.apis.response_reading import Blocks, count, decode_event, fail_with, new_call_id, record, records, string
-from fairlead.models.apis.sendable_history import acceptable
+from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json, provider_level, results_with_images
+from fairlead.models.apis.response_reading import (
+    BlockWriter,
+    count,
+    decode_event,
+    fail_with,
+    new_call_id,
+    record,
+    records,
+    string,
+)
+from fairlead.models.apis.sendable_history import sendable_messages
 from fairlead.models.http.client import HttpRequest
 
 #: Stands for the signature of a call that another model made; Gemini 3 refuses calls without any.
@@ -49,7 +58,7 @@ class GoogleGenerativeAI(Adapter):
         generation = re.search(r"gemini-(\d+)", self._model.id)
         self._has_levels = generation is not None and int(generation[1]) >= 3
         self._contents = EncodedMessages[ModelMessage]()
-        self._sent: Continued[bytes] = Continued()
+        self._sent: PrefixCache[bytes] = PrefixCache()
         self._images = EncodedMessages[ToolResultMessage]()
 
     def _reader(self, partial: PartialMessage) -> GoogleReader:
@@ -57,12 +66,12 @@ class GoogleGenerativeAI(Adapter):
 
     def _request(self, request: Request) -> HttpRequest:
         headers = [("content-type", "application/json"), ("accept", "text/event-stream")]
-        if self._endpoint.api_key is not None:
-            headers.append(("x-goog-api-key", self._endpoint.api_key))
+        if self._auth.api_key is not None:
+            headers.append(("x-goog-api-key", self._auth.api_key))
         id = self._model.id
         resource = id if id.startswith(("models/", "tunedModels/")) else f"models/{id}"
         url = f"{self._model.base_url.rstrip('/')}/{resource}:streamGenerateContent?alt=sse"
-        return HttpRequest("POST", url, self._endpoint.merged(headers), self._encode(request))
+        return HttpRequest("POST", url, self._auth.apply_to(headers), self._encode(request))
 
     # what a request says
 
@@ -112,7 +121,7 @@ class GoogleGenerativeAI(Adapter):
 
     def _conversation(self, request: Request) -> list[bytes]:
         """The turns. All results of one turn's calls must be in one turn, with their images after them."""
-        messages = acceptable(request.messages, self._model, self._history)
+        messages = sendable_messages(request.messages, self._model, self._history)
         done, turns = self._sent.resume(messages)
         count = len(turns)
         with_images = results_with_images(messages[done:])
@@ -205,7 +214,7 @@ class GoogleReader:
 
     def __init__(self, partial: PartialMessage) -> None:
         self._partial = partial
-        self._blocks = Blocks(partial)
+        self._blocks = BlockWriter(partial)
         self._call_ids: set[str] = set()
         self._unsigned_thoughts: set[int] = set()
         self._finish_reason = ""

@@ -14,7 +14,16 @@ from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.openai_completions_body import THINKING_FIELDS, ChatBody
 from fairlead.models.apis.openai_completions_compat import completions_compat
 from fairlead.models.apis.request_building import encode_json
-from fairlead.models.apis.response_reading import Blocks, count, decode_event, fail_with, new_call_id, record, records, string
+from fairlead.models.apis.response_reading import (
+    BlockWriter,
+    count,
+    decode_event,
+    fail_with,
+    new_call_id,
+    record,
+    records,
+    string,
+)
 from fairlead.models.http.client import HttpRequest
 
 _WITH_THINKING = frozenset({*THINKING_FIELDS, "reasoning_details"})
@@ -41,10 +50,10 @@ class OpenAICompletions(Adapter):
 
     def _request(self, request: Request) -> HttpRequest:
         headers = [("content-type", "application/json"), ("accept", "text/event-stream")]
-        if self._endpoint.api_key is not None:
-            headers.append(("authorization", f"Bearer {self._endpoint.api_key}"))
+        if self._auth.api_key is not None:
+            headers.append(("authorization", f"Bearer {self._auth.api_key}"))
         url = f"{self._model.base_url.rstrip('/')}/chat/completions"
-        return HttpRequest("POST", url, self._endpoint.merged(headers), self._body.encode(request))
+        return HttpRequest("POST", url, self._auth.apply_to(headers), self._body.encode(request))
 
 
 class _Chunk(Struct):
@@ -80,7 +89,7 @@ class ChatReader:
 
     def __init__(self, partial: PartialMessage) -> None:
         self._partial = partial
-        self._blocks = Blocks(partial)
+        self._blocks = BlockWriter(partial)
         self._calls: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
         self._by_index: dict[int, _Call] = {}

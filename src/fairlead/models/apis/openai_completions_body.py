@@ -19,15 +19,15 @@ from fairlead.core.messages import (
 from fairlead.core.model import Model, Request, ThinkingLevel, ToolSpec
 from fairlead.models.apis.openai_completions_compat import CompletionsCompat
 from fairlead.models.apis.request_building import (
-    Continued,
     EncodedMessages,
+    PrefixCache,
     encode_json,
     openai_efforts,
     provider_level,
     results_with_images,
 )
 from fairlead.models.apis.response_reading import decoded, records
-from fairlead.models.apis.sendable_history import acceptable
+from fairlead.models.apis.sendable_history import sendable_messages
 
 #: The fields in which endpoints send thinking, and take it back; a block's signature names its own.
 THINKING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
@@ -46,8 +46,8 @@ class ChatBody:
         self._model = model
         self._compat = compat
         self._budgets = thinking_budgets
-        self._history: Continued[ModelMessage] = Continued()
-        self._sent: Continued[bytes] = Continued()
+        self._history: PrefixCache[ModelMessage] = PrefixCache()
+        self._sent: PrefixCache[bytes] = PrefixCache()
         self._messages = EncodedMessages[ModelMessage]()
         self._images = EncodedMessages[ToolResultMessage]()
 
@@ -120,7 +120,7 @@ class ChatBody:
     # the messages
 
     def _conversation(self, request: Request) -> list[bytes]:
-        messages = acceptable(request.messages, self._model, self._history)
+        messages = sendable_messages(request.messages, self._model, self._history)
         parts = self._messages.parts(messages, self._message)
         marks = self._compat.cache_control_format == "anthropic"
         if marks:

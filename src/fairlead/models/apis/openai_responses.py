@@ -25,7 +25,7 @@ from fairlead.core.model import PartialMessage, Request
 from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.request_building import EncodedMessages, encode_json, openai_efforts, provider_level
 from fairlead.models.apis.response_reading import (
-    Blocks,
+    BlockWriter,
     count,
     decode_event,
     decoded,
@@ -35,7 +35,7 @@ from fairlead.models.apis.response_reading import (
     records,
     string,
 )
-from fairlead.models.apis.sendable_history import acceptable
+from fairlead.models.apis.sendable_history import sendable_messages
 from fairlead.models.http.client import HttpRequest
 
 #: The smallest limit the API takes.
@@ -57,13 +57,13 @@ class OpenAIResponses(Adapter):
 
     def _request(self, request: Request) -> HttpRequest:
         headers = [("content-type", "application/json"), ("accept", "text/event-stream")]
-        if self._endpoint.api_key is not None:
-            headers.append(("authorization", f"Bearer {self._endpoint.api_key}"))
+        if self._auth.api_key is not None:
+            headers.append(("authorization", f"Bearer {self._auth.api_key}"))
         url = f"{self._model.base_url.rstrip('/')}/responses"
-        return HttpRequest("POST", url, self._endpoint.merged(headers), self._encode(request))
+        return HttpRequest("POST", url, self._auth.apply_to(headers), self._encode(request))
 
     def _encode(self, request: Request) -> bytes:
-        items = self._messages.parts(acceptable(request.messages, self._model, self._history), _items)
+        items = self._messages.parts(sendable_messages(request.messages, self._model, self._history), _items)
         head = encode_json(self._parameters(request))
         return b"".join((head[:-1], b',"input":[', b",".join(filter(None, items)), b"]}"))
 
@@ -220,7 +220,7 @@ class ResponsesReader:
 
     def __init__(self, partial: PartialMessage) -> None:
         self._partial = partial
-        self._blocks = Blocks(partial)
+        self._blocks = BlockWriter(partial)
         self._items: dict[int | str, _Item] = {}
         self._call_ids: set[str] = set()
         self._handlers: Mapping[str, Callable[[_Event], None]] = {

@@ -46,7 +46,7 @@ def encode_json(value: Any) -> bytes:
         return _encoder.encode(lenient.scrub(msgspec.to_builtins(value)))
 
 
-class Continued(Generic[T]):
+class PrefixCache(Generic[T]):
     """What was made of the beginning of a conversation, so that the next request only adds what is new.
 
     A conversation is compared with the last one by the identity of its messages, which is a few nanoseconds for each.

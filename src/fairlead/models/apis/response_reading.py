@@ -34,7 +34,7 @@ _PIECES = frozenset(
 )
 
 
-class Blocks:
+class BlockWriter:
     """Feeds a message so that a block ends before the next one starts.
 
     `text` and `thinking` go on with the open block if it is of that kind, and start a new one if not.

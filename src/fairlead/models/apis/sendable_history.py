@@ -29,7 +29,7 @@ from fairlead.core.messages import (
     UserMessage,
 )
 from fairlead.core.model import Model
-from fairlead.models.apis.request_building import Continued
+from fairlead.models.apis.request_building import PrefixCache
 
 NO_RESULT = "No result provided"
 NO_IMAGE = "(an image was here; this model reads text only)"
@@ -60,7 +60,9 @@ _Label: TypeAlias = tuple[str, str]
 _NO_LABEL: _Label = ("", "")
 
 
-def acceptable(messages: list[ModelMessage], model: Model, before: Continued[ModelMessage] | None = None) -> list[ModelMessage]:
+def sendable_messages(
+    messages: list[ModelMessage], model: Model, before: PrefixCache[ModelMessage] | None = None
+) -> list[ModelMessage]:
     """`messages` as the provider of `model` takes them. `before` remembers what became of those of the last request.
 
     Left out: failed and aborted answers with the results of their calls, results of no call, empty blocks,
@@ -70,7 +72,7 @@ def acceptable(messages: list[ModelMessage], model: Model, before: Continued[Mod
     that asked for them, in the order of its calls; of results with the same id, each goes to one call, in order.
     """
     reader = (model.api, model.provider, model.id, "image" in model.input)
-    before = before or Continued()
+    before = before or PrefixCache()
     done, accepted = before.resume(messages)
     count = len(accepted)
     turn: _Turn | None = None

@@ -17,7 +17,7 @@ from fairlead.config.threads import run_in_thread
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError
-from fairlead.models.http.connection import Connection, ConnectionLost, IdleTimeout, TlsContext, explain, open_connection
+from fairlead.models.http.connection import ConnectionLost, HttpConnection, IdleTimeout, TlsContext, explain, open_connection
 from fairlead.models.http.exchange import Exchange, HttpRequest, NotHttp, RequestAborted, Response, Route, receive_head
 from fairlead.models.http.proxy import proxy_for
 
@@ -49,7 +49,7 @@ class Http:
         self._idle_timeout = idle_timeout
         self._env = os.environ if env is None else env
         self._tls = TlsContext(self._env)
-        self._kept: dict[Route, list[Connection]] = {}
+        self._kept: dict[Route, list[HttpConnection]] = {}
         self._lingering: set[asyncio.Task[None]] = set()
 
     @property
@@ -138,7 +138,7 @@ class Http:
             connection.abort()
             kept = None
 
-    async def _connect(self, route: Route, cancel: Cancel) -> Connection:
+    async def _connect(self, route: Route, cancel: Cancel) -> HttpConnection:
         """A fresh connection. The only part of a request that runs as a task, since nothing else can cut a name lookup."""
         opening = asyncio.get_running_loop().create_task(self._open(route))
         forget = cancel.on_fire(opening.cancel)
@@ -161,7 +161,7 @@ class Http:
             raise RequestAborted
         return connection
 
-    async def _open(self, route: Route) -> Connection:
+    async def _open(self, route: Route) -> HttpConnection:
         context = (self._tls.ready or await run_in_thread(self._tls.get)) if route.scheme == "https" else None
         connection = await self._dial(route)
         if context is None:
@@ -175,10 +175,10 @@ class Http:
             raise
         return connection
 
-    async def _dial(self, route: Route) -> Connection:
+    async def _dial(self, route: Route) -> HttpConnection:
         """A connection without encryption; for https through a proxy, one that the proxy has put through to the target."""
         where = route.proxy or route
-        connection: Connection | None = None
+        connection: HttpConnection | None = None
         try:
             connection = await open_connection(where.host, where.port)
             if route.proxy is not None and route.scheme == "https":
@@ -191,7 +191,7 @@ class Http:
                 raise explain(error, where.host, where.port) from error
             raise
 
-    async def _start_tls(self, connection: Connection, context: SSLContext, route: Route) -> None:
+    async def _start_tls(self, connection: HttpConnection, context: SSLContext, route: Route) -> None:
         """Encrypt the connection. A server that speaks plain HTTP may wait for more instead of refusing: ask it then.
 
         Raises OSError, ConnectionLost, and ProviderError if the server turns out to speak plain HTTP.
@@ -214,7 +214,7 @@ class Http:
 
     async def _speaks_plain_http(self, route: Route) -> bool:
         """Whether the server answers a request in plain HTTP. The request says nothing: no key, no path."""
-        connection: Connection | None = None
+        connection: HttpConnection | None = None
         try:
             async with asyncio.timeout(_LOOK_SECONDS):
                 connection = await self._dial(route)
@@ -228,7 +228,7 @@ class Http:
         # A TLS server may answer too, that it wants https, or that this is a bad request.
         return head.startswith(b"HTTP/1") and head[8:12] != b" 400" and b"HTTPS" not in head.upper()
 
-    async def _tunnel(self, connection: Connection, route: Route) -> None:
+    async def _tunnel(self, connection: HttpConnection, route: Route) -> None:
         """Have the proxy connect us through to the target."""
         import h11
 
@@ -258,7 +258,7 @@ class Http:
 
     # connections between requests
 
-    def _take(self, route: Route) -> Connection | None:
+    def _take(self, route: Route) -> HttpConnection | None:
         kept = self._kept.get(route)
         now = asyncio.get_running_loop().time()
         while kept:
@@ -308,6 +308,6 @@ def _check(response: Response) -> None:
         raise ProviderError(f"The answer is compressed ({encoding}) although that was not asked for.", status=status)
 
 
-def _abort_late_connection(opening: asyncio.Task[Connection]) -> None:
+def _abort_late_connection(opening: asyncio.Task[HttpConnection]) -> None:
     if not opening.cancelled() and opening.exception() is None:
         opening.result().abort()

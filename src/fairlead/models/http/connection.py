@@ -23,14 +23,14 @@ _NEXT_ADDRESS_AFTER = 0.25
 
 
 class ConnectionLost(Exception):
-    """The connection broke, or was cut by `Connection.abort`."""
+    """The connection broke, or was cut by `HttpConnection.abort`."""
 
 
 class IdleTimeout(Exception):
     """The server sent nothing for too long."""
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """Bytes to and from one server.
 
     A protocol of our own rather than asyncio's streams: it hands over what the network brought without
@@ -209,13 +209,13 @@ class Connection(asyncio.Protocol):
             self._idle_timer = None
 
 
-async def open_connection(host: str, port: int) -> Connection:
+async def open_connection(host: str, port: int) -> HttpConnection:
     """A plain connection to the first of the host's addresses that answers. Raises OSError, and gaierror among them."""
     loop = asyncio.get_running_loop()
     sock = await _first_to_connect(await _resolve(host, port))
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _, connection = await loop.create_connection(Connection, sock=sock)
+        _, connection = await loop.create_connection(HttpConnection, sock=sock)
     except BaseException:
         sock.close()
         raise

@@ -13,7 +13,7 @@ import fairlead
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import learn_headers, learn_url, redacted
 from fairlead.errors import ProviderError
-from fairlead.models.http.connection import Connection, ConnectionLost, IdleTimeout
+from fairlead.models.http.connection import ConnectionLost, HttpConnection, IdleTimeout
 from fairlead.models.http.framing import Body, BodyUntilClose, ChunkedBody, FixedBody, MalformedBody
 from fairlead.models.http.proxy import Proxy
 
@@ -139,7 +139,7 @@ class Response:
 class Exchange:
     """Sends a request and reads the answer, until `cancel` fires."""
 
-    def __init__(self, connection: Connection, route: Route, cancel: Cancel, idle_timeout: float) -> None:
+    def __init__(self, connection: HttpConnection, route: Route, cancel: Cancel, idle_timeout: float) -> None:
         self.connection = connection
         self.route = route
         #: Whether the server is willing to serve another request on this connection.
