@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 
+#: Headers that carry a key.
+_KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
+
 COMMAND_SECONDS = 10.0
 #: Seconds that something in the background may go on writing after the command itself has ended.
 _DRAIN = 0.1
@@ -272,3 +275,39 @@ def _kill(process: Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+def split_login(url: str) -> tuple[str, str | None]:
+    """Take the user and password out of a URL.
+
+    Returns the URL without them, and the Authorization header that says the same; None if the URL has none.
+    """
+    scheme, separator, rest = url.partition("://")
+    # By hand, as a URL that is broken elsewhere must not keep its password either.
+    end = min((rest.find(mark) for mark in "/?#" if mark in rest), default=len(rest))
+    login, at, host = rest[:end].rpartition("@")
+    if not at:
+        return url, None
+    from base64 import b64encode
+    from urllib.parse import unquote
+
+    user, _, password = login.partition(":")
+    pair = f"{unquote(user)}:{unquote(password)}".encode("utf-8", "replace")
+    return f"{scheme}{separator}{host}{rest[end:]}", f"Basic {b64encode(pair).decode()}"
+
+
+def needs_no_key(base_url: str, headers: Mapping[str, str]) -> bool:
+    """Tell whether requests can do without a key: the server is on this machine, or a header carries one."""
+    return _is_loopback(base_url) or any(name.lower() in _KEY_HEADERS for name in headers)
+
+
+def _is_loopback(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    if host.startswith("127."):
+        return host.replace(".", "").isdigit()  # not a name such as 127.example.com
+    return host in ("localhost", "::1", "0.0.0.0") or host.endswith(".localhost")

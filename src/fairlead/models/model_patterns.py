@@ -10,6 +10,69 @@ from fairlead.errors import ModelNotFound
 
 Choice: TypeAlias = tuple[Model, ThinkingLevel | None]
 Naming: TypeAlias = Callable[[Model], str]
+#: Gives the models to choose from, when they are needed.
+Source: TypeAlias = Callable[[], Sequence[Model]]
+#: Gives those of some models that can be used.
+Usable: TypeAlias = Callable[[Sequence[Model]], list[Model]]
+
+
+def match(pattern: str, sources: Sequence[Source], usable: Usable) -> Choice:
+    """Find the model that `pattern` names.
+
+    Args:
+        pattern: a name as the module describes it, but not a glob.
+        sources: the models to choose from. Exact names are looked up in each source in turn, so that later sources need not
+            be read; everything else is looked up in the last one, which has all models.
+        usable: tells which models can be used. They win over those that cannot.
+
+    Returns:
+        The model, and the thinking level that the pattern names, if it does.
+
+    Raises:
+        ModelNotFound: no model matches, or models of several providers do.
+    """
+    for source in sources:
+        models = source()
+        found = exact(pattern, models, full_name)
+        if found:
+            return found[0]
+        found = exact(pattern, models, bare_id)
+        if usable([model for model, _ in found]):
+            return _one_of(pattern, found, usable)
+    # A name without its provider means a model that can be used, even if another has exactly this name.
+    candidates = sources[-1]()
+    name, level = split_level(pattern)
+    similar = matching(name, candidates) if name else []
+    if can_be_used := usable(similar):
+        return best(can_be_used), level
+    if found := exact(pattern, candidates, bare_id):
+        return _one_of(pattern, found, usable)
+    if not similar:
+        raise not_found(pattern, candidates)
+    return best(similar), level
+
+
+def match_all(pattern: str, sources: Sequence[Source], usable: Usable) -> list[Choice]:
+    """Find every model that a glob matches, or the one model that any other pattern names.
+
+    Takes and raises the same as `match`. A glob means the models that can be used, or all it matches if none can.
+    """
+    name, level = split_level(pattern)
+    if not is_glob(name):
+        return [match(pattern, sources, usable)]
+    models = sources[-1]()
+    found = matching(name, models)
+    if not found:
+        raise not_found(pattern, models)
+    return [(model, level) for model in usable(found) or found]
+
+
+def _one_of(pattern: str, choices: list[Choice], usable: Usable) -> Choice:
+    can_be_used = usable([model for model, _ in choices])
+    choices = [choice for choice in choices if choice[0] in can_be_used] or choices
+    if len(choices) > 1:
+        raise ambiguous(pattern, [model for model, _ in choices])
+    return choices[0]
 
 
 def qualified(provider: str | None, model: str) -> str:

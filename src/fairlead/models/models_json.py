@@ -5,6 +5,7 @@ The format is pi's. Nothing is resolved here: keys and headers stay as written, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -12,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.config import files
-from fairlead.core.model import Price
+from fairlead.core.model import Model, Price
 from fairlead.errors import ConfigError
 from fairlead.models.catalog import PROVIDERS
 
@@ -28,8 +29,8 @@ class PartialPrice(Struct, rename="camel", frozen=True):
     cache_read: float | None = None
     cache_write: float | None = None
 
-    def on(self, price: Price) -> Price:
-        """`price`, changed."""
+    def apply_to(self, price: Price) -> Price:
+        """Return `price` with these changes."""
         return Price(
             price.input if self.input is None else self.input,
             price.output if self.output is None else self.output,
@@ -52,6 +53,21 @@ class ModelChange(Struct, rename="camel", frozen=True):
     cost: PartialPrice | None = None
     compat: dict[str, Any] | None = None
     headers: dict[str, str] | None = None
+
+    def apply_to(self, model: Model) -> Model:
+        """Return `model` with these changes. Headers are not part of a model: see `ProviderEntry.headers_for`."""
+        values = {
+            name: value
+            for name in ("name", "api", "reasoning", "thinking_level_map", "input", "context_window", "max_tokens")
+            if (value := getattr(self, name)) is not None
+        }
+        if self.base_url:
+            values["base_url"] = self.base_url.rstrip("/")
+        if self.cost is not None:
+            values["cost"] = self.cost.apply_to(model.cost)
+        if self.compat is not None:
+            values["compat"] = {**(model.compat or {}), **self.compat}
+        return msgspec.structs.replace(model, **values)
 
 
 class ModelEntry(ModelChange, rename="camel", frozen=True, kw_only=True):
@@ -86,6 +102,32 @@ class ProviderEntry(Struct, rename="camel", frozen=True):
     oauth: OAuthEntry | None = None
     models: list[ModelEntry] | None = None
     model_overrides: dict[str, ModelChange] | None = None
+
+    def make_models(self, provider: str, env: Mapping[str, str]) -> Iterator[Model]:
+        """Make the models that the entry describes in full. `env` may name another server for a built-in provider."""
+        known = PROVIDERS.get(provider)
+        api = self.api or (known.api if known else "")
+        base_url = (self.base_url or (known.url(env) if known else "")).rstrip("/")
+        for model in self.models or ():
+            base = Model(
+                model.id, model.id, api, provider, base_url, False, ["text"], Price(), 128_000, 16_384, compat=self.compat
+            )
+            yield self._overridden(model.apply_to(base))
+
+    def adjust(self, model: Model) -> Model:
+        """Return a built-in model of the provider with the changes that the entry asks for."""
+        return self._overridden(ModelChange(base_url=self.base_url, api=self.api, compat=self.compat).apply_to(model))
+
+    def headers_for(self, model_id: str) -> dict[str, str]:
+        """Return the extra headers for a model, as written: the provider's, then the model's, then its override's."""
+        override = (self.model_overrides or {}).get(model_id)
+        given = [self.headers, *(each.headers for each in self.models or () if each.id == model_id)]
+        given.append(override.headers if override else None)
+        return {name: value for headers in given if headers for name, value in headers.items()}
+
+    def _overridden(self, model: Model) -> Model:
+        change = (self.model_overrides or {}).get(model.id)
+        return model if change is None else change.apply_to(model)
 
 
 class _File(Struct, frozen=True):

@@ -9,17 +9,15 @@ from msgspec import structs
 
 from fairlead.config.home import Home
 from fairlead.config.settings import Settings
-from fairlead.core.model import Model, ModelStream, Price, ThinkingLevel
+from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.errors import ModelNotFound, NoCredentials
 from fairlead.models import model_patterns
 from fairlead.models.catalog import PROVIDERS, catalog_models
 from fairlead.models.context_windows import ContextWindows
-from fairlead.models.credentials import Credentials, LoginToken, RequestAuth
-from fairlead.models.models_json import ModelChange, ModelEntry, OAuthEntry, ProviderEntry, read_models_json
+from fairlead.models.credentials import Credentials, LoginToken, RequestAuth, needs_no_key, split_login
+from fairlead.models.models_json import OAuthEntry, ProviderEntry, read_models_json
 
 DEFAULT_LEVEL: ThinkingLevel = "medium"
-
-_KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
 
 
 class Registry:
@@ -60,20 +58,20 @@ class Registry:
 
     def all(self) -> list[Model]:
         """Every model that is known."""
-        return list(self._everything())
+        return list(self._all_models())
 
     def available(self) -> list[Model]:
         """The models whose provider has a key, or needs none. No command is run to find out."""
-        return self._usable(self._everything())
+        return self._usable(self._all_models())
 
     def providers(self) -> list[tuple[str, bool]]:
         """Whose models there are, and whether there is a key for them."""
-        names = dict.fromkeys(model.provider for model in self._everything())
+        names = dict.fromkeys(model.provider for model in self._all_models())
         return [(name, self._has_key(name)) for name in names]
 
     def find(self, provider: str, model_id: str) -> Model | None:
         """The model of exactly this name."""
-        for models in (self._own_models, self._everything):
+        for models in (self._own_models, self._all_models):
             for model in models():
                 if model.id == model_id and model.provider == provider:
                     return model
@@ -81,20 +79,20 @@ class Registry:
 
     def match(self, pattern: str, *, available_only: bool = False) -> tuple[Model, ThinkingLevel | None]:
         """The model that `pattern` means, and the thinking level it names. Raises ModelNotFound."""
-        choice = self._match(pattern.strip(), available_only)
+        choice = self._match(pattern.strip(), available_only=available_only)
         self._credentials.choose(choice[0].provider)
         return choice
 
-    def match_many(self, patterns_: Sequence[str]) -> list[tuple[Model, ThinkingLevel | None]]:
+    def match_many(self, patterns: Sequence[str]) -> list[tuple[Model, ThinkingLevel | None]]:
         """The models that a list of patterns means, each once, in the list's order; a glob means all it matches.
 
         A pattern that matches nothing leaves a warning. Raises ModelNotFound if none matches anything.
         """
         chosen: dict[str, tuple[Model, ThinkingLevel | None]] = {}
         problems: list[ModelNotFound] = []
-        for pattern in model_patterns.split_list(patterns_):
+        for pattern in model_patterns.split_list(patterns):
             try:
-                choices = self._match_all(pattern)
+                choices = model_patterns.match_all(pattern, (self._own_models, self._all_models), self._usable)
             except ModelNotFound as error:
                 problems.append(error)
                 continue
@@ -167,7 +165,7 @@ class Registry:
         if expires is not None and expires <= time.time() * 1000:
             raise NoCredentials(f"The login for {model.provider} has expired. Log in again.")
         if key is None:
-            if not (_is_loopback(model.base_url) or _carries_key(headers)):
+            if not needs_no_key(model.base_url, headers):
                 raise self._no_key(model.provider)
         elif entry.auth_header:
             headers["Authorization"] = f"Bearer {key}"
@@ -206,43 +204,25 @@ class Registry:
         """The models that models.json has in full."""
         if self._own is None:
             made = [
-                self._without_login(self._overridden(self._make(provider, entry, model), entry))
+                self._without_login(model)
                 for provider, entry in self._provider_entries().items()
-                for model in entry.models or ()
+                for model in entry.make_models(provider, self._env)
             ]
             self._own = list({(model.provider, model.id): model for model in made}.values())
         return self._own
 
-    def _everything(self) -> list[Model]:
+    def _all_models(self) -> list[Model]:
         if self._all is None:
-            own = self._own_models()
+            own, entries = self._own_models(), self._provider_entries()
             replaced = {(model.provider, model.id) for model in own}
-            rest = (model for model in catalog_models(self._env) if (model.provider, model.id) not in replaced)
-            self._all = own + [self._without_login(self._adjusted(model)) for model in rest]
+            rest = [model for model in catalog_models(self._env) if (model.provider, model.id) not in replaced]
+            adjusted = (entries[model.provider].adjust(model) if model.provider in entries else model for model in rest)
+            self._all = own + [self._without_login(model) for model in adjusted]
         return self._all
-
-    def _make(self, provider: str, entry: ProviderEntry, model: ModelEntry) -> Model:
-        known = PROVIDERS.get(provider)
-        api = entry.api or (known.api if known else "")
-        base_url = (entry.base_url or (known.url(self._env) if known else "")).rstrip("/")
-        base = Model(model.id, model.id, api, provider, base_url, False, ["text"], Price(), 128_000, 16_384, compat=entry.compat)
-        return _changed(base, model)
-
-    def _adjusted(self, model: Model) -> Model:
-        """A catalog model as the provider's entry in models.json wants it."""
-        entry = self._provider_entries().get(model.provider)
-        if entry is None:
-            return model
-        change = ModelChange(base_url=entry.base_url, api=entry.api, compat=entry.compat)
-        return self._overridden(_changed(model, change), entry)
-
-    def _overridden(self, model: Model, entry: ProviderEntry) -> Model:
-        change = (entry.model_overrides or {}).get(model.id)
-        return model if change is None else _changed(model, change)
 
     def _without_login(self, model: Model) -> Model:
         """The model without the user and password of its base URL, which become a header: hosts see the URL."""
-        base_url, authorization = _split_login(model.base_url)
+        base_url, authorization = split_login(model.base_url)
         if authorization is None:
             # Of two entries with one name the last counts, and no other server may hear of this one's password.
             self._logins.pop((model.provider, model.id), None)
@@ -252,11 +232,7 @@ class Registry:
 
     def _headers(self, model: Model) -> dict[str, str]:
         """The extra headers for a model, as written: its provider's, its own, its override's, the login of its URL."""
-        entry = self._entry(model.provider)
-        override = (entry.model_overrides or {}).get(model.id)
-        given = [entry.headers, *(each.headers for each in entry.models or () if each.id == model.id)]
-        given.append(override.headers if override else None)
-        found = {name: value for headers in given if headers for name, value in headers.items()}
+        found = self._entry(model.provider).headers_for(model.id)
         login = self._logins.get((model.provider, model.id))
         if login is not None and not any(name.lower() == "authorization" for name in found):
             found["Authorization"] = login
@@ -264,44 +240,13 @@ class Registry:
 
     # inside: choosing
 
-    def _match(self, pattern: str, available_only: bool) -> model_patterns.Choice:
-        narrow = self._usable if available_only else list[Model]
+    def _match(self, pattern: str, *, available_only: bool) -> model_patterns.Choice:
         # The user's own models go first, also so that naming one of them does not read the catalog.
-        for models in (self._own_models, self._everything):
-            found = model_patterns.exact(pattern, narrow(models()), model_patterns.full_name)
-            if found:
-                return found[0]
-            found = model_patterns.exact(pattern, narrow(models()), model_patterns.bare_id)
-            if self._usable([model for model, _ in found]):
-                return self._one_of(pattern, found)
-        # A name without its provider means a model that can be used, even if another is called exactly so.
-        candidates = narrow(self._everything())
-        name, level = model_patterns.split_level(pattern)
-        similar = model_patterns.matching(name, candidates) if name else []
-        if usable := self._usable(similar):
-            return model_patterns.best(usable), level
-        if found := model_patterns.exact(pattern, candidates, model_patterns.bare_id):
-            return self._one_of(pattern, found)
-        if not similar:
-            raise model_patterns.not_found(pattern, candidates)
-        return model_patterns.best(similar), level
-
-    def _one_of(self, pattern: str, choices: list[model_patterns.Choice]) -> model_patterns.Choice:
-        usable = self._usable([model for model, _ in choices])
-        choices = [choice for choice in choices if choice[0] in usable] or choices
-        if len(choices) > 1:
-            raise model_patterns.ambiguous(pattern, [model for model, _ in choices])
-        return choices[0]
-
-    def _match_all(self, pattern: str) -> list[model_patterns.Choice]:
-        name, level = model_patterns.split_level(pattern)
-        if not model_patterns.is_glob(name):
-            return [self._match(pattern, False)]
-        models = self._everything()
-        found = model_patterns.matching(name, models)
-        if not found:
-            raise model_patterns.not_found(pattern, models)
-        return [(model, level) for model in self._usable(found) or found]
+        own: model_patterns.Source = self._own_models
+        every: model_patterns.Source = self._all_models
+        if available_only:
+            own, every = (lambda: self._usable(self._own_models())), (lambda: self._usable(self._all_models()))
+        return model_patterns.match(pattern, (own, every), self._usable)
 
     def _from_settings(self, settings: Settings) -> Model | None:
         if settings.default_provider:
@@ -338,7 +283,7 @@ class Registry:
         return self._credentials.configured(provider, entry.api_key, logins=entry.oauth is not None)
 
     def _can_use(self, model: Model) -> bool:
-        return self._has_key(model.provider) or _is_loopback(model.base_url) or _carries_key(self._headers(model))
+        return self._has_key(model.provider) or needs_no_key(model.base_url, self._headers(model))
 
     def _no_key(self, provider: str) -> NoCredentials:
         known = PROVIDERS.get(provider)
@@ -350,50 +295,3 @@ class Registry:
         if self._credentials.has_login(provider):
             text += " auth.json has a login for it that is not an API key; that needs an oauth block in models.json."
         return NoCredentials(text)
-
-
-def _changed(model: Model, change: ModelChange) -> Model:
-    values = {
-        name: value
-        for name in ("name", "api", "reasoning", "thinking_level_map", "input", "context_window", "max_tokens")
-        if (value := getattr(change, name)) is not None
-    }
-    if change.base_url:
-        values["base_url"] = change.base_url.rstrip("/")
-    if change.cost is not None:
-        values["cost"] = change.cost.on(model.cost)
-    if change.compat is not None:
-        values["compat"] = {**(model.compat or {}), **change.compat}
-    return structs.replace(model, **values)
-
-
-def _split_login(url: str) -> tuple[str, str | None]:
-    """A URL without the user and password in it, and the Authorization header that says the same; None if it has none."""
-    scheme, separator, rest = url.partition("://")
-    # By hand, as a URL that is broken elsewhere must not keep its password either.
-    end = min((rest.find(mark) for mark in "/?#" if mark in rest), default=len(rest))
-    login, at, host = rest[:end].rpartition("@")
-    if not at:
-        return url, None
-    from base64 import b64encode
-    from urllib.parse import unquote
-
-    user, _, password = login.partition(":")
-    pair = f"{unquote(user)}:{unquote(password)}".encode("utf-8", "replace")
-    return f"{scheme}{separator}{host}{rest[end:]}", f"Basic {b64encode(pair).decode()}"
-
-
-def _is_loopback(url: str) -> bool:
-    from urllib.parse import urlsplit
-
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
-    if host.startswith("127."):
-        return host.replace(".", "").isdigit()  # not a name such as 127.example.com
-    return host in ("localhost", "::1", "0.0.0.0") or host.endswith(".localhost")
-
-
-def _carries_key(headers: Mapping[str, str]) -> bool:
-    return any(name.lower() in _KEY_HEADERS for name in headers)
