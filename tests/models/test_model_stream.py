@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from email.utils import format_datetime
 from typing import Any
@@ -13,13 +14,24 @@ from raw_server import raw_server, read_request, saying_nothing, until
 
 from fairlead.core.model import Model, PartialMessage, StreamEnd, StreamEvent
 from fairlead.core.runtime import Cancel
+from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError
-from fairlead.models.apis.adapter import retry_after, run
+from fairlead.models.apis.adapter import retry_after, stream_message
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http, HttpRequest
 from fairlead.models.model_streams import ADAPTERS, open_stream
 
 API = "anthropic-messages"
+
+
+class FunctionReader:
+    """Calls a function for each event."""
+
+    def __init__(self, read: Callable[[bytes, bytes], None]) -> None:
+        self.read = read
+
+    def closed(self) -> None:
+        pass
 
 
 async def collect(
@@ -34,7 +46,7 @@ async def collect(
     partial = PartialMessage(model or a_model(API), 1)
     request = HttpRequest("POST", f"{url}/messages", [], b"{}")
     events: list[StreamEvent] = []
-    async for batch in run(client, lambda: request, partial, on_event, cancel or Cancel()):
+    async for batch in stream_message(client, lambda: request, partial, FunctionReader(on_event), cancel or Cancel()):
         events += batch
     await client.close()
     return events
@@ -98,20 +110,22 @@ def test_a_dropped_connection_keeps_what_came() -> None:
     assert end.transient
 
 
-async def test_a_hanging_server_is_given_up_and_what_came_is_kept() -> None:
-    async with serving({"text": "some text", "hangAfter": 1}) as server:
-        http = Http(idle_timeout=0.1, env={})
-        adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
-        events = [event async for batch in adapter(a_request(), Cancel()) for event in batch]
-    end = events[-1]
+def test_a_hanging_server_is_given_up_and_what_came_is_kept() -> None:
+    async def go() -> list[StreamEvent]:
+        async with serving({"text": "some text", "hangAfter": 1}) as server:
+            http = Http(idle_timeout=0.1, env={})
+            adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
+            return [event async for batch in adapter(a_request(), Cancel()) for event in batch]
+
+    end = asyncio.run(go())[-1]
     assert isinstance(end, StreamEnd)
     assert end.message.error_message is not None and "No data for 0.1 s" in end.message.error_message
     assert end.message.text() == "some tex"
     assert end.transient
 
 
-async def test_a_server_that_is_not_there_is_an_error_in_the_message() -> None:
-    events = await collect("http://127.0.0.1:9", lambda name, data: None)
+def test_a_server_that_is_not_there_is_an_error_in_the_message() -> None:
+    events = asyncio.run(collect("http://127.0.0.1:9", lambda name, data: None))
     assert len(events) == 1
     assert isinstance(events[0], StreamEnd)
     assert "connection refused" in (events[0].message.error_message or "")
@@ -139,7 +153,7 @@ def test_an_answer_that_makes_no_sense_is_shown(raw: str) -> None:
     assert raw.strip() in end.message.error_message
 
 
-async def test_an_answer_that_is_one_endless_line_is_cut_off_and_its_connection_closed() -> None:
+def test_an_answer_that_is_one_endless_line_is_cut_off_and_its_connection_closed() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: ")
@@ -147,13 +161,38 @@ async def test_an_answer_that_is_one_endless_line_is_cut_off_and_its_connection_
             writer.write(b"x" * (1 << 20))
             await writer.drain()
 
-    async with raw_server(talk) as server:
-        events = await collect(server.url, lambda name, data: None)
-        await server.left.wait()
-    (end,) = events
+    async def go() -> list[StreamEvent]:
+        async with raw_server(talk) as server:
+            events = await collect(server.url, lambda name, data: None)
+            await server.left.wait()
+            return events
+
+    (end,) = asyncio.run(go())
     assert isinstance(end, StreamEnd)
     assert "an event of more than 64 MiB" in (end.message.error_message or "")
     assert not end.transient
+
+
+def test_an_event_that_cannot_be_read_is_logged_without_its_content(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "fairlead.models")
+    outcome(API, "data: {my secret\n\ndata: {another secret\n\n")
+    (record,) = [record for record in caplog.records if record.name == "fairlead.models"]
+    assert "could not be read" in record.getMessage() and "secret" not in record.getMessage()
+
+
+def test_the_trace_of_an_unexpected_failure_is_logged_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "fairlead.models")
+    learn("sk-very-secret-key")
+
+    def fail(name: bytes, data: bytes) -> None:
+        raise KeyError("sk-very-secret-key")
+
+    async def go() -> list[StreamEvent]:
+        async with serving({"text": "hi"}) as server:
+            return await collect(f"{server.url}/v1", fail)
+
+    asyncio.run(go())
+    assert "Traceback" in caplog.text and "KeyError" in caplog.text and "sk-very" not in caplog.text
 
 
 def test_an_empty_answer_is_an_error() -> None:
@@ -175,38 +214,45 @@ def test_the_last_event_may_lack_its_empty_line() -> None:
     assert outcome(API, start + 'data: {"type":"message_stop"}').message.stop_reason == "stop"
 
 
-async def test_a_mistake_of_an_adapter_ends_in_the_message() -> None:
+def test_a_mistake_of_an_adapter_ends_in_the_message() -> None:
     def on_event(name: bytes, data: bytes) -> None:
         raise KeyError("index")
 
-    async with serving({"text": "x"}) as server:
-        events = await collect(server.url, on_event)
-    end = events[-1]
+    async def go() -> list[StreamEvent]:
+        async with serving({"text": "x"}) as server:
+            return await collect(server.url, on_event)
+
+    end = asyncio.run(go())[-1]
     assert isinstance(end, StreamEnd)
     assert end.message.error_message == "Unexpected KeyError while reading the model's answer: 'index'"
 
 
-async def test_a_request_that_cannot_be_made_ends_in_the_message() -> None:
+def test_a_request_that_cannot_be_made_ends_in_the_message() -> None:
     def request() -> HttpRequest:
         raise TypeError("no such tool")
 
-    partial = PartialMessage(a_model(API), 1)
-    stream = run(Http(env={}), request, partial, lambda name, data: None, Cancel())
-    (end,) = [event async for batch in stream for event in batch]
+    async def go() -> list[StreamEvent]:
+        partial = PartialMessage(a_model(API), 1)
+        stream = stream_message(Http(env={}), request, partial, FunctionReader(lambda name, data: None), Cancel())
+        return [event async for batch in stream for event in batch]
+
+    (end,) = asyncio.run(go())
     assert isinstance(end, StreamEnd)
     assert end.message.error_message == "Unexpected TypeError while reading the model's answer: no such tool"
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_an_abort_before_the_first_byte_ends_the_message(scheme: str) -> None:
-    async with raw_server(saying_nothing()) as server:
-        cancel = Cancel()
-        url = server.url.replace("http", scheme)
-        running = asyncio.create_task(collect(url, lambda name, data: None, cancel=cancel))
-        await server.connected.wait()
-        cancel.fire()
-        events = await asyncio.wait_for(running, 5)
-    (end,) = events
+def test_an_abort_before_the_first_byte_ends_the_message(scheme: str) -> None:
+    async def go() -> list[StreamEvent]:
+        async with raw_server(saying_nothing()) as server:
+            cancel = Cancel()
+            url = server.url.replace("http", scheme)
+            events = asyncio.create_task(collect(url, lambda name, data: None, cancel=cancel))
+            await server.connected.wait()
+            cancel.fire()
+            return await asyncio.wait_for(events, 5)
+
+    (end,) = asyncio.run(go())
     assert isinstance(end, StreamEnd)
     assert end.message.stop_reason == "aborted"
 
@@ -220,42 +266,50 @@ def test_pieces_that_arrive_together_are_one_delta() -> None:
     assert [type(event).__name__ for event in events] == ["StreamStart", "BlockStart", "BlockDelta", "BlockEnd", "StreamEnd"]
 
 
-async def test_pieces_are_handed_on_as_they_come() -> None:
-    async with serving({"text": "onetwo", "chunk": 3, "holdAfter": 1}) as server:
-        http = Http(env={})
-        adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
-        batches = adapter(a_request(), Cancel())
-        seen: list[Any] = []
-        while not any(getattr(event, "delta", None) == "one" for event in seen):
-            seen += await anext(batches)
-        server.release()
-        async for batch in batches:
-            seen += batch
-        assert seen[-1].message.text() == "onetwo"
-        await http.close()
+def test_pieces_are_handed_on_as_they_come() -> None:
+    async def go() -> None:
+        async with serving({"text": "onetwo", "chunk": 3, "holdAfter": 1}) as server:
+            http = Http(env={})
+            adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
+            batches = adapter(a_request(), Cancel())
+            seen: list[Any] = []
+            while not any(getattr(event, "delta", None) == "one" for event in seen):
+                seen += await anext(batches)
+            server.release()
+            async for batch in batches:
+                seen += batch
+            assert seen[-1].message.text() == "onetwo"
+            await http.close()
+
+    asyncio.run(go())
 
 
-async def test_a_message_is_done_before_its_answer_ends_and_the_connection_is_kept_then() -> None:
-    raw = 'data: {"type":"message_start","message":{"id":"m"}}\n\ndata: {"type":"message_stop"}\n\n'
-    async with serving({"raw": raw, "holdAfter": 1}) as server:
-        http = Http(env={})
-        adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
-        async for _ in adapter(a_request(), Cancel()):
-            pass
-        assert http.idle_connections == 0
-        server.release()
-        await until(lambda: http.idle_connections == 1)
-        await http.close()
+def test_a_message_is_done_before_its_answer_ends_and_the_connection_is_kept_then() -> None:
+    async def go() -> None:
+        raw = 'data: {"type":"message_start","message":{"id":"m"}}\n\ndata: {"type":"message_stop"}\n\n'
+        async with serving({"raw": raw, "holdAfter": 1}) as server:
+            http = Http(env={})
+            adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
+            async for _ in adapter(a_request(), Cancel()):
+                pass
+            assert http.idle_connections == 0
+            server.release()
+            await until(lambda: http.idle_connections == 1)
+            await http.close()
+
+    asyncio.run(go())
 
 
-async def test_an_error_whose_body_breaks_off_still_has_its_status() -> None:
+def test_an_error_whose_body_breaks_off_still_has_its_status() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(b"HTTP/1.1 529 Overloaded\r\ncontent-length: 900\r\n\r\nhalf")
 
-    async with raw_server(talk) as server:
-        events = await collect(server.url, lambda name, data: None)
-    (end,) = events
+    async def go() -> list[StreamEvent]:
+        async with raw_server(talk) as server:
+            return await collect(server.url, lambda name, data: None)
+
+    (end,) = asyncio.run(go())
     assert isinstance(end, StreamEnd)
     assert (end.status, end.transient) == (529, True)
 
@@ -270,10 +324,13 @@ def test_an_unknown_api_is_refused_with_those_that_are_known() -> None:
         open_stream(a_model("smoke-signals"), RequestAuth(), Http(env={}), lambda: 1)
 
 
-async def test_one_http_serves_many_conversations_at_once() -> None:
-    async with serving({"text": "hello"}) as server:
-        results = await asyncio.gather(*(ask(server, API) for _ in range(20)))
-        assert {result.message.text() for result in results} == {"hello"}
+def test_one_http_serves_many_conversations_at_once() -> None:
+    async def go() -> None:
+        async with serving({"text": "hello"}) as server:
+            results = await asyncio.gather(*(ask(server, API) for _ in range(20)))
+            assert {result.message.text() for result in results} == {"hello"}
+
+    asyncio.run(go())
 
 
 def test_an_endpoint_does_not_show_its_secrets() -> None:

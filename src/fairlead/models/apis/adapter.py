@@ -1,7 +1,7 @@
-"""What the adapters of all APIs share: from a request to a finished message.
+"""What the adapters of all APIs share: they turn a request into a finished message.
 
-An adapter says how to ask and what an event means; everything that can go wrong on the way is handled here, and
-ends up in the message.
+A subclass of `Adapter` knows how its API wants to be asked, and its `EventReader` knows what an event means. Everything that
+can go wrong on the way is handled here and ends up in the message.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import redacted
 from fairlead.errors import ProviderError
 from fairlead.models.apis.request_building import PrefixCache
-from fairlead.models.apis.sending import read_error_body, when_loaded
+from fairlead.models.apis.sending import read_error_body, send
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http, HttpRequest, RequestAborted, Response
 from fairlead.models.http.sse import SSEDecoder
@@ -26,78 +26,145 @@ from fairlead.models.http.sse import SSEDecoder
 if TYPE_CHECKING:
     from fairlead.core.interceptor import Interceptor
 
-#: How much of an unexpected answer is shown.
+#: How many characters of an unexpected response are shown.
 _SHOWN = 4096
-#: Seconds that a server can ask to wait. Nothing waits that long; the number stays one that can be calculated with.
+#: The most seconds that a server can ask us to wait. Callers never wait that long; the limit keeps the number calculable.
 _LONGEST_WAIT = 1e9
 
 
-async def run(
+class EventReader(Protocol):
+    """Builds a message from the events of one response."""
+
+    def read(self, event: bytes, data: bytes, /) -> None:
+        """Read one event, given its name and its data. Raises ValueError or a msgspec error to have it skipped."""
+        ...
+
+    def closed(self) -> None:
+        """Finish the message, if enough of it has arrived: the response ended before the message did."""
+        ...
+
+
+class Adapter(ABC):
+    """A model behind one API. Keep an adapter for a whole conversation: it remembers how it encoded earlier messages."""
+
+    def __init__(
+        self,
+        model: Model,
+        auth: RequestAuth,
+        http: Http,
+        now_ms: Callable[[], int],
+        thinking_budgets: Mapping[str, int] | None = None,
+    ) -> None:
+        """Make an adapter.
+
+        Args:
+            model: the model to ask.
+            auth: the key and the headers of every request.
+            http: the connections to use.
+            now_ms: the time, in milliseconds since the epoch.
+            thinking_budgets: tokens by thinking level, as the user set them, for APIs that take a number.
+
+        Raises:
+            ConfigError: the model's `compat` settings are unusable.
+        """
+        self._model = model
+        self._auth = auth
+        self._http = http
+        self._now_ms = now_ms
+        self._budgets = dict(thinking_budgets or {})
+        #: The messages of the last request, as the provider accepts them.
+        self._history: PrefixCache[ModelMessage] = PrefixCache()
+        self._set_up()
+
+    def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+        """Ask the model. Returns the events of its message, in batches; failures are in the message too."""
+        partial = PartialMessage(self._model, self._now_ms())
+        reader = self._reader(partial)
+        return stream_message(self._http, lambda: self._request(request), partial, reader, cancel, request.interceptor)
+
+    def _longest_answer(self, request: Request) -> int:
+        """The most tokens the answer may have: what the request says, else the model's `maxTokens`; 0 if neither says."""
+        return self._model.max_tokens if request.max_tokens is None else request.max_tokens
+
+    @abstractmethod
+    def _set_up(self) -> None:
+        """Prepare what only this API needs. Called once, at the end of `__init__`."""
+
+    @abstractmethod
+    def _request(self, request: Request) -> HttpRequest:
+        """Build the HTTP request."""
+
+    @abstractmethod
+    def _reader(self, partial: PartialMessage) -> EventReader:
+        """Make a reader that builds `partial` from one response."""
+
+
+async def stream_message(
     http: Http,
     request: Callable[[], HttpRequest],
     partial: PartialMessage,
-    on_event: Callable[[bytes, bytes], None],
+    reader: EventReader,
     cancel: Cancel,
-    on_close: Callable[[], None] | None = None,
     interceptor: Interceptor | None = None,
 ) -> AsyncIterator[list[StreamEvent]]:
-    """Ask a provider and build `partial` from the events of its answer, until it is finished.
+    """Ask a provider and build `partial` from the events of the response, until it is finished.
 
-    `on_event` gets the name and the data of each event. If it raises ValueError or a msgspec error, the
-    event is skipped. `on_close` is called when the answer ends before the message does, and may finish it. An `interceptor`
-    may change the request, and sees the head of the answer.
+    Args:
+        http: the connections to use.
+        request: builds the request. What it raises becomes the message's error.
+        partial: the message to build.
+        reader: gets each event, and the end of the response.
+        cancel: aborts the request when it fires.
+        interceptor: may change the request, and sees the head of the response.
+
+    Yields:
+        The message's events, in one batch per network read.
     """
-    reader = _Reader(partial, on_event)
+    events = _EventFeed(partial, reader)
     try:
         asked = request()
-        if interceptor is not None:
-            from fairlead.models.apis.sending import changed
-
-            asked = await changed(asked, interceptor, cancel)
-        async with when_loaded(http, asked, cancel) as (response, body):
-            if interceptor is not None:
-                from fairlead.models.apis.sending import seen
-
-                await seen(response, interceptor, cancel)
+        async with send(http, asked, cancel, interceptor) as (response, body):
             if response.status >= 400:
                 await _fail_with_status(partial, response, asked, body)
             else:
                 async for chunk in response.chunks():
-                    if await reader.is_json(response, chunk):
+                    if await events.is_json(response, chunk):
                         break
-                    reader.feed(chunk)
+                    events.feed(chunk)
                     if partial.finished is not None:
                         response.rest_is_noise = True
                         break
-                    if events := partial.take():
-                        yield events
+                    if batch := partial.take():
+                        yield batch
                 else:
-                    reader.end(on_close)
+                    events.end()
     except RequestAborted:
         partial.abort()
     except ProviderError as error:
         partial.fail(str(error), status=error.status, retry_after=error.retry_after, transient=error.transient)
     except Exception as error:
+        _log_failure()
         partial.fail(f"Unexpected {type(error).__name__} while reading the model's answer: {error}")
-    # The last events leave after the connection was given back: whoever gets them may not ask again.
+    # The last events leave after the connection was released, because a caller that has them may not ask for more.
     yield partial.take()
 
 
-class _Reader:
-    """Feeds decoded events to an adapter, and remembers what to say if none of them made sense."""
+class _EventFeed:
+    """Decodes a response and feeds its events to a reader. Knows what to report if none of them made sense."""
 
-    def __init__(self, partial: PartialMessage, on_event: Callable[[bytes, bytes], None]) -> None:
+    def __init__(self, partial: PartialMessage, reader: EventReader) -> None:
         self._partial = partial
-        self._on_event = on_event
+        self._reader = reader
         self._decoder = SSEDecoder()
         self._beginning = b""
         self._understood = 0
         self._skipped = 0
 
     async def is_json(self, response: Response, chunk: bytes) -> bool:
-        """Whether the answer is plain JSON, as imitators send that ignore `stream` or report errors with status 200.
+        """Tell whether the response is plain JSON; if so, end the message with an error that shows it.
 
-        Some label their events as JSON, so the first character decides.
+        Imitators send JSON when they ignore `stream`, or report an error with status 200. Some label their events as JSON,
+        so the first character decides.
         """
         if self._beginning:
             return False
@@ -109,13 +176,14 @@ class _Reader:
         return True
 
     def feed(self, chunk: bytes) -> None:
+        """Read the events that `chunk` completes."""
         self._handle(self._decoder.feed(chunk))
 
-    def end(self, on_close: Callable[[], None] | None) -> None:
-        """The answer is over; the message should be too."""
+    def end(self) -> None:
+        """Read the last event. If the message is then not finished, end it with an error."""
         self._handle(self._decoder.end())
-        if self._partial.finished is None and self._understood and on_close is not None:
-            on_close()
+        if self._partial.finished is None and self._understood:
+            self._reader.closed()
         if self._partial.finished is not None:
             return
         if self._understood:
@@ -128,16 +196,34 @@ class _Reader:
         self._partial.fail(text, transient=True)
 
     def _handle(self, events: list[tuple[bytes, bytes]]) -> None:
-        on_event, partial = self._on_event, self._partial
+        read, partial = self._reader.read, self._partial
         for name, data in events:
             try:
-                on_event(name, data)
-            except (ValueError, msgspec.MsgspecError, RecursionError):
+                read(name, data)
+            except (ValueError, msgspec.MsgspecError, RecursionError) as error:
                 self._skipped += 1
+                if self._skipped == 1:
+                    _log_skipped(error)
             else:
                 self._understood += 1
             if partial.finished is not None:
                 return
+
+
+def _log_skipped(error: Exception) -> None:
+    import logging
+
+    # Without the error's text, which may quote the conversation.
+    logging.getLogger("fairlead.models").debug("skipped an event that could not be read (%s)", type(error).__name__)
+
+
+def _log_failure() -> None:
+    import logging
+    from traceback import format_exc
+
+    logger = logging.getLogger("fairlead.models")
+    if logger.isEnabledFor(logging.DEBUG):
+        logger.debug("an adapter failed: %s", redacted(format_exc()))
 
 
 async def _fail_with_status(partial: PartialMessage, response: Response, asked: HttpRequest, body: bytes | None) -> None:
@@ -196,58 +282,3 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         except (ValueError, OverflowError, TypeError, IndexError):  # what it raises on texts that only look like dates
             return None
     return None
-
-
-class Reader(Protocol):
-    """Builds a message from the events of one answer."""
-
-    def read(self, event: bytes, data: bytes, /) -> None:
-        """Take one event. Raises ValueError or a msgspec error if it cannot be read; then it is skipped."""
-        ...
-
-    def closed(self) -> None:
-        """The answer ended before the message did: finish it, if enough has come."""
-        ...
-
-
-class Adapter(ABC):
-    """A model behind one API. Keep it for a whole conversation: it remembers the encoding of earlier messages."""
-
-    def __init__(
-        self,
-        model: Model,
-        auth: RequestAuth,
-        http: Http,
-        now_ms: Callable[[], int],
-        thinking_budgets: Mapping[str, int] | None = None,
-    ) -> None:
-        self._model = model
-        self._auth = auth
-        self._http = http
-        self._now_ms = now_ms
-        #: Tokens by thinking level, where the user named them and the API takes a number.
-        self._budgets = dict(thinking_budgets or {})
-        #: What the provider takes of the messages of the last request.
-        self._history: PrefixCache[ModelMessage] = PrefixCache()
-        self._set_up()
-
-    def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
-        partial = PartialMessage(self._model, self._now_ms())
-        reader = self._reader(partial)
-        return run(self._http, lambda: self._request(request), partial, reader.read, cancel, reader.closed, request.interceptor)
-
-    def _longest_answer(self, request: Request) -> int:
-        """How many tokens the answer may have: what the request says, else the model's `maxTokens`; 0 if neither says."""
-        return self._model.max_tokens if request.max_tokens is None else request.max_tokens
-
-    @abstractmethod
-    def _set_up(self) -> None:
-        """Prepare what this API needs beside."""
-
-    @abstractmethod
-    def _request(self, request: Request) -> HttpRequest:
-        """The request over HTTP."""
-
-    @abstractmethod
-    def _reader(self, partial: PartialMessage) -> Reader:
-        """Something that reads the answer into `partial`."""

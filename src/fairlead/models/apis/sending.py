@@ -1,31 +1,33 @@
-"""Sends requests to model servers: extensions may change them, and a server that is loading its model is waited for."""
+"""Sends a request to a model server and waits for the head of the response.
+
+An interceptor may change the request first. While the server reports that it is still loading its model, the request is
+sent again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
-from fairlead.core.interceptor import Interceptor
 from fairlead.core.lenient import visible
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
 from fairlead.models.http.client import Http, HttpRequest, RequestAborted, Response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from fairlead.core.interceptor import Interceptor
 
 T = TypeVar("T")
 
-#: Seconds between two attempts, at first and at most, and how long to wait in total.
+#: Seconds between two attempts while a model is loading: the first delay, the longest, and how long to wait in total.
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 5.0
 _PATIENCE = 600.0
-#: How much of an error's body is read, and for how many seconds: the status says enough, and a server may send it in drops.
+#: How many bytes of an error's body are read, and for how many seconds. The status says enough, and a server may be slow.
 _LONGEST_BODY = 65536
 _BODY_SECONDS = 10.0
 
@@ -37,14 +39,49 @@ _LOADING = re.compile(
 
 
 @asynccontextmanager
-async def when_loaded(
-    http: Http, request: HttpRequest, cancel: Cancel, *, patience: float = _PATIENCE
+async def send(
+    http: Http, request: HttpRequest, cancel: Cancel, interceptor: Interceptor | None = None, *, patience: float = _PATIENCE
 ) -> AsyncGenerator[tuple[Response, bytes | None]]:
-    """Send a request, again and again while the server answers that its model is still loading.
+    """Send a request. Inside the block, the head of the response has arrived.
 
-    Yields the answer, and its body if that has been read already. One line on stderr says that we wait. Raises as
-    `Http.stream` does, and ProviderError once `patience` seconds have passed.
+    Args:
+        http: the connections to use.
+        request: what to send.
+        cancel: aborts the request when it fires.
+        interceptor: may change the body and the headers of the request, and sees the head of the response.
+        patience: how many seconds to wait for a server that is loading its model. A warning is logged once.
+
+    Yields:
+        The response, and its body if that has been read already.
+
+    Raises:
+        RequestAborted: `cancel` fired.
+        ProviderError: there is no usable response, the model did not load in time, or the interceptor made a request that
+            cannot be sent.
     """
+    if interceptor is not None:
+        request = await _intercepted(request, interceptor, cancel)
+    async with _send_until_loaded(http, request, cancel, patience) as (response, body):
+        if interceptor is not None:
+            await _unless_aborted(interceptor.response(response.status, dict(response.headers)), cancel)
+        yield response, body
+
+
+async def read_error_body(response: Response) -> bytes:
+    """Read what a server says about an error, as far as it arrives in time; empty if the connection breaks."""
+    try:
+        return await response.read(_LONGEST_BODY, _BODY_SECONDS)
+    except ProviderError:
+        return b""
+
+
+# servers that are loading their model
+
+
+@asynccontextmanager
+async def _send_until_loaded(
+    http: Http, request: HttpRequest, cancel: Cancel, patience: float
+) -> AsyncGenerator[tuple[Response, bytes | None]]:
     loop = asyncio.get_running_loop()
     start, delay = loop.time(), _FIRST_DELAY
     while True:
@@ -60,23 +97,18 @@ async def when_loaded(
                 "Look at the server's log, and ask again when the model is loaded."
             )
         if delay == _FIRST_DELAY:
-            _say(f"fairlead: waiting for the model server at {_host(request)} to load the model ...")
+            import logging
+
+            where = visible(_host(request))
+            logging.getLogger("fairlead.models").warning("waiting for the model server at %s to load the model ...", where)
         await _sleep(delay, cancel)
         delay = min(delay * 2, _LONGEST_DELAY)
-
-
-async def read_error_body(response: Response) -> bytes:
-    """What a server says about an error, as far as it comes in time; empty if the connection breaks."""
-    try:
-        return await response.read(_LONGEST_BODY, _BODY_SECONDS)
-    except ProviderError:
-        return b""
 
 
 async def _sleep(seconds: float, cancel: Cancel) -> None:
     """Wait. Raises RequestAborted as soon as `cancel` fires."""
     woken = asyncio.Event()
-    forget: Callable[[], object] = cancel.on_fire(woken.set)
+    forget = cancel.on_fire(woken.set)
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -88,24 +120,21 @@ async def _sleep(seconds: float, cancel: Cancel) -> None:
 
 
 def _host(request: HttpRequest) -> str:
+    """The host and port of a request, without what else its URL may hold."""
     from urllib.parse import urlsplit
 
     address = urlsplit(request.url)
     return f"{address.hostname}:{address.port}" if address.port else f"{address.hostname}"
 
 
-def _say(line: str) -> None:
-    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
-        with suppress(OSError, ValueError):
-            sys.stderr.write(f"{visible(line)}\n")
-            sys.stderr.flush()
+# interceptors
 
 
-async def changed(request: HttpRequest, interceptor: Interceptor, cancel: Cancel) -> HttpRequest:
-    """The request to send instead. Raises ProviderError if what the interceptor made of it cannot be sent."""
+async def _intercepted(request: HttpRequest, interceptor: Interceptor, cancel: Cancel) -> HttpRequest:
+    """Let the interceptor change a request. Raises ProviderError if the result cannot be sent."""
     payload = msgspec.json.decode(request.body, type=dict[str, Any])
-    made: Any = await _unless_aborted(interceptor.request(payload, dict(request.headers)), cancel)
-    body, headers = made
+    changed: Any = await _unless_aborted(interceptor.request(payload, dict(request.headers)), cancel)
+    body, headers = changed
     if not isinstance(body, dict):
         raise _unusable(f"its body is {_kind(body)}, not an object")
     if not _is_table(headers):
@@ -117,13 +146,8 @@ async def changed(request: HttpRequest, interceptor: Interceptor, cancel: Cancel
     return HttpRequest(request.method, request.url, list(cast("dict[str, str]", headers).items()), encoded)
 
 
-async def seen(response: Response, interceptor: Interceptor, cancel: Cancel) -> None:
-    """Show the head of an answer."""
-    await _unless_aborted(interceptor.response(response.status, dict(response.headers)), cancel)
-
-
 async def _unless_aborted(work: Coroutine[Any, Any, T], cancel: Cancel) -> T:
-    """Wait for `work`, but not after `cancel` has fired. Raises RequestAborted."""
+    """Wait for `work`. Raises RequestAborted as soon as `cancel` fires."""
     task = asyncio.ensure_future(work)
     forget = cancel.on_fire(task.cancel)
     try:
