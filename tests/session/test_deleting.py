@@ -51,21 +51,56 @@ def test_the_conversations_of_its_sub_agents_and_of_theirs_go_too(tmp_path: Path
     assert left(tmp_path) == []
 
 
-def test_more_sub_agents_than_files_may_be_open_are_not_left_behind(tmp_path: Path) -> None:
+def test_more_sub_agents_than_files_may_be_open_are_deleted(tmp_path: Path) -> None:
     path = written(tmp_path / "one.jsonl")
     for number in range(60):
         written(tmp_path / "one" / f"{number}-Child.jsonl", path)
-    before = left(tmp_path)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = os.dup(0)
     os.close(highest)
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 30, limits[1]))
+    try:
+        delete_session(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert left(tmp_path) == []
+
+
+def test_nothing_is_deleted_when_no_more_files_may_be_open(tmp_path: Path) -> None:
+    path = written(tmp_path / "one.jsonl")
+    written(tmp_path / "one" / "0-Child.jsonl", path)
+    before = left(tmp_path)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = os.dup(0)
+    os.close(highest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, limits[1]))
     try:
         with pytest.raises(SessionError, match="Too many open files"):
             delete_session(path)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert left(tmp_path) == before
+
+
+def test_a_sub_agent_that_comes_into_use_meanwhile_stays_and_so_does_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "one.jsonl")
+    written(tmp_path / "one" / "0-a.jsonl", path)
+    busy = written(tmp_path / "one" / "1-b.jsonl", path)
+    opened: list[SessionFile] = []
+    unlink = Path.unlink
+
+    def unlink_and_open_the_other(self: Path, missing_ok: bool = False) -> None:
+        unlink(self, missing_ok)
+        opened.append(SessionFile.open(busy)[0])
+
+    monkeypatch.setattr(Path, "unlink", unlink_and_open_the_other)
+    with pytest.raises(SessionError, match=r"1-b\.jsonl is in use"):
+        delete_session(path)
+    monkeypatch.undo()
+    opened[0].close()
+    assert left(tmp_path) == ["one", "one.jsonl", "one/1-b.jsonl"]
     delete_session(path)
     assert left(tmp_path) == []
 

@@ -1,4 +1,4 @@
-"""Deleting sessions: a session file, the conversations of its sub-agents, and nothing else."""
+"""Deleting sessions: a session file, the sessions of its sub-agents, and nothing else."""
 
 from __future__ import annotations
 
@@ -14,33 +14,34 @@ from fairlead.session.history.locking import NO_LINKS, lock, remove_leftovers_in
 from fairlead.session.history.paths import id_in_name, transcripts_folder
 from fairlead.session.history.reading import BINARY, HEADER_LIMIT, header_in, is_blank, refuse_endless
 
-#: How the files of sub-agents are named: see `fairlead.session.subagents.subagents`.
+#: The names of sub-agents' files: see `fairlead.session.subagents.subagents`.
 _TRANSCRIPT = re.compile(r"[0-9]+-[A-Za-z0-9_-]+\.jsonl")
 
 
 def delete_session(path: Path, *, also_blank: bool = False) -> None:
-    """Delete a session file, and the conversations of its sub-agents.
+    """Delete a session file and the sessions of its sub-agents.
 
-    A blank file, as a crash leaves it, is deleted if it is named as sessions are, or with `also_blank`. Raises SessionError, and
-    deletes nothing, if it is not a session file, or if it or a conversation of its sub-agents is in use.
+    A blank file, which a crash leaves, is deleted if it has the name of a session, or with `also_blank`. Raises SessionError and
+    deletes nothing if the file is not a session file, or if it or the session of a sub-agent is in use. If the session of a
+    sub-agent comes into use during the call, that one and the session itself stay, and SessionError is raised.
     """
     try:
         refuse_endless(path)
-        with ExitStack() as held:
+        with ExitStack() as stack:
             handle = os.open(path, os.O_RDWR | BINARY)
-            held.callback(os.close, handle)
+            stack.callback(os.close, handle)
             may_be_blank = also_blank or id_in_name(path) is not None
             if header_in(os.read(handle, HEADER_LIMIT)) is None and not (may_be_blank and is_blank(handle)):
                 raise SessionError(f"{path} is not a session file: it does not begin with a session header. It was not deleted.")
             lock(handle, path)
-            # A session that is rewritten gets another file of the same name, which is locked before it is there.
+            # A session that is rewritten gets a new file of the same name, which is locked before it appears.
             if not os.path.samestat(os.fstat(handle), path.stat()):
                 raise SessionError(f"Session file {path} is in use: it was replaced just now. It was not deleted.")
-            transcripts = _transcripts(path, held)
+            transcripts = _transcripts(path)
             if not os.access(path.parent, os.W_OK | os.X_OK):
                 raise PermissionError(None, "Permission denied")
-            for folder, files in transcripts:
-                _delete(folder, files)
+            for parent, files in transcripts:
+                _delete(parent, files)
             # Last: if this process is killed before, the session can still be found and deleted.
             path.unlink()
     except FileNotFoundError:
@@ -49,52 +50,60 @@ def delete_session(path: Path, *, also_blank: bool = False) -> None:
         raise SessionError(f"Cannot delete session file {path}: {error.strerror or error}.") from error
 
 
-def _transcripts(session: Path, held: ExitStack) -> list[tuple[Path, list[Path]]]:
-    """The folders with the conversations of a session's sub-agents and of theirs, the deepest first, and the files in each.
+def _transcripts(session: Path) -> list[tuple[Path, list[Path]]]:
+    """Return the sessions of a session's sub-agents, and of their sub-agents: pairs of a session and its files, deepest first.
 
-    The files are locked until `held` lets go. Raises SessionError if one is in use, and OSError if there are more than this
-    process may have open.
+    Raises SessionError if one of the files is in use. No lock is held afterwards, because there can be more files than a
+    process may have open: `_delete` checks and locks each file again.
     """
     folder = transcripts_folder(session)
-    found: list[tuple[Path, list[Path]]] = []
-    files: list[Path] = []
     try:
         if not stat.S_ISDIR(folder.lstat().st_mode):
             return []
         candidates = sorted(path for path in folder.iterdir() if _TRANSCRIPT.fullmatch(path.name) and id_in_name(path) is None)
     except OSError as error:
-        _raise_if_full(error)
+        _raise_if_out_of_handles(error)
         return []
+    found: list[tuple[Path, list[Path]]] = []
+    files: list[Path] = []
     for path in candidates:
-        if _hold(path, session, held):
-            found += _transcripts(path, held)
+        handle = _open_transcript(path, session)
+        if handle is not None:
+            os.close(handle)
+            found += _transcripts(path)
             files.append(path)
-    return [*found, (folder, files)] if files else found
+    return [*found, (session, files)] if files else found
 
 
-def _hold(path: Path, session: Path, held: ExitStack) -> bool:
-    """Lock a file if it is the conversation of a sub-agent of `session`, or is blank; False if it is something else."""
+def _open_transcript(path: Path, session: Path) -> int | None:
+    """Open and lock a file that is the session of a sub-agent of `session`, or blank; None for any other file.
+
+    Raises SessionError if it is in use, and OSError if too many files are open.
+    """
     try:
         handle = os.open(path, os.O_RDWR | NO_LINKS | BINARY)
     except OSError as error:
-        _raise_if_full(error)
-        return False
-    held.callback(os.close, handle)
-    try:
-        header = header_in(os.read(handle, HEADER_LIMIT))
-        if header is None:
-            belongs = is_blank(handle)
-        else:
-            belongs = header.parent_session is not None and _is_same(Path(header.parent_session), session)
-    except OSError:
-        return False
-    if belongs:
+        _raise_if_out_of_handles(error)
+        return None
+    with ExitStack() as stack:
+        stack.callback(os.close, handle)
+        try:
+            header = header_in(os.read(handle, HEADER_LIMIT))
+            if header is None:
+                is_ours = is_blank(handle)
+            else:
+                is_ours = header.parent_session is not None and _is_same(Path(header.parent_session), session)
+        except OSError:
+            return None
+        if not is_ours:
+            return None
         lock(handle, path)
-    return belongs
+        stack.pop_all()  # the caller closes it
+    return handle
 
 
-def _raise_if_full(error: OSError) -> None:
-    """Raise an error that says nothing about the file: it must not be left behind as if it were not ours."""
+def _raise_if_out_of_handles(error: OSError) -> None:
+    """Raise an error that says nothing about the file, which must not be left behind as if it were not ours."""
     if error.errno in (errno.EMFILE, errno.ENFILE):
         raise error
 
@@ -109,11 +118,18 @@ def _is_same(named: Path, session: Path) -> bool:
         return False
 
 
-def _delete(folder: Path, files: list[Path]) -> None:
-    """Delete files, and their folder if it is empty then. What cannot go stays."""
+def _delete(session: Path, files: list[Path]) -> None:
+    """Delete sessions of sub-agents, and their folder if it is empty then. A file that cannot be deleted stays.
+
+    Raises SessionError if a file has come into use.
+    """
     for path in files:
-        with suppress(OSError):
-            path.unlink()
+        handle = _open_transcript(path, session)
+        if handle is not None:
+            with suppress(OSError):
+                path.unlink()
+            os.close(handle)
+    folder = transcripts_folder(session)
     remove_leftovers_in(folder)
     with suppress(OSError):
         folder.rmdir()
