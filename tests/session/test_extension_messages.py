@@ -25,7 +25,7 @@ from tests.session.scene import (
 from fairlead.core import events as e
 from fairlead.core.messages import CustomMessage, TextContent, UserMessage, user_text
 from fairlead.errors import BadCommand, CompactingError, ConfigError, EntryNotFound, SessionError
-from fairlead.session.history.entries import TASKS, TODOS, WAITING, CustomEntry
+from fairlead.session.history.entries import QUEUE, TASKS, TODOS, CustomEntry
 from fairlead.session.history.moves import clone
 from fairlead.session.session import Session
 from fairlead.testing import Scripted, Turn
@@ -178,7 +178,7 @@ async def test_an_entry_is_kept_and_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("custom_type", "data", "error"),
     [
-        (WAITING, {}, "kept by fairlead itself"),
+        (QUEUE, {}, "kept by fairlead itself"),
         (TODOS, {}, "kept by fairlead itself"),
         (TASKS, {}, "kept by fairlead itself"),
         ("mine", {1, object()}, "JSON"),

@@ -243,5 +243,7 @@ def test_no_damage_to_a_file_breaks_the_list_or_the_reading_of_it(tmp_path: Path
                 msgspec.json.decode(read())
             totals(log)
             log.user_messages()
-            log.context()
+            log.messages()
+            log.model()
+            log.thinking_level()
             log.forked(new_header("fork", "/", 0))

@@ -128,7 +128,7 @@ def test_all_kinds_of_entries_survive_a_round_trip() -> None:
     again = reopened(log)
     assert [type(entry) for entry in again.entries()] == [type(entry) for entry in log.entries()]
     assert again.lines() == log.lines()
-    assert again.context() == log.context()
+    assert (again.messages(), again.model(), again.thinking_level()) == (log.messages(), log.model(), log.thinking_level())
     assert again.leaf == log.leaf
 
 
@@ -261,8 +261,7 @@ def test_edits_hold_on_their_branch_and_the_last_one_counts() -> None:
 
 def test_the_last_choice_or_answer_decides_the_model() -> None:
     log = Log(HEADER)
-    assert log.context().model is None
-    assert log.context().thinking_level is None
+    assert (log.model(), log.thinking_level()) == (None, None)
     start = log.model_change("p", "chosen")
     log.thinking_level_change("high")
     assert (log.model(), log.thinking_level()) == (ModelChoice("p", "chosen"), "high")

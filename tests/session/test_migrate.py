@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fairlead.session.history.migration import migrate
-from fairlead.session.history.reading import read_session
+from fairlead.session.history.reading import migrate, read_session
 from fairlead.session.history.store import SessionFile
 
 

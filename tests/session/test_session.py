@@ -18,7 +18,7 @@ from fairlead.core.secrets import learn
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import BadCommand, BusyError, ConfigError, ModelNotFound
 from fairlead.session.context.model_view import bash_text, for_model
-from fairlead.session.history.ids import new_session_id
+from fairlead.session.history.paths import new_session_id
 from fairlead.session.run.run import report
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 

@@ -148,14 +148,14 @@ def test_what_pi_writes_opens_here_and_pi_goes_on_with_it(tmp_path: Path) -> Non
     assert json.loads(read.messages_json()) == messages
     assert (json.loads(read.entries_json()), read.leaf) == (entries["entries"], entries["leafId"])
     assert json.loads(read.tree_json()) == tree
-    context = read.context()
     known = [message for message in messages if message["role"] != "system"]
-    assert [type(message).__name__ for message in context.messages] == [
+    assert [type(message).__name__ for message in read.messages()] == [
         {"user": "UserMessage", "assistant": "AssistantMessage", "toolResult": "ToolResultMessage"}[message["role"]]
         for message in known
     ]
-    assert context.model is not None
-    assert (context.model.provider, context.model.id, read.name) == (model["provider"], model["id"], "theirs")
+    chosen = read.model()
+    assert chosen is not None
+    assert (chosen.provider, chosen.id, read.name) == (model["provider"], model["id"], "theirs")
 
     before = path.read_bytes()
     file, log, _ = SessionFile.open(path)

@@ -341,10 +341,10 @@ class Session:
         """Keep state of an extension's in the session; the model is not told. Returns the entry's id. Raises SessionError."""
         from msgspec import UNSET, Raw
 
-        from fairlead.session.history.entries import TASKS, TODOS, WAITING
+        from fairlead.session.history.entries import QUEUE, TASKS, TODOS
         from fairlead.session.run.intake import as_json
 
-        if custom_type in (TASKS, TODOS, WAITING):
+        if custom_type in (TASKS, TODOS, QUEUE):
             raise BadCommand(f'Entries of type "{custom_type}" are kept by fairlead itself; choose another name.')
         log = self.conversation.lasting_log
         entry = log.custom(custom_type, UNSET if data is None else as_json(data))

@@ -110,9 +110,9 @@ class UserCommands:
             return
         # It must not come between a tool call and its result, nor onto a branch that is about to be left; but the host is
         # about to be told, so it is written down.
-        from fairlead.session.history.entries import WAITING
-        from fairlead.session.history.queue_log import waits
+        from fairlead.session.history.entries import QUEUE
+        from fairlead.session.history.queue_log import addition
 
         conversation = session.conversation
-        conversation.keep(lambda: conversation.log.custom(WAITING, waits("bash", message), keep=True))
+        conversation.keep(lambda: conversation.log.custom(QUEUE, addition("bash", message), keep=True))
         self._unplaced.append(message)

@@ -8,7 +8,7 @@ from fairlead.core.runtime import Cancel
 from fairlead.errors import CompactionCancelled
 from fairlead.session.compaction.cut import Plan
 from fairlead.session.context.tokens import estimate, estimate_all
-from fairlead.session.history.entries import selected
+from fairlead.session.history.entries import entries_in_context
 from fairlead.session.history.log import Log
 from fairlead.session.hooks import Cancelled, CompactionPlan, Summary
 
@@ -16,7 +16,7 @@ from fairlead.session.hooks import Cancelled, CompactionPlan, Summary
 def shown(log: Log, planned: Plan, reason: CompactionReason, instructions: str | None, cancel: Cancel) -> CompactionPlan:
     """The plan of a compaction, as extensions see it."""
     path = log.path()
-    seen = [entry for entry, _ in selected(path)]
+    seen = [entry for entry, _ in entries_in_context(path)]
     kept = next(place for place, entry in enumerate(path) if entry.id == planned.first_kept_id)
     stays = {entry.id for entry in path[kept:]}
     return CompactionPlan(

@@ -1,8 +1,7 @@
-"""What a session file holds: a header, then one entry per line, in the format of pi (version 3).
+"""The contents of a session file: a header, then one entry per line, in pi's format (version 3).
 
-An entry is read no further than is needed: the message inside a `message` entry stays JSON until somebody
-asks for it. Entries never change once they exist; the JSON they came from is kept beside them (see `Log`), so
-fields that are unknown here survive.
+Entries are decoded lazily: the message inside a `message` entry stays JSON until it is needed. Entries are never changed. `Log`
+keeps the JSON of each entry beside it, so fields that are unknown here survive.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from fairlead.session.history.paths import iso
 
 VERSION = 3
 
-#: The type of the custom entries for messages that wait: see `fairlead.session.history.queue_log`.
-WAITING = "fairlead.queue"
-#: The type of the custom entries for the list of things to do: see `fairlead.session.todos.todos`.
+#: The type of the custom entries for queued messages: see `fairlead.session.history.queue_log`.
+QUEUE = "fairlead.queue"
+#: The type of the custom entries for the todo list: see `fairlead.session.todos.todos`.
 TODOS = "fairlead.todos"
 #: The type of the custom entries for Opal's tasks: see `fairlead.wire.opal.tools.task_keeper`.
 TASKS = "fairlead.tasks"
@@ -35,7 +34,11 @@ BRANCH = "fairlead.branch"
 
 
 class Header(Struct, tag_field="type", tag="session", rename="camel", omit_defaults=True, frozen=True):
-    """The first line of a session file. `parent_session` is the file this one was forked from."""
+    """The first line of a session file.
+
+    `version` is missing in files of version 1. `cwd` is the working directory. `parent_session` is the path of the session
+    that this one was forked from or, for a sub-agent, that started it.
+    """
 
     version: int | UnsetType = UNSET
     id: str = ""
@@ -46,27 +49,33 @@ class Header(Struct, tag_field="type", tag="session", rename="camel", omit_defau
 
 class _Entry(Struct, tag_field="type", rename="camel", gc=False):
     id: str
-    #: The entry before this one; None begins a conversation.
+    #: The id of the entry before this one; None for the first of a conversation.
     parent_id: str | None
     #: ISO 8601 with milliseconds, in UTC.
     timestamp: str
 
 
 class MessageEntry(_Entry, tag="message"):
+    """A message of the user, the model or a tool, as JSON."""
+
     message: Raw
 
 
 class ModelChangeEntry(_Entry, tag="model_change"):
+    """The choice of a model."""
+
     provider: str
     model_id: str
 
 
 class ThinkingLevelChangeEntry(_Entry, tag="thinking_level_change"):
+    """The choice of a thinking level."""
+
     thinking_level: str
 
 
 class CompactionEntry(_Entry, tag="compaction"):
-    """What came before `first_kept_entry_id` is told to the model as a summary. Its own id there: nothing is kept."""
+    """A summary that replaces everything before `first_kept_entry_id` for the model. With its own id there, nothing is kept."""
 
     summary: str
     first_kept_entry_id: str = ""
@@ -79,7 +88,7 @@ class CompactionEntry(_Entry, tag="compaction"):
 
 
 class BranchSummaryEntry(_Entry, tag="branch_summary"):
-    """What happened on the branch that ended at `from_id`, before the conversation moved elsewhere."""
+    """A summary of the branch that ended at `from_id` and that the conversation left."""
 
     from_id: str
     summary: str
@@ -89,14 +98,14 @@ class BranchSummaryEntry(_Entry, tag="branch_summary"):
 
 
 class CustomEntry(_Entry, tag="custom"):
-    """State of an extension or of the agent itself; the model is not told."""
+    """State of an extension or of the agent itself, which the model does not see."""
 
     custom_type: str
     data: Any = UNSET
 
 
 class CustomMessageEntry(_Entry, tag="custom_message"):
-    """What an extension tells the model."""
+    """A message from an extension to the model."""
 
     custom_type: str
     content: Any = UNSET
@@ -105,18 +114,20 @@ class CustomMessageEntry(_Entry, tag="custom_message"):
 
 
 class LabelEntry(_Entry, tag="label"):
-    """A bookmark on an entry; without a label it takes an earlier one away."""
+    """A label on another entry. Without a text it removes the label."""
 
     target_id: str
     label: str | UnsetType | None = UNSET
 
 
 class SessionInfoEntry(_Entry, tag="session_info"):
+    """A name for the session."""
+
     name: str | UnsetType | None = UNSET
 
 
 class UsageEntry(_Entry, tag="usage"):
-    """Tokens that were spent beside the model's answers, such as those of a sub-agent. `note` says for what."""
+    """Tokens that were spent apart from the model's answers, such as those of a sub-agent. `note` says what for."""
 
     kind: str
     provider: str = ""
@@ -126,18 +137,20 @@ class UsageEntry(_Entry, tag="usage"):
 
 
 class Replacement(Struct, frozen=True):
+    """The content that the model sees instead of an entry's own."""
+
     content: Any
 
 
 class ContextEditEntry(_Entry, tag="context_edit"):
-    """The model no longer sees the content of an earlier entry, but `replacement`; without one, nothing."""
+    """An edit of what the model sees: `replacement` instead of an earlier entry's content, or nothing if there is none."""
 
     target_id: str
     replacement: Replacement | None
 
 
 class OtherEntry(Struct, rename="camel", gc=False):
-    """An entry of a type, or in a form, that is not known here. It keeps its place and its JSON."""
+    """An entry of an unknown type or form. It keeps its place in the tree and its JSON."""
 
     type: str
     id: str
@@ -162,7 +175,7 @@ Entry: TypeAlias = KnownEntry | OtherEntry
 
 
 class NotAnEntry(ValueError):
-    """A line is JSON, but no entry: it has no id, or is a second header."""
+    """A line is JSON but not an entry: it has no id, or it is a second header."""
 
 
 # Lines
@@ -172,10 +185,10 @@ _other = msgspec.json.Decoder(OtherEntry)
 
 
 def decode_line(line: bytes) -> tuple[Entry, bytes]:
-    """The entry of a line, and the line as valid JSON.
+    """Return the entry in a line, and the line as valid JSON.
 
-    The line that is returned differs only where the given one is JSON for JavaScript alone: it may escape half a surrogate pair.
-    Raises ValueError if the line is no JSON, NotAnEntry if it is no entry.
+    The returned line differs from the given one only if that has lone surrogates, which JavaScript writes and JSON forbids.
+    Raises ValueError if the line is not JSON, and NotAnEntry if it is JSON but not an entry.
     """
     try:
         return _known.decode(line), line
@@ -196,7 +209,7 @@ def _decode_other(line: bytes) -> OtherEntry:
     try:
         entry = _other.decode(line)
     except msgspec.ValidationError:
-        lenient.decode(line)  # it may not even be JSON: a wrong type is noticed before the end of the line
+        lenient.decode(line)  # raises if it is not JSON: msgspec reports a wrong type before it reaches the end of the line
         raise NotAnEntry from None
     if entry.type == "session":
         raise NotAnEntry
@@ -204,14 +217,15 @@ def _decode_other(line: bytes) -> OtherEntry:
 
 
 def encode_line(entry: Entry | Header) -> bytes:
-    """An entry as JSON on one line, without the line's end."""
+    """Return an entry or a header as one line of JSON, without a line end."""
     try:
         return msgspec.json.encode(entry)
-    except UnicodeEncodeError:  # half a surrogate pair, which no UTF-8 can hold
+    except UnicodeEncodeError:  # a lone surrogate, which UTF-8 cannot encode
         return msgspec.json.encode(lenient.scrub(msgspec.to_builtins(entry)))
 
 
 def new_header(session_id: str, cwd: str, now_ms: int, parent_session: str | None = None) -> Header:
+    """Return the header of a new session that starts at `now_ms`, in milliseconds since the epoch."""
     return Header(version=VERSION, id=session_id, timestamp=iso(now_ms), cwd=cwd, parent_session=parent_session)
 
 
@@ -219,7 +233,7 @@ def new_header(session_id: str, cwd: str, now_ms: int, parent_session: str | Non
 
 
 def milliseconds(timestamp: str) -> int:
-    """An entry's time in milliseconds since the epoch; 0 if it cannot be read."""
+    """Convert an entry's time to milliseconds since the epoch; 0 if it cannot be parsed."""
     try:
         return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
@@ -239,7 +253,7 @@ _role = msgspec.json.Decoder(_Role)
 
 
 def role_of(entry: Entry) -> str:
-    """The role of the message in an entry, without reading the rest of it; empty if there is none."""
+    """Return the role of the message in an entry without decoding the rest; an empty string if there is no message."""
     if not isinstance(entry, MessageEntry):
         return ""
     try:
@@ -249,6 +263,7 @@ def role_of(entry: Entry) -> str:
 
 
 def encode_message(message: Message) -> Raw:
+    """Return a message as JSON. Lone surrogates are replaced."""
     try:
         return Raw(msgspec.json.encode(message))
     except UnicodeEncodeError:
@@ -256,26 +271,26 @@ def encode_message(message: Message) -> Raw:
 
 
 def decode_message(data: Raw | bytes) -> Message | None:
-    """The message in JSON of any age and author; None if its role is not known here (such as pi's `system`).
+    """Decode a message from any program and version; return None if its role is unknown here (such as pi's `system`).
 
-    A message that is not quite in form, from an old version or an extension, keeps what can be understood of it.
+    A message in a slightly different form, from an old version or an extension, keeps the parts that can be understood.
     """
     try:
         return _message.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     try:
-        return msgspec.convert(_mended(lenient.decode(bytes(data))), cast("type[Message]", Message))
+        return msgspec.convert(_repaired(lenient.decode(bytes(data))), cast("type[Message]", Message))
     except (msgspec.ValidationError, ValueError):
         return None
 
 
-#: A tuple: what is looked for in it may be of any type.
-_BLOCKS = ("text", "thinking", "image", "toolCall")
+#: A tuple and not a set, because a value of any type is looked up in it.
+_BLOCK_TYPES = ("text", "thinking", "image", "toolCall")
 
 
-def _mended(value: Any) -> Any:
-    """`value` with the parts of a message that are known to vary in a form that is accepted here."""
+def _repaired(value: Any) -> Any:
+    """Bring the parts of a message that are known to vary into the form that `Message` accepts."""
     if not isinstance(value, dict):
         return value
     message = cast("dict[str, Any]", value)
@@ -286,17 +301,17 @@ def _mended(value: Any) -> Any:
         message["content"] = [{"type": "text", "text": content}]
     elif isinstance(content, list):
         blocks = cast("list[Any]", content)
-        message["content"] = [block for block in blocks if isinstance(block, dict) and block.get("type") in _BLOCKS]  # pyright: ignore[reportUnknownMemberType]
+        message["content"] = [block for block in blocks if isinstance(block, dict) and block.get("type") in _BLOCK_TYPES]  # pyright: ignore[reportUnknownMemberType]
     if message.get("role") == "toolResult" and not isinstance(message.get("details", {}), dict):
         del message["details"]
     if message.get("role") == "assistant":
-        message["usage"] = _mended_usage(message.get("usage"))
+        message["usage"] = _repaired_usage(message.get("usage"))
         if message.get("stopReason") not in ("stop", "length", "toolUse", "error", "aborted"):
             message["stopReason"] = "stop"
     return message
 
 
-def _mended_usage(value: Any) -> dict[str, Any]:
+def _repaired_usage(value: Any) -> dict[str, Any]:
     try:
         return msgspec.to_builtins(msgspec.convert(value, Usage))
     except msgspec.ValidationError:
@@ -304,14 +319,14 @@ def _mended_usage(value: Any) -> dict[str, Any]:
 
 
 def messages_of(entry: Entry, edit: ContextEditEntry | None = None) -> list[Raw]:
-    """The messages that an entry contributes to a conversation, as JSON, after an edit of it."""
+    """Return the messages that an entry adds to the conversation, as JSON, with an edit applied."""
     if edit is not None and edit.replacement is None:
         return []
     match entry:
         case MessageEntry():
             found = [entry.message]
         case CustomMessageEntry():
-            # Made by hand: the content of an extension's message may have any form.
+            # Not a CustomMessage: the content from an extension may have any form.
             fields: dict[str, Any] = {"role": "custom", "customType": entry.custom_type, "display": entry.display}
             fields["content"] = [] if entry.content in (UNSET, None) else entry.content
             fields |= {} if entry.details is UNSET else {"details": entry.details}
@@ -341,17 +356,17 @@ def _edited(message: Raw, content: Any) -> Raw:
     return Raw(msgspec.json.encode({**fields, "content": content}))
 
 
-def selected(path: list[Entry]) -> list[tuple[Entry, ContextEditEntry | None]]:
-    """The entries of a path that count in the conversation at its end, each with the last edit of it.
+def entries_in_context(path: list[Entry]) -> list[tuple[Entry, ContextEditEntry | None]]:
+    """Return the entries of a path that are part of the context at its end, each with its last edit.
 
-    After a compaction those are the compaction itself, the entries it keeps and those that followed. pi folds its
-    system prompts into the compaction, so those among the kept entries do not count; nor do older compactions.
+    After a compaction these are the compaction, the entries it keeps and those after it. pi folds its system prompts into
+    the compaction, so system prompts among the kept entries are left out. Older compactions are left out too.
     """
-    last = next((place for place in reversed(range(len(path))) if isinstance(path[place], CompactionEntry)), None)
+    last = next((index for index in reversed(range(len(path))) if isinstance(path[index], CompactionEntry)), None)
     if last is not None:
         compaction = path[last]
         assert isinstance(compaction, CompactionEntry)
-        first = next((place for place in range(last) if path[place].id == compaction.first_kept_entry_id), last)
+        first = next((index for index in range(last) if path[index].id == compaction.first_kept_entry_id), last)
         kept = [e for e in path[first:last] if not isinstance(e, CompactionEntry) and role_of(e) != "system"]
         path = [compaction, *kept, *path[last + 1 :]]
     edits = {entry.target_id: entry for entry in path if isinstance(entry, ContextEditEntry)}

@@ -1,7 +1,6 @@
-"""Session files in folders: where they are, what is in them, finding them.
+"""Listing and finding session files.
 
-Folders and files are named as pi names them, so that both programs find each other's sessions. A file that is damaged is never in
-the way of the others: listings say what is wrong with it, and everything else passes over it as long as there is another.
+A damaged file does not affect the others: listings say what is wrong with it, and searches prefer any other match.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from fairlead.session.history.locking import is_temporary, remove_leftovers
 from fairlead.session.history.paths import id_in_name
 from fairlead.session.history.reading import header_in, header_of, refuse_endless
 
-#: A file up to this size is read whole for a listing; of a longer one, this much in all.
+#: How many bytes of a file are read for a listing.
 _READ_LIMIT = 4 << 20
-#: A session in which nothing was said is shorter than this.
-_SILENT_LIMIT = 1 << 16
-#: What is in such a session: a header, the choice of a model and a level, and the state of extensions.
-_SILENT = ("session", "title", "model_change", "thinking_level_change", "custom")
+#: A session without messages is shorter than this.
+_EMPTY_LIMIT = 1 << 16
+#: The types of lines in such a session: the header, the choice of a model and a thinking level, the state of extensions.
+_EMPTY = ("session", "title", "model_change", "thinking_level_change", "custom")
 
 
 class _Line(Struct):
-    """What a listing wants to know of a line. A field of a strange type must not hide the others."""
+    """The fields of a line that listings need. They accept any type, so that one bad field does not hide the others."""
 
     type: Any = ""
     name: Any = None
@@ -44,38 +43,41 @@ _line = msgspec.json.Decoder(_Line)
 
 
 def list_sessions(folder: Path) -> list[SessionInfo]:
-    """The sessions of a folder, those that changed last first. What cannot be read is listed with its `problem`."""
+    """Return the sessions of a folder, the last changed first. An unreadable file is listed with its `problem`.
+
+    Raises SessionError if the folder cannot be listed. A folder that does not exist has no sessions.
+    """
     return [_describe(path, modified) for modified, path in _newest_first(folder)]
 
 
 def list_all_sessions(root: Path) -> list[SessionInfo]:
-    """The sessions of all folders below `root`, those that changed last first."""
+    """Return the sessions of all folders below `root`, the last changed first. Raises SessionError."""
     found = [info for folder in _folders(root) for info in list_sessions(folder)]
     return sorted(found, key=lambda info: info.modified, reverse=True)
 
 
 def latest_session(folder: Path) -> Path | None:
-    """The session that changed last; None if there is none.
+    """Return the session of a folder that changed last; None if there is none. Raises SessionError.
 
-    One in which nothing was said, because only a model or a level was chosen in it, counts if there is no other.
+    A session without messages, in which only a model or a level was chosen, is returned only if there is no other.
     """
-    silent: Path | None = None
+    empty: Path | None = None
     for _, path in _newest_first(folder):
         if header_of(path) is None:
             continue
-        if not _is_silent(path):
+        if not _is_empty(path):
             return path
-        silent = silent or path
-    return silent
+        empty = empty or path
+    return empty
 
 
 def find_session(name: str, folder: Path | None, root: Path | None = None) -> Path:
-    """The session that a user means: a path, or the beginning of an id, in `folder` or else in any folder of `root`.
+    """Return the session that a user names: by a path, or by the beginning of an id.
 
-    Raises SessionError if there is none, or more than one.
+    Ids are looked up in `folder`, then in the other folders of `root`. Raises SessionError if none or several match.
     """
     if "/" in name or os.sep in name or name.endswith(".jsonl"):
-        # Not Path.expanduser: it raises for users that do not exist.
+        # Path.expanduser would raise for users that do not exist.
         return Path(os.path.expanduser(name)).absolute()  # noqa: PTH111
     here = _with_id(name, folder) if folder is not None else []
     found = [path for path in here if header_of(path) is not None]
@@ -84,9 +86,7 @@ def find_session(name: str, folder: Path | None, root: Path | None = None) -> Pa
         found = [path for path in elsewhere if header_of(path) is not None] or here or elsewhere
     found = found or here
     if not found:
-        raise SessionError(
-            f'No session has an id that begins with "{name}". List the sessions to see which there are, or give a path.'
-        )
+        raise SessionError(f'No session has an id that begins with "{name}". List the sessions to see their ids, or give a path.')
     if len(found) > 1:
         candidates = "\n".join(f"  {path}" for path in sorted(found))
         raise SessionError(f'More than one session has an id that begins with "{name}":\n{candidates}')
@@ -94,7 +94,7 @@ def find_session(name: str, folder: Path | None, root: Path | None = None) -> Pa
 
 
 def session_with_id(id: str, folder: Path) -> Path | None:
-    """The session of exactly this id, if the folder has it."""
+    """Return the session in `folder` with exactly this id; None if there is none. Raises SessionError."""
     for path in _with_id(id, folder):
         header = header_of(path)
         if header is not None and header.id == id:
@@ -106,9 +106,9 @@ def session_with_id(id: str, folder: Path) -> Path | None:
 
 
 def _newest_first(folder: Path) -> list[tuple[int, Path]]:
-    """The session files of a folder, each with the time of its last change in nanoseconds.
+    """Return the session files of a folder, each with the time of its last change in nanoseconds.
 
-    What processes that were killed have left there is deleted.
+    Temporary files that killed processes have left there are deleted.
     """
     found: list[tuple[int, Path]] = []
     leftovers: list[str] = []
@@ -120,7 +120,7 @@ def _newest_first(folder: Path) -> list[tuple[int, Path]]:
                 elif item.name.endswith(".jsonl"):
                     try:
                         found.append((item.stat().st_mtime_ns, Path(item.path)))
-                    except OSError:  # deleted meanwhile, or a link to nowhere
+                    except OSError:  # deleted meanwhile, or a broken link
                         continue
     except (FileNotFoundError, NotADirectoryError):
         return []
@@ -130,24 +130,24 @@ def _newest_first(folder: Path) -> list[tuple[int, Path]]:
     return sorted(found, reverse=True)
 
 
-def _is_silent(path: Path) -> bool:
-    """Whether nothing was said in a session, and it was not even named."""
+def _is_empty(path: Path) -> bool:
+    """Whether a session has no messages and no name."""
     try:
         with path.open("rb", buffering=0) as file:
-            data = file.read(_SILENT_LIMIT)
+            data = file.read(_EMPTY_LIMIT)
     except OSError:
         return False
-    if len(data) == _SILENT_LIMIT:
+    if len(data) == _EMPTY_LIMIT:
         return False
     for text in data.split(b"\n"):
         line = _decode(text)
-        if line is not None and (line.type not in _SILENT or str(line.custom_type).startswith("fairlead.")):
+        if line is not None and (line.type not in _EMPTY or str(line.custom_type).startswith("fairlead.")):
             return False
     return True
 
 
 def _decode(text: bytes) -> _Line | None:
-    """A line of a file; None if it cannot be read."""
+    """Decode a line of a file; None if it cannot be decoded."""
     try:
         return _line.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -160,7 +160,7 @@ def _decode(text: bytes) -> _Line | None:
 
 
 def _folders(root: Path) -> list[Path]:
-    """The folders of sessions below `root`, and itself; not those of the sub-agents of its own sessions."""
+    """Return `root` and the folders of sessions below it, without those for the sub-agents of its own sessions."""
     try:
         with os.scandir(root) as items:
             found = [Path(item.path) for item in items if item.is_dir()]
@@ -170,7 +170,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _with_id(prefix: str, folder: Path) -> list[Path]:
-    """The sessions of a folder whose id begins so. A file's name usually tells; only others are opened."""
+    """Return the sessions of a folder whose id begins with `prefix`. A file is opened only if its name has no id."""
     found: list[Path] = []
     for _, path in _newest_first(folder):
         id = id_in_name(path)
@@ -183,7 +183,7 @@ def _with_id(prefix: str, folder: Path) -> list[Path]:
 
 
 def _describe(path: Path, modified_ns: int) -> SessionInfo:
-    # A file's name may hold bytes that are no text, and no frame could show.
+    # A file name may have bytes that are not UTF-8, which no frame can carry.
     info = SessionInfo(scrub_text(str(path)), modified=modified_ns // 1_000_000)
     try:
         refuse_endless(path)
@@ -216,7 +216,7 @@ def _describe(path: Path, modified_ns: int) -> SessionInfo:
 
 
 def _read_bounded(path: Path) -> tuple[bytes, bool]:
-    """A file's contents and whether that is all of them; of a long file, its beginning and its end."""
+    """Return a file's contents and whether they are complete; for a long file, its beginning and its end."""
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         if size <= _READ_LIMIT:

@@ -1,10 +1,10 @@
 """Locks on session files, and new files that get their name only when they are complete.
 
-    handle, path = temporary(folder)      # locked, under a name that is never taken for a session
-    ...                                   # write all of it
-    put_in_place(path, target)            # now it is there, whole; an existing file is never overwritten
+    handle, path = temporary(folder)      # locked, with a name that is never mistaken for a session
+    ...                                   # write the whole file
+    put_in_place(path, target)            # it appears complete; an existing file is never overwritten
 
-A process that is killed on the way leaves a temporary file and no lock: `remove_leftovers` deletes those.
+A process that is killed meanwhile leaves a temporary file without a lock, which `remove_leftovers` deletes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 from fairlead.errors import SessionError
 from fairlead.session.history.reading import BINARY, is_blank
 
-#: Open neither what a link leads to nor, for ever, a pipe.
+#: Flags to follow no symbolic link, and not to block on a pipe.
 NO_LINKS: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 _PREFIX, _SUFFIX = ".fairlead-", ".tmp"
-#: What `link` says where the file system has no hard links.
+#: The errors of `link` on file systems without hard links.
 _LINKS_UNKNOWN = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES})
 
 
@@ -31,7 +31,7 @@ _LINKS_UNKNOWN = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.
 
 
 def temporary(folder: Path) -> tuple[int, Path]:
-    """Make a new file for this user alone, locked by this process, under a name that no listing takes for a session.
+    """Create a file that only this user can read and that this process has locked. No listing mistakes its name for a session.
 
     Returns its handle and its path. Raises OSError.
     """
@@ -41,17 +41,17 @@ def temporary(folder: Path) -> tuple[int, Path]:
         with suppress(FileNotFoundError):
             if _flock(handle) is not False and os.path.samestat(os.fstat(handle), path.stat()):
                 return handle, path
-        # Before it was locked, another process has taken it for a leftover, and deletes it.
+        # Another process took it for a leftover before it was locked, and deletes it.
         os.close(handle)
 
 
 def is_temporary(name: str) -> bool:
-    """Whether `temporary` gives files such names."""
+    """Whether a name is one that `temporary` makes."""
     return name.startswith(_PREFIX) and name.endswith(_SUFFIX)
 
 
 def remove_leftovers(paths: Iterable[str]) -> None:
-    """Delete those of some temporary files whose process is gone. A file that is locked belongs to a living one."""
+    """Delete the temporary files among `paths` whose process has ended. A locked file belongs to a running process."""
     if os.name == "nt":
         return
     for path in paths:
@@ -66,15 +66,15 @@ def remove_leftovers(paths: Iterable[str]) -> None:
 
 
 def remove_leftovers_in(folder: Path) -> None:
-    """`remove_leftovers`, for all temporary files of a folder. A folder that cannot be read has none."""
+    """Call `remove_leftovers` for all temporary files in a folder. A folder that cannot be read is ignored."""
     with suppress(OSError), os.scandir(folder) as items:
         remove_leftovers([item.path for item in items if is_temporary(item.name)])
 
 
 def put_in_place(source: Path, target: Path) -> None:
-    """Give a complete file its name. `target` is no link.
+    """Rename a complete file to `target`, which must not be a symbolic link. A blank file there is replaced.
 
-    A blank file there gives way. Raises SessionError if there is anything else, and OSError; then `source` is still there.
+    Raises SessionError if anything else is there, and OSError. `source` still exists then.
     """
     try:
         os.link(source, target)
@@ -104,9 +104,9 @@ def _replace_blank(source: Path, target: Path) -> None:
 
 
 def set_aside(path: Path) -> Path:
-    """Keep the present contents of a file under another name beside it, which no listing takes for a session's.
+    """Keep the contents of a file under another name beside it, which no listing mistakes for a session. Return that path.
 
-    The file itself stays until another is put in its place, where the file system has hard links. Raises OSError.
+    Where the file system has hard links, the file itself stays too. Raises OSError.
     """
     for number in range(1, 1000):
         aside = path.with_name(f"{path.name}.changed-{number}")
@@ -125,7 +125,7 @@ def set_aside(path: Path) -> Path:
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder and those above it, for this user alone."""
+    """Create a folder and its parents, with access for this user only. Raises OSError."""
     missing = [folder]
     while not missing[-1].parent.exists():
         missing.append(missing[-1].parent)
@@ -134,7 +134,7 @@ def make_folders(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names of a folder's files are on the disk."""
+    """Wait until the names in a folder are on the disk. Raises OSError."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -148,12 +148,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def open_locked(path: Path, flags: int) -> int:
-    """Open a file that no other process has locked, and lock it. Raises SessionError if one has, and OSError."""
+    """Open and lock a file. Return its handle. Raises SessionError if another process has locked it, and OSError."""
     while True:
         handle = os.open(path, flags)
         try:
             lock(handle, path)
-            # The process that held the lock before may have put another file in the place of the one that is open here.
+            # The process that held the lock before may have replaced the file that is open here.
             if os.path.samestat(os.fstat(handle), path.stat()):
                 return handle
         except FileNotFoundError:
@@ -165,7 +165,7 @@ def open_locked(path: Path, flags: int) -> int:
 
 
 def lock(handle: int, path: Path) -> None:
-    """Claim a session file for as long as `handle` is open. Raises SessionError if another process has."""
+    """Lock a session file for as long as `handle` is open. Raises SessionError if another process has locked it."""
     if _flock(handle) is not False:
         return
     pid = _lock_holder(handle)
@@ -176,8 +176,8 @@ def lock(handle: int, path: Path) -> None:
 
 
 def _flock(handle: int) -> bool | None:
-    """Lock a file: True. False if another has locked it, None if the system has no locks for it."""
-    if os.name == "nt":  # a lock there would keep readers out
+    """Lock a file. Return True; False if another process has locked it, None if the system has no locks for it."""
+    if os.name == "nt":  # a lock there would block readers
         return None
     import fcntl
 
@@ -189,7 +189,7 @@ def _flock(handle: int) -> bool | None:
 
 
 def _lock_holder(handle: int) -> int | None:
-    """The process that has locked a file, where the system tells."""
+    """Return the id of the process that has locked a file, on systems that tell it."""
     status = os.fstat(handle)
     file = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     try:

@@ -1,7 +1,7 @@
-"""A conversation as a tree of entries, in memory. It knows no files: whoever keeps it is its `sink`.
+"""A conversation in memory, as a tree of entries. Its `sink` stores it; this module knows no files.
 
-Every entry names the one before it. The leaf is where the conversation stands; what is added becomes its child
-and the new leaf, so moving the leaf back and adding something makes a branch. Nothing is ever changed or removed.
+Every entry names its parent. The leaf is the current entry. A new entry becomes a child of the leaf and the new leaf, so
+moving the leaf back and adding an entry starts a branch. Entries are never changed or removed.
 """
 
 from __future__ import annotations
@@ -35,37 +35,31 @@ from fairlead.session.history.entries import (
     decode_message,
     encode_line,
     encode_message,
+    entries_in_context,
     messages_of,
     role_of,
-    selected,
 )
 from fairlead.session.history.paths import iso
-from fairlead.session.history.tree import Label, Node, tree_json
+from fairlead.session.history.tree import Label, Node, build_tree, labels_in, tree_json
 
 
 class Sink(Protocol):
-    """Whoever makes entries last."""
+    """Stores the entries of a log."""
 
     def write(self, entry: Entry, line: bytes) -> None:
-        """Make an entry last. Raises a FairleadError if that cannot be done; then the entry is not part of the log."""
+        """Store an entry, whose JSON is `line`. Raises a FairleadError if it cannot; the entry is then not added to the log."""
         ...
 
     def hold(self, line: bytes) -> None:
-        """Keep an entry that could not be written, to write it before the next one."""
+        """Remember a line that could not be written, and write it before the next one."""
         ...
 
 
 class ModelChoice(Struct, frozen=True):
+    """A provider and the id of one of its models."""
+
     provider: str
     id: str
-
-
-class Context(Struct, frozen=True):
-    """Where the conversation stands: its messages, and the model and thinking level last chosen, if any was."""
-
-    messages: list[Message]
-    model: ModelChoice | None
-    thinking_level: str | None
 
 
 _E = TypeVar("_E", bound=Entry)
@@ -76,8 +70,11 @@ def _now_ms() -> int:
 
 
 class Log:
-    """A conversation. `records` are entries with their JSON, parents first; `gaps` are the positions in them that follow
-    something unreadable: an entry there whose parent is missing is taken to continue the entry before the gap."""
+    """A conversation.
+
+    `records` are entries with their JSON, parents first. `gaps` are the positions in `records` that follow an unreadable line:
+    an entry after a gap whose parent is missing continues the entry before the gap. `now_ms` returns the time of new entries.
+    """
 
     def __init__(
         self,
@@ -90,36 +87,37 @@ class Log:
         self.header = header
         self.sink: Sink | None = None
         self._now_ms = now_ms
-        # Entries are known by position: a path is then a walk over a list of numbers.
+        # Entries are identified by position: a path is then a walk over a list of numbers.
         self._entries: list[Entry] = []
         self._lines: list[bytes] = []
         self._parents: list[int] = []
         self._positions: dict[str, int] = {}
+        #: The entries that label another entry or name the session.
         self._marks: list[int] = []
         self._leaf = -1
         self._decoded: dict[tuple[str, str], list[Message]] = {}
-        bridge, waiting = -1, list(reversed(gaps))
+        before_gap, gaps_ahead = -1, list(reversed(gaps))
         for number, (entry, line) in enumerate(records):
-            while waiting and waiting[-1] <= number:
-                waiting.pop()
-                bridge = len(self._entries) - 1
+            while gaps_ahead and gaps_ahead[-1] <= number:
+                gaps_ahead.pop()
+                before_gap = len(self._entries) - 1
             # A second entry with an id that exists is a copy: pi is known to have written whole files twice.
             if entry.id not in self._positions:
-                self._add(entry, line, bridge)
+                self._add(entry, line, before_gap)
 
     # Adding
 
     def message(self, message: Message, *, keep: bool = False) -> MessageEntry | CustomMessageEntry:
-        """Add a message. If it cannot be made to last, that is raised and nothing has changed.
+        """Add a message and return its entry. Raises the sink's FairleadError if it cannot be stored; nothing has changed then.
 
-        With `keep` the error is raised too, but the message is part of the log and will be written before the next
-        entry: right for what has already happened, such as a model's answer.
+        With `keep` the error is raised too, but the message is part of the log and is written before the next entry. Use it
+        for what has already happened, such as a model's answer.
         """
-        if isinstance(message, CustomMessage):  # pi has entries of their own for these
+        if isinstance(message, CustomMessage):  # pi has an entry type for these
             id, parent, _ = self._next()
             details = UNSET if message.details is None else message.details
-            told_at = iso(message.timestamp)  # the entry's time is the message's when it is read again
-            entry = CustomMessageEntry(id, parent, told_at, message.custom_type, message.content, message.display, details)
+            sent_at = iso(message.timestamp)  # a message that is read again gets the time of its entry
+            entry = CustomMessageEntry(id, parent, sent_at, message.custom_type, message.content, message.display, details)
         else:
             entry = MessageEntry(*self._next(), encode_message(message))
         self._decoded[entry.id, ""] = [message]
@@ -146,7 +144,7 @@ class Log:
         usage: Usage | None = None,
         from_hook: bool = False,
     ) -> CompactionEntry:
-        """From here on `summary` stands for everything before `first_kept_entry_id`; None keeps nothing beside it."""
+        """Replace everything before `first_kept_entry_id` by `summary` in what the model sees; None keeps no entry."""
         id, parent, timestamp = self._next()
         kept = id if first_kept_entry_id is None else self.get(first_kept_entry_id).id
         extra = details, usage or UNSET, from_hook or UNSET
@@ -155,13 +153,13 @@ class Log:
     def branch_summary(
         self, from_id: str | None, summary: str, *, details: Any = UNSET, usage: Usage | None = None, from_hook: bool = False
     ) -> BranchSummaryEntry:
-        """Tell the model what happened on the branch that ends at `from_id`. Move to where the new branch begins first."""
+        """Add a summary of the branch that ends at `from_id`. Call `move` to the start of the new branch first."""
         left = "root" if from_id is None else self.get(from_id).id
         extra = details, usage or UNSET, from_hook or UNSET
         return self._append(BranchSummaryEntry(*self._next(), left, summary, *extra))
 
     def custom(self, custom_type: str, data: Any = UNSET, *, keep: bool = False) -> CustomEntry:
-        """Add state that the model is not told of. `keep` is that of `message`."""
+        """Add state that the model does not see. `keep` works as in `message`."""
         return self._append(CustomEntry(*self._next(), custom_type, data), keep)
 
     def custom_message(
@@ -170,7 +168,7 @@ class Log:
         return self._append(CustomMessageEntry(*self._next(), custom_type, content, display, details))
 
     def label(self, target_id: str, label: str | None) -> LabelEntry:
-        """Bookmark an entry; None or nothing but blanks takes its bookmark away."""
+        """Label an entry; None or a blank text removes its label."""
         text = (label or "").strip()
         return self._append(LabelEntry(*self._next(), self.get(target_id).id, text or UNSET))
 
@@ -178,23 +176,23 @@ class Log:
         return self._append(SessionInfoEntry(*self._next(), name))
 
     def usage(self, kind: str, provider: str, model: str, usage: Usage, note: str, *, keep: bool = False) -> UsageEntry:
-        """Count what was spent beside the model's answers. `keep` is that of `message`."""
+        """Record tokens that were spent apart from the model's answers. `keep` works as in `message`."""
         return self._append(UsageEntry(*self._next(), kind, provider, model, usage, note), keep)
 
     def context_edit(self, target_id: str, replacement: Replacement | None, *, keep: bool = False) -> ContextEditEntry:
-        """Show the model something else for an entry's content from here on, or nothing. `keep` is that of `message`."""
+        """Replace an entry's content in what the model sees; None hides the entry. `keep` works as in `message`."""
         return self._append(ContextEditEntry(*self._next(), self.get(target_id).id, replacement), keep)
 
-    # Looking
+    # Reading
 
     @property
     def leaf(self) -> str | None:
-        """The entry at which the conversation stands; None before its beginning."""
+        """The id of the current entry; None before the first one."""
         return self._entries[self._leaf].id if self._leaf >= 0 else None
 
     @property
     def name(self) -> str | None:
-        """What the user calls this session."""
+        """The name that the user gave the session."""
         for position in reversed(self._marks):
             entry = self._entries[position]
             if isinstance(entry, SessionInfoEntry):
@@ -203,15 +201,8 @@ class Log:
 
     @property
     def labels(self) -> dict[str, Label]:
-        """The bookmarks, by the id of their entry."""
-        labels: dict[str, Label] = {}
-        for position in self._marks:
-            entry = self._entries[position]
-            if isinstance(entry, LabelEntry):
-                labels.pop(entry.target_id, None)
-                if entry.label:
-                    labels[entry.target_id] = Label(entry.label, entry.timestamp)
-        return labels
+        """The labels, by the id of their entry."""
+        return labels_in(self._entries[position] for position in self._marks)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -220,65 +211,56 @@ class Log:
         return id in self._positions
 
     def get(self, id: str) -> Entry:
+        """Return the entry with this id. Raises EntryNotFound."""
         return self._entries[self._position(id)]
 
     def entries(self, since: str | None = None) -> list[Entry]:
-        """All entries of all branches in the order in which they were added, or those added after `since`."""
+        """Return the entries of all branches, oldest first; with `since`, those added after that entry. Raises EntryNotFound."""
         return self._entries[0 if since is None else self._position(since) + 1 :]
 
     def children(self, id: str | None) -> list[Entry]:
-        """What came directly after an entry; after None, where conversations begin."""
+        """Return the children of an entry; of None, the entries without a parent. Raises EntryNotFound."""
         parent = -1 if id is None else self._position(id)
         return [self._entries[child] for child, position in enumerate(self._parents) if position == parent]
 
     def path(self, leaf: str | None = None) -> list[Entry]:
-        """The entries from the beginning to an entry; to where the conversation stands, if none is named."""
+        """Return the entries from the root to an entry, or to the current one. Raises EntryNotFound."""
         return [self._entries[position] for position in self._path(leaf)]
 
     def back(self) -> Iterator[Entry]:
-        """The entries from where the conversation stands to its beginning."""
+        """Yield the entries from the current one back to the root."""
         position = self._leaf
         while position >= 0:
             yield self._entries[position]
             position = self._parents[position]
 
     def tree(self) -> list[Node]:
-        """Where conversations begin, each with all that came after it."""
-        nodes = [Node(entry, line, []) for entry, line in zip(self._entries, self._lines, strict=True)]
-        for id, label in self.labels.items():
-            if id in self._positions:
-                nodes[self._positions[id]].label = label
-        roots: list[Node] = []
-        for node, parent in zip(nodes, self._parents, strict=True):
-            (roots if parent < 0 else nodes[parent].children).append(node)
-        for node in nodes:
-            if len(node.children) > 1:
-                node.children.sort(key=lambda child: child.entry.timestamp)
-        return roots
+        """Return the entries without a parent, each with all of its descendants."""
+        return build_tree(self._entries, self._lines, self._parents, self.labels)
 
     def lines(self) -> list[bytes]:
-        """Header and entries as JSON, in the order of a file."""
+        """Return the header and the entries as lines of JSON, in the order of a file."""
         return [encode_line(self.header), *self._lines]
 
     @property
     def last_line(self) -> bytes:
-        """The entry that was added last, as JSON."""
+        """The newest entry as JSON."""
         return self._lines[-1]
 
     def plain(self, entries: Iterable[Entry]) -> list[dict[str, Any]]:
-        """Entries as their JSON objects, as copies."""
+        """Return copies of the entries as JSON objects."""
         return [msgspec.json.decode(self._lines[self._positions[entry.id]]) for entry in entries]
 
     def entries_json(self, since: str | None = None) -> bytes:
-        """`entries` as a JSON array, as they were written."""
+        """Return `entries` as a JSON array, byte for byte as they were written. Raises EntryNotFound."""
         return b"[%b]" % b",".join(self._lines[0 if since is None else self._position(since) + 1 :])
 
     def tree_json(self) -> bytes:
-        """`tree` as a JSON array in the form of pi. A conversation is nested as deeply as it is long."""
+        """Return `tree` as a JSON array in pi's form."""
         return tree_json(self.tree())
 
     def user_messages(self) -> list[tuple[str, str]]:
-        """What the user said on the way to the leaf, where it has text: entry id and text."""
+        """Return the user's messages with text on the path to the leaf, as pairs of entry id and text."""
         found: list[tuple[str, str]] = []
         for entry in self.path():
             if role_of(entry) == "user":
@@ -287,10 +269,10 @@ class Log:
                         found.append((entry.id, text))
         return found
 
-    # The conversation as the model will be told of it
+    # What the model sees
 
     def read(self, entry: Entry, edit: ContextEditEntry | None = None) -> list[Message]:
-        """The messages that an entry contributes to a conversation, after an edit of it."""
+        """Return the messages that an entry adds to the conversation, with an edit applied."""
         key = entry.id, edit.id if edit is not None else ""
         messages = self._decoded.get(key)
         if messages is None:
@@ -298,17 +280,14 @@ class Log:
             messages = self._decoded[key] = [message for message in decoded if message is not None]
         return messages
 
-    def context(self) -> Context:
-        return Context(self.messages(), self.model(), self.thinking_level())
-
     def messages(self) -> list[Message]:
-        """The messages at the leaf, failed ones included. They are the same objects whenever they are asked for."""
-        return [message for entry, edit in selected(self.path()) for message in self.read(entry, edit)]
+        """Return the messages at the leaf, failed ones included. Every call returns the same message objects."""
+        return [message for entry, edit in entries_in_context(self.path()) for message in self.read(entry, edit)]
 
     def raw_messages(self) -> list[Raw]:
-        """The messages at the leaf as JSON, as they were written: those of roles that are unknown here included."""
+        """Return the messages at the leaf as JSON, as they were written. Unknown roles are included."""
         found: list[Raw] = []
-        for entry, edit in selected(self.path()):
+        for entry, edit in entries_in_context(self.path()):
             if edit is None and type(entry) is MessageEntry:  # nearly all of them
                 found.append(entry.message)
             else:
@@ -316,11 +295,11 @@ class Log:
         return found
 
     def messages_json(self) -> bytes:
-        """`raw_messages` as a JSON array."""
+        """Return `raw_messages` as a JSON array."""
         return b"[%b]" % b",".join(self.raw_messages())
 
     def model(self) -> ModelChoice | None:
-        """The model that was chosen, or that answered, last on the way to the leaf."""
+        """Return the model that was chosen or that answered last on the path to the leaf."""
         for entry in self.back():
             if isinstance(entry, ModelChangeEntry):
                 return ModelChoice(entry.provider, entry.model_id)
@@ -331,6 +310,7 @@ class Log:
         return None
 
     def thinking_level(self) -> str | None:
+        """Return the thinking level that was chosen last on the path to the leaf."""
         for entry in self.back():
             if isinstance(entry, ThinkingLevelChangeEntry):
                 return entry.thinking_level
@@ -339,11 +319,11 @@ class Log:
     # Moving
 
     def move(self, leaf: str | None) -> None:
-        """Go to another entry, or before all of them. This is not written; the next entry will show it."""
+        """Make another entry the leaf; None is before the first. The move itself is not written. Raises EntryNotFound."""
         self._leaf = -1 if leaf is None else self._position(leaf)
 
     def forked(self, header: Header, before: str | None = None) -> Log:
-        """A new conversation with the way to the leaf, or with what came before an entry. Entries keep their ids."""
+        """Copy the path to the leaf, or to the parent of `before`, to a new log. Entries keep their ids. Raises EntryNotFound."""
         path = self._path(before)
         if before is not None:
             path.pop()
@@ -353,7 +333,7 @@ class Log:
             if entry.parent_id != fork.leaf:  # its parent was lost
                 entry, line = decode_line(msgspec.json.encode({**msgspec.json.decode(line), "parentId": fork.leaf}))
             fork._add(entry, line)
-        # Bookmarks are often given later, on another branch than the entry they mark.
+        # Labels are often set later, on another branch than the entry they mark.
         mine, theirs = self.labels, fork.labels
         for target in {**mine, **theirs}:
             label = mine.get(target)
@@ -380,7 +360,7 @@ class Log:
         return path
 
     def _next(self) -> tuple[str, str | None, str]:
-        """Id, parent and time of an entry to come."""
+        """Return the id, the parent and the time of the next entry."""
         while (id := os.urandom(4).hex()) in self._positions:
             pass
         return id, self.leaf, iso(self._now_ms())

@@ -17,7 +17,7 @@ from fairlead.core.messages import UserMessage, user_text
 from fairlead.core.runtime import Interrupted
 from fairlead.errors import BadCommand, EntryNotFound, MoveCancelled, SessionError
 from fairlead.session.context.tokens import estimate_all
-from fairlead.session.history.entries import BRANCH, Entry, role_of, selected
+from fairlead.session.history.entries import BRANCH, Entry, entries_in_context, role_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -87,7 +87,7 @@ async def hand_off(session: Session, instructions: str | None = None) -> None:
     """Begin a new session with what the model writes down of this one. Raises what a compaction raises, changing nothing."""
     await _allowed_to_switch(session, "new")
     left = session.conversation
-    told = [entry for entry, _ in selected(left.log.path())]
+    told = [entry for entry, _ in entries_in_context(left.log.path())]
     with session.compactor.stoppable() as stop:
         summary = await session.compactor.summarise_branch(told, instructions, stop)
     # Kept before it is gone to: what cannot be written changes nothing.

@@ -1,17 +1,26 @@
-"""Where session files are and how they are called: as with pi, so that both programs find each other's sessions."""
+"""Ids of sessions, and where their files are. Names follow pi, so that both programs find each other's sessions."""
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-#: Whether an entry is on its way to the disk (it survives the end of this process) or on it (it survives a power cut).
+#: What an entry survives once it is written: `flush`, the end of this process; `fsync`, a power cut too.
 Durability: TypeAlias = Literal["flush", "fsync"]
 
 
+def new_session_id() -> str:
+    """Return a new UUID of version 7. It begins with the time, so that ids sort by age."""
+    random = int.from_bytes(os.urandom(10))
+    value = (time.time_ns() // 1_000_000) << 80 | 7 << 76 | (random >> 68) << 64 | 2 << 62 | random & (1 << 62) - 1
+    digits = f"{value:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
 def session_folder(root: Path, cwd: Path) -> Path:
-    """Where the sessions of a working directory are: `/home/me/app` -> `<root>/--home-me-app--`."""
+    """Return the folder for the sessions of a working directory: `/home/me/app` -> `<root>/--home-me-app--`."""
     name = str(cwd.absolute())
     name = name[1:] if name[:1] in ("/", "\\") else name
     for separator in "/\\:":
@@ -20,25 +29,25 @@ def session_folder(root: Path, cwd: Path) -> Path:
 
 
 def session_path(folder: Path, session_id: str, timestamp: str) -> Path:
-    """The file of a new session: its time, then its id."""
+    """Return the path of a new session file. Its name is the time, then the id."""
     return folder / f"{timestamp.replace(':', '-').replace('.', '-')}_{session_id}.jsonl"
 
 
 def id_in_name(path: Path) -> str | None:
-    """The id of a session whose file was named so; None if the file has a name of another kind."""
+    """Return the session id in a name that `session_path` made; None for other names."""
     time, separator, session_id = path.stem.partition("_")
     return session_id if separator and len(time) == len("2026-01-31T23-59-59-999Z") and time.endswith("Z") else None
 
 
 def transcripts_folder(session_file: Path) -> Path:
-    """Where the conversations of a session's sub-agents are: a folder beside its file, named like it."""
+    """Return the folder for the sessions of a session's sub-agents. It is beside the session file and named like it."""
     if session_file.suffix == ".jsonl":
         return session_file.with_suffix("")
     return session_file.with_name(f"{session_file.name}.agents")
 
 
 def iso(ms: int) -> str:
-    """Milliseconds since the epoch as pi writes them in entries. A time that the system cannot tell is the epoch."""
+    """Format milliseconds since the epoch as pi does in entries. A time that the system cannot represent becomes the epoch."""
     try:
         seconds = time.gmtime(ms // 1000)
     except (ValueError, OverflowError, OSError):

@@ -1,13 +1,13 @@
-"""Messages that wait, written down: a queued message must outlive the process as much as one that was heard.
+"""Queued messages in the session file, so that a message that is queued survives the process like one that was delivered.
 
-Each is a custom entry `fairlead.queue` of the session, written before it is acknowledged:
+Every change of a queue is a custom entry `fairlead.queue`, written before the message is acknowledged:
 
     {"op": "add", "queue": "steering" | "followUp" | "nextTurn" | "bash", "message": {...}}
-    {"op": "clear", "except"?: [{...}]}                             steering and follow-ups were taken back, all but these
-    {"op": "fork"}                                                  it all waits in the session that this is a fork of
+    {"op": "clear", "except"?: [{...}]}     the steering and follow-up messages were withdrawn, except for these
+    {"op": "fork"}                          the messages so far are queued in the session that this one was forked from
 
-It has been heard once the conversation has the same message as an entry of its own. `nextTurn` is what an extension wants to
-go with the next prompt. `bash` is a command that the host ran during a run: its place in the conversation is after that run.
+A message has been delivered once the conversation has an entry with the same message. `nextTurn` holds messages that an
+extension sends with the next prompt. `bash` holds commands that the host ran during a run; they follow that run.
 """
 
 from __future__ import annotations
@@ -23,67 +23,67 @@ from msgspec import Struct
 
 from fairlead.core.messages import BashExecutionMessage, CustomMessage, Message, UserMessage
 from fairlead.core.queues import Queued
-from fairlead.session.history.entries import WAITING, CustomEntry, CustomMessageEntry, decode_message, encode_message, role_of
+from fairlead.session.history.entries import QUEUE, CustomEntry, CustomMessageEntry, decode_message, encode_message, role_of
 from fairlead.session.history.log import Log
 
-Line: TypeAlias = Literal["steering", "followUp", "nextTurn", "bash"]
+QueueName: TypeAlias = Literal["steering", "followUp", "nextTurn", "bash"]
 
-#: The lines that can be taken back.
-_QUEUES = ("steering", "followUp")
+#: The queues whose messages can be withdrawn.
+_CLEARABLE = ("steering", "followUp")
 
 CLEARED: dict[str, Any] = {"op": "clear"}
 FORKED: dict[str, Any] = {"op": "fork"}
 
 
-class Waiting(Struct):
-    """A message and what it waits in."""
+class QueuedMessage(Struct):
+    """A message and the queue it is in."""
 
-    line: Line
+    queue: QueueName
     message: Queued | BashExecutionMessage
 
 
-def waits(line: Line, message: Queued | BashExecutionMessage) -> dict[str, Any]:
-    """What is written down of a message that begins to wait."""
-    return {"op": "add", "queue": line, "message": message}
+def addition(queue: QueueName, message: Queued | BashExecutionMessage) -> dict[str, Any]:
+    """Return the data of the entry for a message that joins a queue."""
+    return {"op": "add", "queue": queue, "message": message}
 
 
-def cleared(log: Log, queued: Sequence[Queued]) -> dict[str, Any]:
-    """What is written down when all that is queued is taken back. What a turn has taken up, but not heard yet, is not."""
-    keys = {_key(message) for message in queued}
-    taken_up = [each.message for each in still_waiting(log) if each.line in _QUEUES and _key(each.message) not in keys]
-    return {**CLEARED, "except": taken_up} if taken_up else CLEARED
+def cleared(log: Log, withdrawn: Sequence[Queued]) -> dict[str, Any]:
+    """Return the data of the entry for queues that are cleared. Messages that a turn has taken but not delivered yet stay."""
+    keys = {_key(message) for message in withdrawn}
+    taken = [each.message for each in undelivered(log) if each.queue in _CLEARABLE and _key(each.message) not in keys]
+    return {**CLEARED, "except": taken} if taken else CLEARED
 
 
-def still_waiting(log: Log) -> list[Waiting]:
-    """The messages that were queued and neither heard nor taken back, oldest first."""
-    found = _Found()
+def undelivered(log: Log) -> list[QueuedMessage]:
+    """Return the messages that were queued and neither delivered nor withdrawn, oldest first."""
+    queued = _QueuedMessages()
     for entry in log.entries():
         if isinstance(entry, CustomEntry):
-            if entry.custom_type == WAITING:
-                _apply(entry.data, found)
-        elif found and (isinstance(entry, CustomMessageEntry) or role_of(entry) in ("user", "bashExecution")):
-            heard = log.read(entry)
-            if len(heard) == 1:
-                found.remove(_key(heard[0]))
-    return found.all()
+            if entry.custom_type == QUEUE:
+                _apply(entry.data, queued)
+        elif queued and (isinstance(entry, CustomMessageEntry) or role_of(entry) in ("user", "bashExecution")):
+            delivered = log.read(entry)
+            if len(delivered) == 1:
+                queued.remove(_key(delivered[0]))
+    return queued.all()
 
 
-class _Found:
-    """Messages that wait, oldest first, and found by what they say: looking for each in a list would cost too much."""
+class _QueuedMessages:
+    """Queued messages, oldest first, indexed by content: searching a list for each would take quadratic time."""
 
     def __init__(self) -> None:
-        self._by_key: dict[bytes, deque[tuple[int, Waiting]]] = {}
+        self._by_key: dict[bytes, deque[tuple[int, QueuedMessage]]] = {}
         self._count = 0
 
     def __bool__(self) -> bool:
         return bool(self._by_key)
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, queued: QueuedMessage) -> None:
         self._count += 1
-        self._by_key.setdefault(_key(waiting.message), deque()).append((self._count, waiting))
+        self._by_key.setdefault(_key(queued.message), deque()).append((self._count, queued))
 
     def remove(self, key: bytes) -> None:
-        """Remove the oldest message that says this, if there is one."""
+        """Remove the oldest message with this content, if there is one."""
         same = self._by_key.get(key)
         if same is not None:
             same.popleft()
@@ -93,29 +93,29 @@ class _Found:
     def clear(self) -> None:
         self._by_key.clear()
 
-    def all(self) -> list[Waiting]:
-        return [waiting for _, waiting in sorted(chain.from_iterable(self._by_key.values()), key=itemgetter(0))]
+    def all(self) -> list[QueuedMessage]:
+        return [queued for _, queued in sorted(chain.from_iterable(self._by_key.values()), key=itemgetter(0))]
 
 
-def _apply(data: Any, found: _Found) -> None:
+def _apply(data: Any, queued: _QueuedMessages) -> None:
     fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     if fields.get("op") == "clear":
         listed = fields.get("except")
         messages = cast("list[Any]", listed) if isinstance(listed, list) else []
         spared = {_key(decoded) for each in messages if (decoded := decode_message(encode_message(each))) is not None}
-        before = found.all()
-        found.clear()
-        for waiting in before:
-            if waiting.line not in _QUEUES or _key(waiting.message) in spared:
-                found.add(waiting)
+        before = queued.all()
+        queued.clear()
+        for each in before:
+            if each.queue not in _CLEARABLE or _key(each.message) in spared:
+                queued.add(each)
     elif fields.get("op") == "fork":
-        found.clear()
-    elif fields.get("op") == "add" and fields.get("queue") in (*_QUEUES, "nextTurn", "bash") and "message" in fields:
+        queued.clear()
+    elif fields.get("op") == "add" and fields.get("queue") in (*_CLEARABLE, "nextTurn", "bash") and "message" in fields:
         message = decode_message(encode_message(fields["message"]))
         if isinstance(message, UserMessage | CustomMessage | BashExecutionMessage):
-            found.add(Waiting(fields["queue"], message))
+            queued.add(QueuedMessage(fields["queue"], message))
 
 
 def _key(message: Message) -> bytes:
-    """The same for messages that are equal."""
+    """Return the same bytes for equal messages."""
     return msgspec.json.encode(message, order="deterministic")

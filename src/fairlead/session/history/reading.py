@@ -1,10 +1,18 @@
-"""Reading session files, whatever has become of them."""
+"""Reading session files of any version, also damaged ones.
+
+Versions before 3, which `migrate` brings to version 3:
+
+    1   a list: entries have no ids, and a compaction counts lines to say what it keeps
+    2   a tree, as in version 3, where extensions' messages have the role `hookMessage`
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -15,34 +23,36 @@ from fairlead.errors import SessionError
 from fairlead.session.history.entries import VERSION, Entry, Header, NotAnEntry, decode_line
 from fairlead.session.history.log import Log
 
-#: Open files as bytes on systems that would translate line ends.
+#: The flag that keeps Windows from translating line ends.
 BINARY: int = getattr(os, "O_BINARY", 0)
-#: A header is looked for in this much of a file.
+#: A header has to be within this many bytes of a file's beginning.
 HEADER_LIMIT = 1 << 16
 #: The largest file that is read as a whole.
 LARGEST = 1 << 30
 
+#: omp writes a title line before the header.
 _TITLE = b'{"type":"title"'
-_NOTHING = b" \t\r\n\0"
+_BLANKS = b" \t\r\n\0"
 
 
 class Contents(Struct):
-    """What a file holds."""
+    """The contents of a session file."""
 
     log: Log
     problems: list[str]
-    #: How much of the file is good: after it comes a torn line, if anything.
+    #: The number of bytes that are complete lines. A torn line may follow them.
     good: int
-    #: The last line is complete but for its end.
+    #: Whether the last line is complete except for its line end.
     unended: bool
-    #: The lines that an older version's file should have.
+    #: The lines of the file in version 3, if it has an older version.
     migrated: list[bytes] | None
 
 
 def read_session(path: Path) -> tuple[Log, list[str]]:
-    """A conversation and what is wrong with its file, without touching it; also while another process writes it.
+    """Read a session without changing its file. Another process may be writing it meanwhile.
 
-    Raises SessionError if it is not a session file.
+    Returns the conversation, and a sentence for each problem in the file. Raises SessionError if it is not a session file or
+    cannot be read.
     """
     try:
         refuse_endless(path, whole=True)
@@ -56,10 +66,10 @@ def read_session(path: Path) -> tuple[Log, list[str]]:
 
 
 def parse(path: Path, data: bytes) -> Contents:
-    """What the bytes of a session file say. Raises SessionError if they do not begin with a header."""
+    """Parse the bytes of a session file. Raises SessionError if they do not begin with a header."""
     lines = data.split(b"\n")
     tail = lines.pop()
-    unended = _is_json(tail)
+    unended = _is_entry_or_header(tail)
     if unended:
         lines.append(tail)
     if not is_utf8(data):
@@ -68,8 +78,6 @@ def parse(path: Path, data: bytes) -> Contents:
     version = 1 if header.version is UNSET else header.version
     migrated: list[bytes] | None = None
     if version < VERSION:
-        from fairlead.session.history.migration import migrate
-
         migrated = lines = migrate(lines, version)
         header = read_header(lines[start]) or header
     records: list[tuple[Entry, bytes]] = []
@@ -90,7 +98,7 @@ def parse(path: Path, data: bytes) -> Contents:
 
 
 def _find_header(path: Path, lines: list[bytes]) -> tuple[int, Header]:
-    """The header, and which line it is: the first one, after omp's title if there is one."""
+    """Return the header and the index of its line: the first one, or the second after omp's title."""
     for number, line in enumerate(lines[:2]):
         header = read_header(line)
         if header is not None:
@@ -101,7 +109,7 @@ def _find_header(path: Path, lines: list[bytes]) -> tuple[int, Header]:
 
 
 def read_header(line: bytes) -> Header | None:
-    """The header in a file's first line; None if it is something else."""
+    """Return the header in a line; None if the line is something else."""
     try:
         header = msgspec.convert(lenient.decode(line), Header)
     except (msgspec.ValidationError, ValueError):
@@ -110,13 +118,17 @@ def read_header(line: bytes) -> Header | None:
 
 
 def header_in(data: bytes) -> Header | None:
-    """The header of a file that begins with `data`; None if it has none."""
-    first, _, rest = data.partition(b"\n")
-    return read_header(rest.partition(b"\n")[0] if first.startswith(_TITLE) else first)
+    """Return the header of a file that begins with `data`; None if it has none."""
+    return read_header(without_title(data.split(b"\n", 2))[0])
+
+
+def without_title(lines: list[bytes]) -> list[bytes]:
+    """Return the lines of a session file from its header on: without the title that omp writes first."""
+    return lines[1:] if len(lines) > 1 and lines[0].startswith(_TITLE) else lines
 
 
 def header_of(path: Path) -> Header | None:
-    """The header of a file; None if it has none, or cannot be read."""
+    """Return the header of a file; None if it has none or cannot be read."""
     try:
         refuse_endless(path)
         with path.open("rb", buffering=0) as file:
@@ -126,16 +138,16 @@ def header_of(path: Path) -> Header | None:
 
 
 def is_blank(handle: int) -> bool:
-    """Whether an open file holds nothing: no bytes, or only those that a crash leaves of a header or of no text at all."""
+    """Whether an open file has no content: no bytes, only blanks and NULs, or the beginning of a header that a crash cut off."""
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode) or status.st_size > HEADER_LIMIT:
         return False
-    data = os.pread(handle, HEADER_LIMIT, 0).strip(_NOTHING)
+    data = os.pread(handle, HEADER_LIMIT, 0).strip(_BLANKS)
     return not data or (b"\n" not in data and data.startswith(b'{"type":"session"') and not _is_complete(data))
 
 
 def is_blank_file(path: Path) -> bool:
-    """Whether there is a file of that name that holds nothing, as `is_blank` says."""
+    """Whether a file exists at `path` and is blank, as `is_blank` defines it."""
     try:
         refuse_endless(path)
         handle = os.open(path, os.O_RDONLY | BINARY)
@@ -149,6 +161,15 @@ def is_blank_file(path: Path) -> bool:
         os.close(handle)
 
 
+def decode_object(line: bytes) -> dict[str, Any] | None:
+    """Return the JSON object in a line; None if the line is something else."""
+    try:
+        value = lenient.decode(line)
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
 def _is_complete(line: bytes) -> bool:
     try:
         lenient.decode(line)
@@ -157,7 +178,7 @@ def _is_complete(line: bytes) -> bool:
     return True
 
 
-def _is_json(line: bytes) -> bool:
+def _is_entry_or_header(line: bytes) -> bool:
     try:
         decode_line(line)
     except NotAnEntry:
@@ -179,17 +200,56 @@ def is_utf8(data: bytes) -> bool:
 
 
 def refuse_endless(path: Path, *, whole: bool = False) -> None:
-    """Raise SessionError for what may never end, or never begin, when it is read: a pipe, a device, a file that the kernel makes
-    up; with `whole`, also for a file that would not fit into memory."""
+    """Raise SessionError for a file that may block or never end when it is read: a pipe, a device, a file of the kernel.
+
+    With `whole`, also raise it for a file that is too large for memory. Raises OSError if there is no such file.
+    """
     status = path.stat()
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)) or is_of_kernel(status):
         raise SessionError(f"{path} is not a session file: it is not a regular file on a disk.")
     if whole and status.st_size > LARGEST:
-        raise SessionError(f"{path} is too large to be opened: it has more than {LARGEST >> 30} GiB.")
+        raise SessionError(f"{path} is too large to open: it has more than {LARGEST >> 30} GiB.")
 
 
 def cannot(what: str, path: Path, error: OSError) -> SessionError:
-    """The error to raise when the system does not let us do something with a session file."""
+    """Return the SessionError for an OSError of an action on a session file: "open", "read" or "write"."""
     if isinstance(error, FileNotFoundError) and what != "write":
         return SessionError(f"Session file {path} does not exist.")
     return SessionError(f"Cannot {what} session file {path}: {error.strerror or error}.")
+
+
+# Older versions
+
+
+def migrate(lines: Sequence[bytes], version: int) -> list[bytes]:
+    """Convert the lines of a file of version 1 or 2, with its header, to version 3.
+
+    Only what must change is changed: unreadable lines and unknown fields stay as they are. So the new file has everything that
+    the old one has, and no copy of the old one is needed. The same lines always get the same ids, so two readers agree.
+    """
+    values = [decode_object(line) for line in lines]
+    if version < 2:
+        _link([value for value in values if value is not None])
+    for value in values:
+        if value is None:
+            continue
+        if value.get("type") == "session":
+            value["version"] = VERSION
+        message = value.get("message")
+        if isinstance(message, dict) and cast("dict[str, Any]", message).get("role") == "hookMessage":
+            message["role"] = "custom"
+    return [line if value is None else msgspec.json.encode(value) for line, value in zip(lines, values, strict=True)]
+
+
+def _link(values: list[dict[str, Any]]) -> None:
+    """Turn a list of entries into a tree without branches. The index of a compaction counts the header too."""
+    parent: str | None = None
+    for number, value in enumerate(values):
+        if value.get("type") != "session":
+            value["id"] = f"{number:08x}"
+            value["parentId"] = parent
+            parent = value["id"]
+    for value in values:
+        kept = value.pop("firstKeptEntryIndex", None) if value.get("type") == "compaction" else None
+        if isinstance(kept, int) and 0 <= kept < len(values) and values[kept].get("type") != "session":
+            value["firstKeptEntryId"] = values[kept]["id"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.core.messages import BashExecutionMessage
-from fairlead.session.history.queue_log import still_waiting
+from fairlead.session.history.queue_log import undelivered
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session
@@ -19,11 +19,11 @@ def resume(session: Session, *, model: bool, level: bool) -> list[str]:
     log = conversation.log
     problems = [*conversation.problems, *session.selection.take_over(log, model=model, level=level)]
     problems += _follow(session.workspace, log.header.cwd)
-    for waiting in still_waiting(log):
+    for waiting in undelivered(log):
         if isinstance(waiting.message, BashExecutionMessage):
             conversation.add(waiting.message)
         else:
-            session.intake.restore(waiting.line, waiting.message)
+            session.intake.restore(waiting.queue, waiting.message)
     return problems
 
 

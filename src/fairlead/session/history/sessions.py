@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.ids import new_session_id
-from fairlead.session.history.paths import Durability, id_in_name, iso, session_folder, session_path
+from fairlead.session.history.paths import Durability, id_in_name, iso, new_session_id, session_folder, session_path
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -87,14 +86,14 @@ class Sessions(Struct, kw_only=True):
         return conversation
 
     def _fork(self, source: Log, parent: Path | None, before: str | None, folder: Path | None) -> Conversation:
-        from fairlead.session.history.entries import WAITING, new_header
-        from fairlead.session.history.queue_log import FORKED, still_waiting
+        from fairlead.session.history.entries import QUEUE, new_header
+        from fairlead.session.history.queue_log import FORKED, undelivered
 
         session_id, now = new_session_id(), self.now_ms()
         header = new_header(session_id, str(self.workspace.cwd), now, str(parent) if parent else None)
         log = source.forked(header, before)
-        if still_waiting(log):
-            log.custom(WAITING, FORKED)
+        if undelivered(log):
+            log.custom(QUEUE, FORKED)
         return Conversation.of(*self._kept(log, self._path(folder, session_id, now)))
 
     def _path(self, folder: Path | None, session_id: str, now: int) -> Path | None:

@@ -1,4 +1,4 @@
-"""What a conversation came to: messages, tokens, dollars."""
+"""The totals of a session: messages, tokens and cost."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from fairlead.session.history.log import Log
 
 
 class TokenTotals(Struct, rename="camel"):
+    """Tokens by kind. `total` is their sum."""
+
     input: int = 0
     output: int = 0
     cache_read: int = 0
@@ -20,7 +22,7 @@ class TokenTotals(Struct, rename="camel"):
 
 
 class Totals(Struct):
-    """Sums over all branches of a session. Failed answers, summaries and sub-agents count too: they were paid for."""
+    """Sums over all branches of a session. Failed answers, summaries and sub-agents count too, since they cost money."""
 
     user_messages: int = 0
     assistant_messages: int = 0
@@ -31,6 +33,7 @@ class Totals(Struct):
     cost: float = 0
 
     def add(self, usage: Usage) -> None:
+        """Add the tokens and the cost of one answer."""
         tokens = self.tokens
         tokens.input = sum_of_counts(tokens.input, usage.input)
         tokens.output = sum_of_counts(tokens.output, usage.output)
@@ -41,6 +44,7 @@ class Totals(Struct):
 
 
 def totals(log: Log) -> Totals:
+    """Return the totals of a session."""
     sums = Totals()
     for entry in log.entries():
         if isinstance(entry, MessageEntry):

@@ -1,12 +1,12 @@
 """A conversation on disk: an append-only file of JSON lines, one `write` per entry, one writer at a time.
 
-    file = SessionFile.create(path, log)            # a new one; it appears with the first message of the user
-    file, log, problems = SessionFile.open(path)    # an old one, to go on with
+    file = SessionFile.create(path, log)            # a new session; the file appears with the user's first message
+    file, log, problems = SessionFile.open(path)    # an existing session, to resume
 
-A new file gets its name only when all that it begins with is in it. What could not be written is never half there: the file
-ends with the last entry that was. A crash in the middle of a write leaves a torn last line; the next writer cuts it off.
+A new file gets its name only when its first lines are complete. A failed write leaves no partial line: the file then ends with
+the last complete entry. A crash during a write leaves a torn last line, which the next writer cuts off.
 
-What another program does to the file meanwhile is noticed before the next entry is written: see `_restore`.
+Changes by another program are noticed before the next entry is written: see `_restore`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from msgspec import UNSET
 
 from fairlead.errors import SessionError
 from fairlead.session.history.entries import (
+    QUEUE,
     VERSION,
-    WAITING,
     CustomEntry,
     CustomMessageEntry,
     Entry,
@@ -36,7 +36,7 @@ from fairlead.session.history.log import Log
 from fairlead.session.history.paths import Durability
 from fairlead.session.history.reading import BINARY, Contents, cannot, parse, refuse_endless
 
-#: How many of a file's last bytes are looked at before something is added to it.
+#: The number of bytes at the end of a file that are compared before a write, to notice changes by other programs.
 _TAIL = 64
 
 
@@ -45,32 +45,32 @@ class SessionFile:
 
     def __init__(self, path: Path, log: Log, durability: Durability = "flush") -> None:
         self.path = path
-        #: Lines that are not on disk: from before the file was made, or held back by a failure. In order.
+        #: Lines that are not on disk yet, in order: from before the file existed, or after a failed write.
         self.pending: list[bytes] = []
-        #: Whether the conversation is worth a file: there is one, or the next write makes it.
+        #: Whether the file exists, or the next write creates it.
         self.begun = False
-        #: Whether any entry makes the file: a host was told, or will be, that it is kept.
+        #: Whether any entry creates the file. Set when a host relies on an entry being stored.
         self.eager = False
-        #: Told, in a sentence, what another program did to the file and what became of it.
+        #: Called with a sentence for the user when another program has changed the file.
         self.on_change: Callable[[str], None] = lambda text: None
         self._log = log
         self._durability: Durability = durability
-        #: Where the file itself is: a link to it stays a link.
+        #: The path behind symbolic links, so that a link to the file stays a link.
         self._target = path
         self._handle: int | None = None
         self._made_here = False
-        #: Where the file must be cut before anything is added.
+        #: The size to cut the file to before the next write, after a failed one.
         self._cut_to: int | None = None
-        #: How the file was left: its length and its last bytes.
+        #: The file's size and last bytes after our last write.
         self._size = 0
         self._tail: bytes = b""
 
     @classmethod
     def create(cls, path: Path, log: Log, *, durability: Durability = "flush") -> SessionFile:
-        """Keep a new conversation, or a fork of one, in a new file.
+        """Store a new conversation, or a fork, in a new file.
 
-        The disk is not touched before the conversation has a message of the user or the model, or a command that was run;
-        or before `begin`.
+        The file is created with the first message of the user or the model, with the first command that the user runs, or by
+        `begin`. Raises SessionError if it has to be created now and cannot be.
         """
         file = cls(path, log, durability)
         file.pending = log.lines()
@@ -81,9 +81,10 @@ class SessionFile:
 
     @classmethod
     def open(cls, path: Path, *, durability: Durability = "flush") -> tuple[SessionFile, Log, list[str]]:
-        """Go on with a conversation; also says what was wrong with its file. An old version's file is rewritten.
+        """Resume the session in a file. A file of an older version is rewritten.
 
-        Raises SessionError if it is not a session file, cannot be written, or another process is writing it.
+        Returns the file, the conversation, and a sentence for each problem in the file. Raises SessionError if it is not a
+        session file, cannot be written, or is in use by another process.
         """
         handle: int | None = None
         try:
@@ -112,12 +113,12 @@ class SessionFile:
         return file, contents.log, contents.problems
 
     def begin(self) -> None:
-        """Make the file now, with all that the log holds. Raises SessionError if that fails; then it is tried again later."""
+        """Create the file now with all entries of the log. Raises SessionError if that fails; the next write tries again."""
         self.begun = True
         self.flush_pending()
 
     def write(self, entry: Entry, line: bytes) -> None:
-        """Append an entry, after all that is pending. Raises SessionError if it cannot; the file is then as it was."""
+        """Append the pending lines and an entry. Raises SessionError if it cannot; the file is then unchanged."""
         if not (self.begun or self.eager or _begins(entry)):
             self.pending.append(line)
             return
@@ -125,25 +126,25 @@ class SessionFile:
         self.begun = True
 
     def hold(self, line: bytes) -> None:
-        """Write this line, which could not be written, before the next."""
+        """Remember a line that could not be written, and write it before the next one."""
         self.pending.append(line)
         self.begun = True
 
     def flush_pending(self) -> None:
-        """Try again to write what is pending. Raises SessionError, and keeps it, if that still fails."""
+        """Try again to write the pending lines. Raises SessionError and keeps them if it still fails."""
         if self.begun and self.pending:
             self._write_out([])
 
     def close(self) -> None:
-        """Let another process write the file. What is still pending stays unwritten.
+        """Close the file and release its lock. Pending lines are not written.
 
-        A file that was made here, and in which nothing but a model or a thinking level was chosen, goes away.
+        A file that this object created is deleted if it has no more than the choice of a model or a thinking level.
         """
         if self._handle is None:
             return
         if self._made_here and not any(_is_worth_keeping(entry) for entry in self._log.entries()):
             with suppress(OSError):
-                if self._state() == "as left":
+                if self._external_change() == "none":
                     self._target.unlink()
         _close(self._handle)
         self._handle = self._cut_to = None
@@ -151,19 +152,19 @@ class SessionFile:
     # Adding
 
     def _write_out(self, new: list[bytes]) -> None:
-        """Write what is pending, and lines that are not part of the log yet."""
+        """Write the pending lines, then `new` lines that are not part of the log yet."""
         try:
             if self._handle is None:
                 self._create(_joined([*self.pending, *new]))
             else:
                 self._cut(self._handle)
-                state = self._state()
-                if state == "added to":
-                    self._take_addition(self._handle)
-                if state in ("as left", "added to"):
-                    self._add(self._handle, _joined([*self.pending, *new]))
+                change = self._external_change()
+                if change == "added to":
+                    self._skip_addition(self._handle)
+                if change in ("none", "added to"):
+                    self._append(self._handle, _joined([*self.pending, *new]))
                 else:
-                    self._restore(state, new)
+                    self._restore(change, new)
         except OSError as error:
             raise cannot("write", self.path, error) from error
         self.pending = []
@@ -176,30 +177,30 @@ class SessionFile:
         self._made_here = True
 
     def _placed(self, data: bytes, target: Path, place: Callable[[Path, Path], None]) -> int:
-        """Write a whole file under a temporary name and put it in its place. Returns its handle, which holds the lock."""
+        """Write a whole file under a temporary name and move it to `target`. Returns its handle, which holds the lock."""
         size, tail = self._size, self._tail
         handle, name = temporary(target.parent)
-        rest: Path | None = name
+        remove_on_failure: Path | None = name
         try:
             self._size, self._tail = 0, b""
-            self._add(handle, data)
+            self._append(handle, data)
             place(name, target)
-            rest = target if self._handle is None else None  # a file that took the place of another one has to stay
+            remove_on_failure = target if self._handle is None else None  # a file that replaced another one has to stay
             if self._durability == "fsync":
                 sync_folder(target.parent)
         except BaseException:
             self._size, self._tail, self._cut_to = size, tail, None
-            if rest is not None:
+            if remove_on_failure is not None:
                 with suppress(OSError):
-                    rest.unlink()
+                    remove_on_failure.unlink()
             os.close(handle)
             raise
         return handle
 
-    def _add(self, handle: int, data: bytes) -> None:
-        """Append all of `data`, or nothing of it."""
+    def _append(self, handle: int, data: bytes) -> None:
+        """Append all of `data` or nothing."""
         if self._size and not self._tail.endswith(b"\n"):
-            data = b"\n" + data  # the last line has no end, which must not take ours with it
+            data = b"\n" + data  # end the last line first, so that ours does not become part of it
         written = 0
         try:
             # One call, unless the disk is full (then the second one says so) or there are gigabytes to write.
@@ -208,7 +209,7 @@ class SessionFile:
             if self._durability == "fsync":
                 os.fsync(handle)
         except OSError:
-            # A program that does not know of the lock may have added something since: that is not ours to cut.
+            # A program that ignores the lock may have added something since, which must not be cut off.
             if written and os.fstat(handle).st_size == self._size + written:
                 self._cut_to = self._size
                 with suppress(OSError):
@@ -218,15 +219,15 @@ class SessionFile:
         self._tail = data[-_TAIL:] if len(data) >= _TAIL else (self._tail + data)[-_TAIL:]
 
     def _cut(self, handle: int) -> None:
-        """Take away what a write that failed has left."""
+        """Remove what a failed write has left."""
         if self._cut_to is not None:
             os.ftruncate(handle, self._cut_to)
             self._cut_to = None
 
-    # What other programs do
+    # Changes by other programs
 
-    def _state(self) -> Literal["as left", "added to", "cut short", "changed", "deleted", "replaced"]:
-        """What has happened to the file since something was last written here."""
+    def _external_change(self) -> Literal["none", "added to", "cut short", "changed", "deleted", "replaced"]:
+        """Return what another program has done to the file since our last write."""
         assert self._handle is not None
         ours = os.fstat(self._handle)
         try:
@@ -239,10 +240,10 @@ class SessionFile:
             return "cut short"
         if os.pread(self._handle, len(self._tail), self._size - len(self._tail)) != self._tail:
             return "changed"
-        return "as left" if ours.st_size == self._size else "added to"
+        return "none" if ours.st_size == self._size else "added to"
 
-    def _take_addition(self, handle: int) -> None:
-        """Go on behind what another program has added."""
+    def _skip_addition(self, handle: int) -> None:
+        """Continue after the bytes that another program has added."""
         size = os.fstat(handle).st_size
         self.on_change(
             f"Another program has added {size - self._size} bytes to the session file {self.path}. They stay there, but are "
@@ -251,12 +252,12 @@ class SessionFile:
         self._size = size
         self._tail = os.pread(handle, _TAIL, max(size - _TAIL, 0))
 
-    def _restore(self, state: Literal["cut short", "changed", "deleted", "replaced"], new: list[bytes]) -> None:
-        """Write the whole conversation anew, because the file no longer holds it. What is there instead is kept beside it.
+    def _restore(self, change: Literal["cut short", "changed", "deleted", "replaced"], new: list[bytes]) -> None:
+        """Write the whole conversation again, because the file no longer has it. Its present contents are kept beside it.
 
-        Raises SessionError if another process uses what is there, and if the file was deleted: the user may have wanted that.
+        Raises SessionError if another process uses the file, and if it was deleted: the user may have wanted that.
         """
-        if state == "deleted":
+        if change == "deleted":
             raise SessionError(f"Session file {self.path} was deleted or replaced while in use. A clone gets a file of its own.")
         data = _joined([*self._log.lines(), *new])
         aside: Path | None = None
@@ -265,7 +266,7 @@ class SessionFile:
             nonlocal aside
             if not stat.S_ISREG(target.lstat().st_mode):
                 raise SessionError(f"Session file {self.path} was replaced by something that is not a file while it was in use.")
-            other = open_locked(target, os.O_RDWR | BINARY) if state == "replaced" else None
+            other = open_locked(target, os.O_RDWR | BINARY) if change == "replaced" else None
             try:
                 present = target.read_bytes()
                 if present and not data.startswith(present):
@@ -279,7 +280,7 @@ class SessionFile:
         self._handle = handle
         kept = "" if aside is None else f" What was there instead is kept as {aside}."
         self.on_change(
-            f"Session file {self.path} was {state} by another program while it was in use. "
+            f"Session file {self.path} was {change} by another program while it was in use. "
             f"It was written anew, with the whole conversation.{kept}"
         )
 
@@ -300,11 +301,11 @@ class SessionFile:
             self._size = contents.good
             self._tail = os.pread(self._handle, _TAIL, max(self._size - _TAIL, 0))
         elif contents.unended:
-            self._add(self._handle, b"")  # the end of its line
+            self._append(self._handle, b"")  # adds the missing line end
 
 
 def _replace_for_good(source: Path, target: Path) -> None:
-    """Put a new file in the place of an old one that is not needed any more, once it is sure to survive a power cut."""
+    """Replace an old file by a new one, after the new one is on the disk: no copy of the old one remains."""
     handle = os.open(source, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -314,14 +315,14 @@ def _replace_for_good(source: Path, target: Path) -> None:
 
 
 def _begins(entry: Entry) -> bool:
-    """Whether a session is worth a file from this entry on: somebody said something, or queued it, or ran a command."""
+    """Whether an entry causes the file to be created: a message, a queued message or a command that the user ran."""
     if isinstance(entry, CustomEntry):
-        return entry.custom_type == WAITING
+        return entry.custom_type == QUEUE
     return isinstance(entry, CustomMessageEntry) or role_of(entry) in ("user", "assistant", "bashExecution")
 
 
 def _is_worth_keeping(entry: Entry) -> bool:
-    """Whether an entry is more than a choice of model or level, or the state of an extension in which nothing was said."""
+    """Whether an entry is more than the choice of a model or thinking level, or the state of an extension."""
     if isinstance(entry, CustomEntry):
         return entry.custom_type.startswith("fairlead.")
     return not isinstance(entry, ModelChangeEntry | ThinkingLevelChangeEntry)
@@ -332,7 +333,7 @@ def _joined(lines: list[bytes]) -> bytes:
 
 
 def _real(path: Path) -> Path:
-    """Where a link leads; the path itself if it is none."""
+    """Return the path behind symbolic links."""
     return Path(os.path.realpath(path))
 
 

@@ -1,23 +1,25 @@
-"""A conversation's entries as a tree, and the JSON that pi has for it."""
+"""The entries of a session as a tree, and the JSON form that pi has for it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 
-from fairlead.session.history.entries import Entry
+from fairlead.session.history.entries import Entry, LabelEntry
 
 
 class Label(Struct, frozen=True):
-    """A bookmark."""
+    """A bookmark on an entry."""
 
     text: str
-    #: When it was given, as in entries.
+    #: When it was set, in the format of entries.
     timestamp: str
 
 
 class Node(Struct):
-    """An entry and its JSON, with what came after it, oldest first."""
+    """An entry, its JSON, and the entries that follow it, oldest first."""
 
     entry: Entry
     line: bytes
@@ -25,12 +27,37 @@ class Node(Struct):
     label: Label | None = None
 
 
+def labels_in(entries: Iterable[Entry]) -> dict[str, Label]:
+    """Return the labels that hold after `entries`, by the id of the labelled entry."""
+    labels: dict[str, Label] = {}
+    for entry in entries:
+        if isinstance(entry, LabelEntry):
+            labels.pop(entry.target_id, None)
+            if entry.label:
+                labels[entry.target_id] = Label(entry.label, entry.timestamp)
+    return labels
+
+
+def build_tree(
+    entries: Sequence[Entry], lines: Sequence[bytes], parents: Sequence[int], labels: Mapping[str, Label]
+) -> list[Node]:
+    """Return the roots of the tree. `lines` are the JSON of the entries, `parents` the positions of their parents (-1: none)."""
+    nodes = [Node(entry, line, [], labels.get(entry.id)) for entry, line in zip(entries, lines, strict=True)]
+    roots: list[Node] = []
+    for node, parent in zip(nodes, parents, strict=True):
+        (roots if parent < 0 else nodes[parent].children).append(node)
+    for node in nodes:
+        if len(node.children) > 1:
+            node.children.sort(key=lambda child: child.entry.timestamp)
+    return roots
+
+
 def tree_json(roots: list[Node]) -> bytes:
-    """The nodes as a JSON array. It is nested as deeply as a conversation is long, so nothing here calls itself."""
+    """Return the nodes as a JSON array. It is nested as deeply as the conversation is long, so this function does not recurse."""
     parts: list[bytes] = [b"["]
-    waiting: list[Node | bytes] = _separated(roots)
-    while waiting:
-        item = waiting.pop()
+    stack: list[Node | bytes] = _separated(roots)
+    while stack:
+        item = stack.pop()
         if isinstance(item, bytes):
             parts.append(item)
             continue
@@ -39,14 +66,14 @@ def tree_json(roots: list[Node]) -> bytes:
         if item.label is not None:
             text, timestamp = msgspec.json.encode(item.label.text), msgspec.json.encode(item.label.timestamp)
             end = b'],"label":%b,"labelTimestamp":%b}' % (text, timestamp)
-        waiting.append(end)
-        waiting += _separated(item.children)
+        stack.append(end)
+        stack += _separated(item.children)
     parts.append(b"]")
     return b"".join(parts)
 
 
 def _separated(nodes: list[Node]) -> list[Node | bytes]:
-    """Nodes with commas between them, last first."""
+    """Return the nodes in reverse order, with commas between them."""
     items: list[Node | bytes] = []
     for node in reversed(nodes):
         items += (node, b",")

@@ -29,7 +29,7 @@ from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.errors import BadCommand, BusyError, CompactingError, ConfigError, RunAborted, SessionError
 
 if TYPE_CHECKING:
-    from fairlead.session.history.queue_log import Line
+    from fairlead.session.history.queue_log import QueueName
     from fairlead.session.hooks import Heard, Hooks, InputSource, Opening
     from fairlead.session.session import Session
 
@@ -242,7 +242,7 @@ class Intake:
     # Queues
 
     async def queue(
-        self, line: Line, text: str, images: list[ImageContent] | None, *, expand: bool, source: InputSource
+        self, line: QueueName, text: str, images: list[ImageContent] | None, *, expand: bool, source: InputSource
     ) -> UserMessage | None:
         """See `Session.steer` and `Session.follow_up`."""
         hooks = await self._session.ready(stoppable=True)
@@ -270,23 +270,23 @@ class Intake:
         async with nullcontext() if is_inside() else self._in_order:
             return await self._session.ask(hooks.input(text, images, source, behavior), Cancel())
 
-    async def _enqueue_text(self, line: Line, text: str, images: list[ImageContent] | None, expand: bool) -> UserMessage:
+    async def _enqueue_text(self, line: QueueName, text: str, images: list[ImageContent] | None, expand: bool) -> UserMessage:
         text = await self._expanded(text, None) if expand else text
         message = user_message(text, images, self._session.runtime.now_ms())
         self._enqueue(line, message)
         return message
 
-    def _enqueue(self, line: Line, message: Queued) -> None:
-        from fairlead.session.history.entries import WAITING
-        from fairlead.session.history.queue_log import waits
+    def _enqueue(self, line: QueueName, message: Queued) -> None:
+        from fairlead.session.history.entries import QUEUE
+        from fairlead.session.history.queue_log import addition
 
         session = self._session
-        session.conversation.note(WAITING, waits(line, message))
+        session.conversation.note(QUEUE, addition(line, message))
         self.restore(line, message)
         if line != "nextTurn":
             session.tell(session.queues.update())
 
-    def restore(self, line: Line, message: Queued) -> None:
+    def restore(self, line: QueueName, message: Queued) -> None:
         """Let a message wait that is written down already."""
         queues = self._session.queues
         if line != "nextTurn":
@@ -299,11 +299,11 @@ class Intake:
         session, queues = self._session, self._session.queues
         queued = [*queues.steering, *queues.follow_up]
         if queued:
-            from fairlead.session.history.entries import WAITING
+            from fairlead.session.history.entries import QUEUE
             from fairlead.session.history.queue_log import cleared
 
             log = session.conversation.log
-            session.conversation.keep(lambda: log.custom(WAITING, cleared(log, queued), keep=True))
+            session.conversation.keep(lambda: log.custom(QUEUE, cleared(log, queued), keep=True))
         texts = queues.steering.clear(), queues.follow_up.clear()
         session.tell(queues.update())
         return texts

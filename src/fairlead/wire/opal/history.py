@@ -23,7 +23,7 @@ from fairlead.core.messages import (
 )
 from fairlead.protocol.opal.shapes import HistoryMessage, HistoryToolCall
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.entries import CompactionEntry, Entry, selected
+from fairlead.session.history.entries import CompactionEntry, Entry, entries_in_context
 from fairlead.wire.opal.statuses import without_statuses
 
 SUMMARY = "[Conversation summary — older messages were compacted]\n\n"
@@ -35,7 +35,7 @@ def history(conversation: Conversation) -> list[HistoryMessage]:
     if not conversation.has_begun:
         return []
     log = conversation.log
-    return [_told(entry, message) for entry, edit in selected(log.path()) for message in log.read(entry, edit)]
+    return [_told(entry, message) for entry, edit in entries_in_context(log.path()) for message in log.read(entry, edit)]
 
 
 def _told(entry: Entry, message: Message) -> HistoryMessage:

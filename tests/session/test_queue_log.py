@@ -27,10 +27,10 @@ from fairlead.core import events as e
 from fairlead.core.messages import BashExecutionMessage, ImageContent, ToolCall, UserMessage, user_message
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import SessionError
-from fairlead.session.history.entries import WAITING, new_header
+from fairlead.session.history.entries import QUEUE, new_header
 from fairlead.session.history.log import Log
 from fairlead.session.history.moves import adopt, clone, fork, navigate, new_session, switch_session
-from fairlead.session.history.queue_log import CLEARED, Line, Waiting, still_waiting, waits
+from fairlead.session.history.queue_log import CLEARED, QueuedMessage, QueueName, addition, undelivered
 from fairlead.session.history.reading import read_session
 from fairlead.session.session import Session
 from fairlead.testing import Scripted, Turn
@@ -64,21 +64,21 @@ def a_log(*steps: Any) -> Log:
     for step in steps:
         match step:
             case (str(), _):
-                log.custom(WAITING, waits(*step))
+                log.custom(QUEUE, addition(*step))
             case UserMessage() | BashExecutionMessage():
                 log.message(step)
             case _:
-                log.custom(WAITING, step)
+                log.custom(QUEUE, step)
     # As a file would have it, not as it is in memory.
     records = [(entry, line) for entry, line in zip(log.entries(), log.lines()[1:], strict=True)]
     return Log(log.header, records)
 
 
-def steering(text: str, timestamp: int = 1) -> tuple[Line, UserMessage]:
+def steering(text: str, timestamp: int = 1) -> tuple[QueueName, UserMessage]:
     return "steering", user(text, timestamp)
 
 
-def follow_up(text: str, timestamp: int = 1) -> tuple[Line, UserMessage]:
+def follow_up(text: str, timestamp: int = 1) -> tuple[QueueName, UserMessage]:
     return "followUp", user(text, timestamp)
 
 
@@ -111,8 +111,8 @@ def follow_up(text: str, timestamp: int = 1) -> tuple[Line, UserMessage]:
         "a command that has its place",
     ],
 )
-def test_what_still_waits(steps: list[Any], expected: list[tuple[Line, Any]]) -> None:
-    assert still_waiting(a_log(*steps)) == [Waiting(*each) for each in expected]
+def test_what_is_undelivered(steps: list[Any], expected: list[tuple[QueueName, Any]]) -> None:
+    assert undelivered(a_log(*steps)) == [QueuedMessage(*each) for each in expected]
 
 
 @pytest.mark.parametrize(
@@ -129,16 +129,16 @@ def test_what_still_waits(steps: list[Any], expected: list[tuple[Line, Any]]) ->
     ids=repr,
 )
 def test_what_is_not_understood_does_not_wait(data: Any) -> None:
-    assert still_waiting(a_log(data, {"op": "add", "queue": "steering", "message": {"role": "later"}}, steering("a"))) == [
-        Waiting(*steering("a"))
+    assert undelivered(a_log(data, {"op": "add", "queue": "steering", "message": {"role": "later"}}, steering("a"))) == [
+        QueuedMessage(*steering("a"))
     ]
 
 
 def test_state_of_others_does_not_wait() -> None:
     log = a_log(steering("a"))
-    log.custom("somebody.else", waits(*steering("b")))
+    log.custom("somebody.else", addition(*steering("b")))
     log.custom("somebody.else", CLEARED)
-    assert still_waiting(log) == [Waiting(*steering("a"))]
+    assert undelivered(log) == [QueuedMessage(*steering("a"))]
 
 
 def test_a_message_heard_on_another_branch_was_heard() -> None:
@@ -146,7 +146,7 @@ def test_a_message_heard_on_another_branch_was_heard() -> None:
     place = log.leaf
     log.message(user("a"))
     log.move(place)
-    assert still_waiting(log) == []
+    assert undelivered(log) == []
 
 
 # Opened again
