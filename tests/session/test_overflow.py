@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.session.context.overflow import is_overflow, told_size, told_window
+from fairlead.session.context.overflow import is_overflow, size_in_error, window_in_error
 
 OVERFLOWS = {
     "anthropic": (
@@ -215,8 +215,8 @@ TOLD: dict[str, tuple[int | None, int | None]] = {
 @pytest.mark.parametrize("name", TOLD)
 def test_the_window_and_the_size_of_the_request_are_read_from_the_error(name: str) -> None:
     text = OVERFLOWS[name][0]
-    assert (told_window(text), told_size(text)) == TOLD[name]
+    assert (window_in_error(text), size_in_error(text)) == TOLD[name]
 
 
 def test_a_number_that_is_no_size_is_not_read() -> None:
-    assert told_window("maximum context length is " + "9" * 5_000) is None
+    assert window_in_error("maximum context length is " + "9" * 5_000) is None

@@ -50,7 +50,7 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from fairlead.core.ui import Ui
     from fairlead.session.additions import SlashCommand
-    from fairlead.session.context.unreadable_images import Images
+    from fairlead.session.context.unreadable_images import UnreadableImages
     from fairlead.session.extending import Extending
     from fairlead.session.hooks import CallHooks, Hooks, InputSource, LateHooks
     from fairlead.session.run.intake import Deliver, Intake
@@ -67,7 +67,7 @@ class Session:
         self.extending: Extending | None = None
         self.queues = Queues()
         self._intake: Intake | None = None
-        self._images: Images | None = None
+        self._images: UnreadableImages | None = None
         self.runtime = options.runtime
         self.gate: Gate | None = None
         #: Makes `ui` when that is first needed; None: nobody is there to be asked.
@@ -435,12 +435,12 @@ class Session:
         return Turns(self, self._options)
 
     @property
-    def images(self) -> Images:
+    def images(self) -> UnreadableImages:
         """The images that servers could not read."""
         if self._images is None or self._images.conversation is not self.conversation:
-            from fairlead.session.context.unreadable_images import Images
+            from fairlead.session.context.unreadable_images import UnreadableImages
 
-            self._images = Images(self.conversation)
+            self._images = UnreadableImages(self.conversation)
         return self._images
 
     def renew_cancel(self) -> Cancel:

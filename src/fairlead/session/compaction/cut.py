@@ -1,14 +1,14 @@
-"""Compaction: the older part of a conversation is replaced by a summary of it.
+"""Compaction: replacing the older part of a conversation by a summary.
 
-`plan` decides what is summarised and what stays; `compact` has a model write the summary. Neither changes
-anything: whoever calls them stores the result, so that a compaction that fails loses nothing.
+`plan` decides what to summarise and what to keep; `compact` has a model write the summary. Neither changes the session: the
+caller stores the result, so a compaction that fails loses nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -27,19 +27,19 @@ from fairlead.errors import AlreadyCompacted, CompactionCancelled, NothingToComp
 from fairlead.session.compaction.summary import SummaryWriter, file_lists, joined
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS, estimate, estimate_all, tokens_since, usable_reserve
 
-#: The tools whose `path` is remembered over compactions.
+#: The tools whose `path` argument is listed in summaries.
 _READERS = frozenset({"read", "read_file"})
 _MODIFIERS = frozenset({"write", "edit", "write_file", "edit_file"})
 
 #: The longest `shortSummary`.
-_BRIEF_CHARACTERS = 200
+_SHORT_SUMMARY_CHARACTERS = 200
 
 
 class Item(Struct, frozen=True):
     """An entry on the path from a session's root to its leaf.
 
-    An entry that the model is not told of has no message: a change of model, a label, a failed attempt that was
-    repeated. Nor has a compaction, which has the last three fields instead.
+    An entry that the model does not see has no message: a change of model, a label, a failed attempt that was repeated. A
+    compaction has no message either, but the last three fields.
     """
 
     id: str
@@ -51,17 +51,17 @@ class Item(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """What a compaction will do. `to_summarise`, `turn_prefix` and what is kept follow each other without a gap."""
+    """What a compaction will do. `to_summarise`, `turn_prefix` and the kept messages follow each other without a gap."""
 
-    #: The first entry that stays.
+    #: The id of the first entry that stays.
     first_kept_id: str
     to_summarise: list[Message]
     #: The beginning of a turn whose rest stays; empty unless the cut splits a turn.
     turn_prefix: list[Message]
-    #: What the last compaction left, without its lists of files.
+    #: The summary of the last compaction, without its lists of files.
     previous_summary: str | None
     tokens_before: int
-    #: An estimate for the messages that stay.
+    #: An estimate of the messages that stay.
     kept_tokens: int
     read_files: list[str]
     modified_files: list[str]
@@ -77,11 +77,11 @@ def plan(
 ) -> Plan:
     """Decide what to summarise so that about `keep_recent_tokens` of the newest messages stay, or at most `keep_messages`.
 
-    Going back from the newest message until they add up to that much, the cut is at the next place that parts no
-    tool call from its result. If all such places are older, it is at the last of them. If what stays is larger than `most`
-    tokens, because one message is, the cut is after that message, unless it is the last one.
-    With `again`, what an earlier compaction has kept may be cut even if nothing has happened since.
-    Raises NothingToCompact and AlreadyCompacted.
+    The cut is at the first message from there on that separates no tool call from its result; if there is none, at the last
+    such message before. If what stays exceeds `most` tokens because of one message, the cut is after that message, unless it is
+    the last one. With `again`, messages that an earlier compaction kept may be cut even if none was added since.
+
+    Raises AlreadyCompacted if no message was added since the last compaction, and NothingToCompact if all messages stay.
     """
     last = next((i for i in range(len(items) - 1, -1, -1) if items[i].kind == "compaction"), None)
     if last is not None and not again and not _messages(items[last + 1 :]):
@@ -120,38 +120,39 @@ async def compact(
     reserve_tokens: int = DEFAULT_RESERVE_TOKENS,
     thinking: ThinkingLevel = "off",
 ) -> CompactionResult:
-    """Have `model` write the summary. The history and the beginning of a split turn are summarised at the same time.
+    """Have `model` write the summary of a planned compaction.
 
-    Raises CompactionCancelled once `cancel` has fired, and ProviderError if the model fails or has nothing to say.
+    Args:
+        plan: what to summarise. The history and the beginning of a split turn are summarised concurrently.
+        cancel: stops the requests when it fires.
+        instructions: what the user wants the summary to focus on.
+        reserve_tokens: the part of the context window for the answer.
+
+    Raises CompactionCancelled if `cancel` has fired, and ProviderError if the model fails or returns no text.
     """
-    stop = Cancel()
-    forget = cancel.on_fire(stop.fire)
-    reserve = usable_reserve(reserve_tokens, model.context_window)
-    writer = SummaryWriter(model, stream, thinking, instructions, reserve, stop)
-    try:
+
+    async def write(writer: SummaryWriter) -> str:
         async with asyncio.TaskGroup() as group:
             history = group.create_task(writer.history(plan.to_summarise, plan.previous_summary))
             turn_prefix = group.create_task(writer.turn_prefix(plan.turn_prefix))
-    finally:
-        forget()
-    if cancel.fired:
-        raise CompactionCancelled
-    if writer.failure is not None:
-        raise writer.failure
-    text = joined(history.result(), turn_prefix.result()) + file_lists(plan.read_files, plan.modified_files)
+        return joined(history.result(), turn_prefix.result())
+
+    reserve = usable_reserve(reserve_tokens, model.context_window)
+    written, usage = await _written(write, SummaryWriter(model, stream, thinking, instructions, reserve), cancel)
+    text = written + file_lists(plan.read_files, plan.modified_files)
     return CompactionResult(
         summary=text,
         first_kept_entry_id=plan.first_kept_id,
         tokens_before=plan.tokens_before,
         details=FileLists(plan.read_files, plan.modified_files),
         estimated_tokens_after=plan.kept_tokens + estimate(CompactionSummaryMessage(text, 0, 0)),
-        usage=writer.usage,
-        short_summary=_in_brief(text),
+        usage=usage,
+        short_summary=_short_summary(text),
     )
 
 
 class BranchSummary(Struct, frozen=True):
-    """What happened on a branch that the conversation leaves."""
+    """A summary of a branch that the conversation leaves."""
 
     text: str
     details: FileLists
@@ -168,26 +169,35 @@ async def summarise_branch(
     reserve_tokens: int = DEFAULT_RESERVE_TOKENS,
     thinking: ThinkingLevel = "off",
 ) -> BranchSummary:
-    """Have `model` write down what happened on a branch. Raises as `compact` does."""
-    stop = Cancel()
-    forget = cancel.on_fire(stop.fire)
-    writer = SummaryWriter(model, stream, thinking, instructions, usable_reserve(reserve_tokens, model.context_window), stop)
+    """Have `model` summarise the messages of a branch. Takes and raises the same as `compact`."""
+
+    def write(writer: SummaryWriter) -> Awaitable[str]:
+        return writer.history(messages, None)
+
+    reserve = usable_reserve(reserve_tokens, model.context_window)
+    text, usage = await _written(write, SummaryWriter(model, stream, thinking, instructions, reserve), cancel)
+    files = _files(messages, FileLists())
+    return BranchSummary(text + file_lists(files.read_files, files.modified_files), files, usage)
+
+
+async def _written(write: Callable[[SummaryWriter], Awaitable[str]], writer: SummaryWriter, cancel: Cancel) -> tuple[str, Usage]:
+    """Call `write` until `cancel` fires; return its result and the usage. Raises CompactionCancelled and ProviderError."""
+    forget = cancel.on_fire(writer.stop)
     try:
-        text = await writer.history(messages, None)
+        result = await write(writer)
     finally:
         forget()
     if cancel.fired:
         raise CompactionCancelled
     if writer.failure is not None:
         raise writer.failure
-    files = _files(messages, FileLists())
-    return BranchSummary(text + file_lists(files.read_files, files.modified_files), files, writer.usage)
+    return result, writer.usage
 
 
-def _in_brief(summary: str) -> str:
-    """The first thing that a summary says, on one line: with our headings, the goal."""
+def _short_summary(summary: str) -> str:
+    """Return the first line of text in a summary: with our headings, the goal."""
     lines = (line.strip(" -*#>\t") for line in summary.splitlines() if line.strip() and not line.startswith(("#", "<", "---")))
-    return next((line[:_BRIEF_CHARACTERS] for line in lines if line), "")
+    return next((line[:_SHORT_SUMMARY_CHARACTERS] for line in lines if line), "")
 
 
 # Where to cut
@@ -198,7 +208,7 @@ def _messages(items: Sequence[Item]) -> list[Message]:
 
 
 def _range_start(items: Sequence[Item], last_compaction: int | None) -> int:
-    """Where the messages begin that the model still sees: at what the last compaction kept."""
+    """Return the index of the first entry that the model still sees: the first one that the last compaction kept."""
     if last_compaction is None:
         return 0
     wanted = items[last_compaction].first_kept_id
@@ -210,7 +220,7 @@ def _one(message: Message) -> int:
 
 
 def _cut(entries: Sequence[Item], size: Callable[[Message], int], keep: int, most: int | None = None) -> int:
-    """The index of the first message that stays, for messages of that size to stay which add up to `keep`, at most to `most`."""
+    """Return the index of the first message that stays. Messages of about `keep` in total `size` stay, at most of `most`."""
     cuts = _cut_points(entries)
     recent = 0
     for index in range(len(entries) - 1, -1, -1):
@@ -229,7 +239,7 @@ def _cut(entries: Sequence[Item], size: Callable[[Message], int], keep: int, mos
 
 
 def _cut_points(entries: Sequence[Item]) -> list[int]:
-    """The indices of the messages that may come first: no result then stays without the call it answers."""
+    """Return the indices of the messages at which a cut keeps no tool result without its call."""
     calls: dict[str, int] = {}
     last_result: dict[int, int] = {}
     for index, entry in enumerate(entries):
@@ -250,9 +260,9 @@ def _cut_points(entries: Sequence[Item]) -> list[int]:
 
 
 def _turn_start(entries: Sequence[Item], cut: int) -> int:
-    """Where the turn begins that a cut goes through; the cut itself if it goes through none.
+    """Return the index at which the turn that a cut splits begins; the cut itself if it splits none.
 
-    The range may begin within a turn that an earlier compaction has split. What is left of that is history.
+    The entries may begin within a turn that an earlier compaction has split. The rest of that turn counts as history.
     """
     for index in range(cut, -1, -1):
         message = entries[index].message
@@ -262,14 +272,14 @@ def _turn_start(entries: Sequence[Item], cut: int) -> int:
 
 
 def _with_entries_before(entries: Sequence[Item], cut: int) -> int:
-    """The cut, moved over the entries right before it that are no messages: a change of model belongs to what follows."""
+    """Return the cut moved before the entries without a message that precede it: a change of model belongs to what follows."""
     while cut > 0 and entries[cut - 1].message is None and entries[cut - 1].kind != "compaction":
         cut -= 1
     return cut
 
 
 def _tokens_before(entries: Sequence[Item], previous: Item | None, kept: int) -> int:
-    """The size of the context now. The first `kept` entries are older than the last compaction, and so is their usage."""
+    """Return the present size of the context. The first `kept` entries and their usage are older than the last compaction."""
     context = _messages(entries)
     first = 0
     if previous is not None:
@@ -283,7 +293,7 @@ def _tokens_before(entries: Sequence[Item], previous: Item | None, kept: int) ->
 
 
 def _files(messages: Sequence[Message], before: FileLists) -> FileLists:
-    """The files of `before` and of the calls in `messages` that did not fail. A file that was changed is not listed as read."""
+    """Return the files of `before` and of the successful calls in `messages`. A modified file is not listed as read."""
     failed = {message.tool_call_id for message in messages if isinstance(message, ToolResultMessage) and message.is_error}
     read, modified = set(before.read_files), set(before.modified_files)
     for message in messages:
@@ -299,6 +309,6 @@ def _files(messages: Sequence[Message], before: FileLists) -> FileLists:
 
 
 def _without_file_lists(compaction: Item) -> str:
-    """An earlier summary as the model wrote it. The lists are made anew each time; repeated in the text they would grow stale."""
+    """Return an earlier summary as the model wrote it. The lists are rebuilt each time; copies in the text would become stale."""
     details = compaction.details
     return compaction.summary.removesuffix(file_lists(details.read_files, details.modified_files))

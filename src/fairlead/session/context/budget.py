@@ -144,18 +144,18 @@ class Room:
 
     async def learn(self, end: StreamEnd, model: Model, cancel: Cancel) -> bool:
         """Learn from a request that overflowed. Whether it can be sent again as it is, with a shorter answer."""
-        from fairlead.session.context.overflow import told_size, told_window
+        from fairlead.session.context.overflow import size_in_error, window_in_error
 
         text, sent = end.message.error_message or "", self._sent
         windows = self._models.windows
-        window = told_window(text)
+        window = window_in_error(text)
         if window is None and not windows.is_told(model):
             window = await self._asked(model, cancel)
         if window is not None:
             windows.learn(model, window)
         if sent is None:
             return False
-        size, estimated = told_size(text), max(_estimate(sent), 1)
+        size, estimated = size_in_error(text), max(_estimate(sent), 1)
         if size is not None and size <= estimated * _DENSEST:
             self._densities[model.provider, model.id] = max(self._density, size / estimated)
         longest = model.max_tokens if sent.max_tokens is None else sent.max_tokens

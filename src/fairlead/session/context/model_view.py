@@ -1,4 +1,4 @@
-"""How a model is told of the messages that are not its own kind: commands of the host's, notes, summaries."""
+"""Converts messages that models do not know (commands, notes, summaries) to the form in which a model sees them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fairlead.core.messages import (
 
 
 def for_model(message: Message) -> ModelMessage | None:
-    """`message` as a model is told of it; None if it is not told."""
+    """Return `message` in the form in which the model sees it; None if the model does not see it."""
     match message:
         case UserMessage() if message.attachments:
             return UserMessage(with_attachments(message.content, message.attachments), message.timestamp)
@@ -41,7 +41,7 @@ def for_model(message: Message) -> ModelMessage | None:
 
 
 def with_attachments(content: str | list[UserBlock], attachments: Sequence[Attachment]) -> list[UserBlock]:
-    """What the user said, then each document's text under its file name, then the images."""
+    """Return the user's content, then the text of each document under its file name, then the images."""
     blocks: list[UserBlock] = [TextContent(content)] if isinstance(content, str) else list(content)
     for attached in attachments:
         if attached.type == "document" and attached.extracted_text is not None:
@@ -51,7 +51,7 @@ def with_attachments(content: str | list[UserBlock], attachments: Sequence[Attac
 
 
 def bash_text(message: BashExecutionMessage) -> str:
-    """A command that the host ran, as the model reads of it (the form is pi's)."""
+    """Return a command that the user ran, as the text that the model sees (in pi's form)."""
     shown = f"```\n{message.output}\n```" if message.output else "(no output)"
     text = f"Ran `{message.command}`\n{shown}"
     if message.cancelled:

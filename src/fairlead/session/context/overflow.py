@@ -1,7 +1,7 @@
-"""Reads from a provider's error that a request was larger than the model's context, and how large that context is.
+"""Recognises a provider's error for a request that does not fit the model's context window, and reads the window's size from it.
 
-Every provider has its own words for it, and few a code. The patterns are generous, because an overflow that is not recognised
-leaves a session that cannot go on; what speaks of a limit per time is never taken for one, because a compaction makes that worse.
+Each provider words this error differently, and few give a code. The patterns are generous, because a session whose overflow is
+not recognised cannot continue. A rate limit is never taken for an overflow, because a compaction would make it worse.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
-#: With whom each text was seen; most imitators of an API use their model server's words.
+#: Each with the providers that use it. Most compatible servers pass on the words of their model server.
 _OVERFLOW = (
     r"(?:prompt|input|request) (?:is )?too long",  # Anthropic, Bedrock, Ollama
     r"exceeds? (?:the )?context (?:window|limit|length)",  # OpenAI; Anthropic with max_tokens added; Ollama
@@ -31,19 +31,19 @@ _OVERFLOW = (
     r"too many tokens|token limit exceeded",
     # The general case: a number of tokens, the word context, and another number.
     r"\d\s*tokens?\b.{0,160}\bcontext\b.{0,80}?\d|\bcontext\b.{0,80}?\d\s*tokens?\b.{0,160}\d\s*(?:input |prompt )?tokens?\b",
-    r"^4(?:00|13)\b.{0,40}\(no body\)",  # Cerebras and Mistral say nothing at all
+    r"^4(?:00|13)\b.{0,40}\(no body\)",  # Cerebras and Mistral give no text
     r"inputs`? tokens \+ `?max_new_tokens`? must be <=|`inputs` must have less than",  # Hugging Face's TGI
     r"'(?:messages|input)\b[^']{0,80}(?:content|text|output)[^']{0,40}': string too long",  # OpenAI, Azure
 )
 
-#: Words in which any server may say it. A limit of the answer is told in the same words, and is not meant.
+#: The general wording. Errors about the length of the answer use the same words, and are excluded.
 _IN_GENERAL = (
     r"\b(?:prompt|inputs?|messages)\b.{0,60}\b(?:tokens?|length)\b.{0,80}"
     r"\b(?:exceeds?|(?:more|longer|greater|larger) than|over the|limit|maximum|at most)\b.{0,60}\d"
 )
 _OF_ANSWER = r"max_(?:completion_|output_|new_)?tokens|\b(?:completion|output) (?:tokens|length)"
 
-#: Limits per time speak of too many tokens too. They pass by waiting; a compaction would only cost more of them.
+#: Rate limits mention too many tokens too. They end by waiting; a compaction would only use more tokens.
 _LIMIT_PER_TIME = (
     r"rate.?limit",
     r"too many requests",
@@ -54,12 +54,12 @@ _LIMIT_PER_TIME = (
     r"^429\b",
 )
 
-#: A whole number as people write it: 131072, 131,072, 131.072, 131 072, 128k.
+#: A whole number in its usual forms: 131072, 131,072, 131.072, 131 072, 128k.
 _N = r"(\d{1,3}(?:[.,'_ \u00a0\u202f]\d{3}(?!\d))+|\d+(?:\.\d+)?\s?[km](?![a-z])|\d+)"
 _THOUSANDS = {"k": 1_000, "m": 1_000_000}
-#: An address, whose words say nothing about the error.
+#: An address. Its words say nothing about the error.
 _ADDRESS = r"https?://\S+"
-#: How the window is told, the most certain form first. A quote in an error that a gateway passes on may be escaped.
+#: The window's size, the most certain form first. Quotes may be escaped in an error that a gateway passes on.
 _WINDOW = (
     rf"\bn_ctx\W{{1,4}}{_N}",  # llama.cpp
     rf"available context size \({_N}",  # llama.cpp
@@ -76,7 +76,7 @@ _WINDOW = (
     rf"max(?:imum)?[_ ]seq(?:uence)?[_ ]len(?:gth)?\W{{1,4}}(?:(?:is|of)\W)?{_N}",  # ExLlama, Tabby
     rf"context (?:length|window|size|limit)\b\W{{0,3}}(?:(?:is|of|only|set to|the model)\W{{1,2}}){{0,3}}{_N}\)?(?: tokens?)?",
 )
-#: How many tokens the request had.
+#: The number of tokens in the request.
 _SIZE = (
     rf"\bn_prompt_tokens\W{{1,4}}{_N}",  # llama.cpp
     rf"request \({_N} tokens\)",  # llama.cpp
@@ -91,7 +91,7 @@ _SIZE = (
 
 
 def is_overflow(error_text: str, status: int | None = None) -> bool:
-    """Whether a request failed because it does not fit the model's context, so that a smaller one may succeed."""
+    """Whether a request failed because it does not fit the model's context window, so that a smaller one may succeed."""
     overflow, in_general, of_answer, limit_per_time, address = _patterns()
     if status == 429 or limit_per_time.search(address.sub("", error_text)):
         return False
@@ -100,13 +100,13 @@ def is_overflow(error_text: str, status: int | None = None) -> bool:
     return in_general.search(error_text) is not None and of_answer.search(error_text) is None
 
 
-def told_window(error_text: str) -> int | None:
-    """The size of the model's context in tokens, if the error of a request that overflowed it tells it."""
+def window_in_error(error_text: str) -> int | None:
+    """Return the size of the model's context window in tokens, if the text of an overflow error has it."""
     return _last_number(_readers()[0], error_text)
 
 
-def told_size(error_text: str) -> int | None:
-    """How many tokens the request had, answer not included, if the error tells it."""
+def size_in_error(error_text: str) -> int | None:
+    """Return the number of tokens in the request, without the answer, if the text of an overflow error has it."""
     return _last_number(_readers()[1], error_text)
 
 

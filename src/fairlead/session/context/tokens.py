@@ -1,4 +1,4 @@
-"""How much of a model's context a conversation takes: what providers report, and estimates for the rest."""
+"""The size of a conversation in tokens: what providers report, and estimates for the rest."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fairlead.core.messages import (
 if TYPE_CHECKING:
     from fairlead.session.history.log import Log
 
-#: Tokens of the context window that are left free, where neither the user nor the dialect says how many.
+#: How many tokens of the context window stay free, unless the user or the dialect says otherwise.
 DEFAULT_RESERVE_TOKENS = 16_384
 
 CHARACTERS_PER_TOKEN = 4
@@ -35,20 +35,21 @@ IMAGE_CHARACTERS = 4_800
 
 
 def estimate(message: Message) -> int:
-    """About how many tokens the model reads for `message`; 0 if it is not told of it."""
+    """Estimate how many tokens the model reads for `message`; 0 if it does not see it."""
     return -(-characters(message) // CHARACTERS_PER_TOKEN)
 
 
 def estimate_all(messages: Iterable[Message]) -> int:
+    """Return the sum of the estimates for `messages`."""
     return sum(estimate(message) for message in messages)
 
 
 def context_tokens(log: Log) -> int | None:
-    """How much of the context a conversation takes: the usage of the last good answer, and estimates of what follows it.
+    """Return how many tokens of the context a conversation takes: the usage of the last good answer, and estimates after it.
 
-    An answer from before a compaction tells of a context that is gone. So right after a compaction, until
-    the next answer, the size is not known: None. Before the first answer ever, everything is estimated, and so
-    it is when the provider reports no usage. Only as much of the conversation is read as that takes.
+    The usage in an answer from before a compaction no longer applies, so the size is unknown (None) from a compaction to the
+    next answer. Before the first answer, and if the provider reports no usage, everything is estimated. Only the necessary
+    part of the conversation is decoded.
     """
     answer, following, is_compacted = _since_last_answer(log)
     if answer is None:
@@ -58,14 +59,14 @@ def context_tokens(log: Log) -> int | None:
 
 
 def reported_tokens(log: Log) -> int | None:
-    """The same, as far as the provider has reported it, with the system prompt and the tools; None if it has not."""
+    """Return the same if the provider has reported usage, which includes the system prompt and the tools; None if not."""
     answer, following, _ = _since_last_answer(log)
     used = _total(answer.usage) if answer is not None else 0
     return used + following if used else None
 
 
 def _since_last_answer(log: Log) -> tuple[AssistantMessage | None, int, bool]:
-    """The last good answer since the last compaction, an estimate for what follows it, and whether there is a compaction."""
+    """Return the last good answer after the last compaction, an estimate of what follows, and whether a compaction came first."""
     from fairlead.session.history.entries import CompactionEntry, ContextEditEntry
 
     following = 0
@@ -83,7 +84,7 @@ def _since_last_answer(log: Log) -> tuple[AssistantMessage | None, int, bool]:
 
 
 def tokens_since(messages: Sequence[Message], first: int) -> int | None:
-    """The size of a context of these messages, going by the answers from index `first` on; None if none of them is good."""
+    """Return the size of a context of these messages, from the usage of the last good answer; None if none from `first` on is."""
     for index in range(len(messages) - 1, first - 1, -1):
         message = messages[index]
         if is_good_answer(message):
@@ -93,9 +94,9 @@ def tokens_since(messages: Sequence[Message], first: int) -> int | None:
 
 
 def should_compact(tokens: int | None, context_window: int, reserve_tokens: int) -> bool:
-    """Whether so little of the context window is left that it is time for a compaction.
+    """Whether so little of the context window is free that the session should be compacted.
 
-    `tokens` is what `context_tokens` says; while that is unknown there is no reason to.
+    `tokens` is the result of `context_tokens`; if it is unknown, the answer is no.
     """
     if tokens is None or context_window <= 0:
         return False
@@ -103,12 +104,12 @@ def should_compact(tokens: int | None, context_window: int, reserve_tokens: int)
 
 
 def usable_reserve(reserve_tokens: int, context_window: int) -> int:
-    """The reserve, but never more than half of the window: a model with a small one would be compacted without end."""
+    """Return the reserve, at most half of the window: otherwise a small window would be compacted again and again."""
     return min(reserve_tokens, context_window // 2) if context_window > 0 else reserve_tokens
 
 
 def add_usage(one: Usage, other: Usage) -> Usage:
-    """The sum of two usages, costs included."""
+    """Return the sum of two usages, with their costs."""
     return Usage(
         sum_of_counts(one.input, other.input),
         sum_of_counts(one.output, other.output),
@@ -126,17 +127,17 @@ def add_usage(one: Usage, other: Usage) -> Usage:
 
 
 def is_good_answer(message: Message) -> TypeGuard[AssistantMessage]:
-    """Whether it is an answer of the model that did not fail."""
+    """Whether a message is an answer of the model that neither failed nor was aborted."""
     return isinstance(message, AssistantMessage) and message.stop_reason not in ("error", "aborted")
 
 
 def _total(usage: Usage) -> int:
     total = usage.total_tokens or usage.input + usage.output + usage.cache_read + usage.cache_write
-    return reported_count(total)  # a session file may say anything
+    return reported_count(total)  # a session file may have any number there
 
 
 def characters(message: Message) -> int:
-    """How many characters the model reads for `message`; 0 if it is not told of it."""
+    """Return how many characters the model reads for `message`; 0 if it does not see it."""
     match message:
         case BashExecutionMessage():
             return 0 if message.exclude_from_context else len(message.command) + len(message.output)

@@ -1,4 +1,4 @@
-"""Images that a model's server could not read: they are not sent to it again."""
+"""Remembers the images that a model's server could not read, so that they are not sent to it again."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ if TYPE_CHECKING:
     from fairlead.session.history.conversation import Conversation
 
 UNREADABLE = "(an image was here; the model's server could not read it)"
-#: The type of the entries in which a session file has them.
+#: The type of the custom entries that store them in the session file.
 ENTRY = "fairlead.unreadable_images"
 
-#: Statuses with which servers refuse an image; llama.cpp uses 500. An error within a stream has none.
+#: The HTTP statuses with which servers refuse an image; llama.cpp uses 500. An error within a stream has none.
 _STATUSES = frozenset({None, 400, 404, 415, 422, 500, 501})
 _ABOUT_IMAGES = (
     r"\bimages?\b|image_url|input_image|inline_?data|mmproj|multi-?modal|\bvision\b",
     r"(?:invalid|malformed|incorrect|decod).{0,40}base64|base64.{0,40}(?:invalid|malformed|incorrect|decod)",
     r"unsupported.{0,20}(?:media|mime)|(?:media|mime).?type.{0,40}(?:support|invalid)",
-    # A chat template or a schema without lists: what the servers of text-only models say.
+    # Servers of text-only models, whose chat template or schema has no lists.
     r"content.{0,60}(?:must|should|expected|valid).{0,20}(?:\ba )?str(?:ing)?\b",
 )
-_PASSING = r"rate.?limit|too many requests|overloaded|\bquota\b|per (?:minute|day)"
+_TEMPORARY = r"rate.?limit|too many requests|overloaded|\bquota\b|per (?:minute|day)"
 
 
 def is_refusal(end: StreamEnd) -> bool:
-    """Whether a request with images failed because of them. Whether it had any, the caller knows."""
+    """Whether a request failed because of its images. Call it only for a request that had images."""
     text = end.message.error_message or ""
     if end.message.stop_reason != "error" or end.status not in _STATUSES or is_overflow(text, end.status):
         return False
-    about, passing = _patterns()
-    return about.search(text) is not None and passing.search(text) is None
+    about_images, temporary = _patterns()
+    return about_images.search(text) is not None and temporary.search(text) is None
 
 
 @functools.cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    return re.compile("|".join(_ABOUT_IMAGES), re.IGNORECASE | re.DOTALL), re.compile(_PASSING, re.IGNORECASE)
+    return re.compile("|".join(_ABOUT_IMAGES), re.IGNORECASE | re.DOTALL), re.compile(_TEMPORARY, re.IGNORECASE)
 
 
-class _Noted(Struct):
-    """What an entry of the session file says."""
+class _EntryData(Struct):
+    """The data of an entry in the session file."""
 
     provider: str
     model: str
@@ -64,25 +64,27 @@ class _Noted(Struct):
     images: list[str]
 
 
-class Images:
-    """The images of one conversation that servers could not read. It is kept in the conversation's file."""
+class UnreadableImages:
+    """The images of one conversation that servers could not read. They are stored in the session file."""
 
     def __init__(self, conversation: Conversation) -> None:
         self.conversation = conversation
-        #: Digests, by provider and id of the model.
+        #: Digests of images, by provider and model id.
         self._unreadable: dict[tuple[str, str], set[str]] = {}
-        #: The messages of the last request whose images were replaced, by identity, and the model that it was for. The original
-        #: is held beside the replacement, so that no other message can get the same id.
+        #: The messages of the last request whose images were replaced, by `id()`, and the model of that request. The original is
+        #: kept beside the replacement, so that no other message can get the same `id()`.
         self._replaced: dict[int, tuple[ModelMessage, ModelMessage]] = {}
         self._replaced_for: tuple[str, str] | None = None
-        #: Digests of the images of the last request, and of the one before, in the same way.
+        #: Digests of the images of the last request and of the one before, stored in the same way.
         self._digests: dict[int, tuple[ImageContent, str]] = {}
         self._earlier_digests: dict[int, tuple[ImageContent, str]] = {}
         self._read_entries()
 
     def prepare(self, request: Request, model: Model, stream: ModelStream) -> ModelStream:
-        """Replace the images that the model's server could not read before. If others are left, the stream that is
-        returned notices that it cannot read those either."""
+        """Replace the images in `request` that the model's server could not read before.
+
+        Returns the stream to use. If the request still has images, that stream notices if the server cannot read those either.
+        """
         key = (model.provider, model.id)
         unreadable = self._unreadable.get(key)
         if unreadable:
@@ -109,8 +111,8 @@ class Images:
         digests = sorted({self._digest(image) for image in images})
         self._unreadable.setdefault((model.provider, model.id), set()).update(digests)
         log = self.conversation.log
-        noted = to_builtins(_Noted(model.provider, model.id, digests))
-        self.conversation.keep(lambda: log.custom(ENTRY, noted, keep=True))
+        data = to_builtins(_EntryData(model.provider, model.id, digests))
+        self.conversation.keep(lambda: log.custom(ENTRY, data, keep=True))
         return len(digests)
 
     def _read_entries(self) -> None:
@@ -120,9 +122,9 @@ class Images:
 
         for entry in self.conversation.log.entries():
             if isinstance(entry, CustomEntry) and entry.custom_type == ENTRY:
-                with suppress(ValidationError):  # another program may have written something else there
-                    noted = convert(entry.data, _Noted)
-                    self._unreadable.setdefault((noted.provider, noted.model), set()).update(noted.images)
+                with suppress(ValidationError):  # another program may have written other data
+                    data = convert(entry.data, _EntryData)
+                    self._unreadable.setdefault((data.provider, data.model), set()).update(data.images)
 
     def _without(
         self, message: ModelMessage, unreadable: set[str], before: dict[int, tuple[ModelMessage, ModelMessage]]
@@ -158,7 +160,7 @@ def _images(message: ModelMessage) -> list[ImageContent]:
 
 
 def _suspects(messages: Sequence[ModelMessage], model: Model) -> list[ImageContent]:
-    """The images that may be at fault: those that the model has not answered to yet; if there are none, all of them."""
+    """Return the images that may be the cause: those since the model's last good answer; if there are none, all of them."""
     new: list[ImageContent] = []
     for message in reversed(messages):
         if is_good_answer(message) and (message.provider, message.model) == (model.provider, model.id):
@@ -171,5 +173,5 @@ def _explained(count: int) -> str:
     what = "The image is" if count == 1 else f"The {count} images are"
     return (
         f"{what} not sent to this model again: from the next prompt on, a note stands in the place. "
-        "Go on without, or choose a model that reads images."
+        "Continue without, or choose a model that reads images."
     )
