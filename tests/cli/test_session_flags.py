@@ -212,8 +212,8 @@ def test_a_file_that_does_not_fit_into_memory_is_refused(fairlead: Command) -> N
     path = fairlead.around.cwd / "large.jsonl"
     path.write_text('{"type":"session","version":3,"id":"large","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/"}\n')
     os.truncate(path, 1 << 40)
-    assert "too large to be opened" in refusal(fairlead, "--session", "large.jsonl")
-    assert "too large to be opened" in refusal(fairlead, "--fork", "large.jsonl")
+    assert "too large to open" in refusal(fairlead, "--session", "large.jsonl")
+    assert "too large to open" in refusal(fairlead, "--fork", "large.jsonl")
 
 
 def test_a_home_that_nobody_has_is_a_folder_like_any_other(fairlead: Command) -> None:

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.session.rules.arguments import ArgumentReader, Place
+from fairlead.session.rules.arguments import ArgumentReader, KeyPath
 
 PLACES = frozenset({("path",), ("content",), ("edits", "newText")})
 
 
-def read(deltas: list[str], reader: ArgumentReader | None = None) -> list[tuple[Place, str]]:
+def read(deltas: list[str], reader: ArgumentReader | None = None) -> list[tuple[KeyPath, str]]:
     """The strings that ended, and the beginning of one that did not."""
     reader = reader or ArgumentReader(PLACES)
-    strings: list[tuple[Place, str]] = []
+    strings: list[tuple[KeyPath, str]] = []
     begun = False
     for delta in deltas:
         for piece in reader.feed(delta):
             before = strings.pop()[1] if begun else ""
-            strings.append((piece.place, before + piece.text))
+            strings.append((piece.key_path, before + piece.text))
             begun = not piece.ended
     return strings
 

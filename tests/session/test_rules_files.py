@@ -148,7 +148,7 @@ def test_one_bad_file_costs_no_other_rule(tmp_path: Path) -> None:
         ("condition: " + "a" * 6000, "longer than 5,000 characters"),
         ("condition: '" + "(" * 2000 + "a" + ")" * 2000 + "(?!b)'", "it is nested too deeply"),
         ("scope: txt", 'scope: expected text, thinking, tool, tool:NAME, NAME(glob) or tool:NAME(glob), found "txt".'),
-        ("scope: edit", "For the tool of that name, write tool:edit."),
+        ("scope: edit", "For the tool named edit, write tool:edit."),
         ("scope: edit(*.py", 'scope: "edit(*.py" has no closing parenthesis.'),
         ("scope: edit()", "scope: an empty glob matches nothing."),
         ("scope: text,", 'found "".'),
@@ -171,7 +171,7 @@ def test_what_is_wrong_with_a_field_is_said(tmp_path: Path, line: str, said: str
 
 def test_a_condition_needs_something_to_tell(tmp_path: Path) -> None:
     write(tmp_path / "empty.md", "condition: a", body="  ")
-    assert "no text after the front matter" in load_rules({"user": tmp_path})[1][0]
+    assert "no text for the model after the front matter" in load_rules({"user": tmp_path})[1][0]
 
 
 def test_scopes() -> None:

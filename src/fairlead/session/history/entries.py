@@ -137,7 +137,7 @@ class UsageEntry(_Entry, tag="usage"):
 
 
 class Replacement(Struct, frozen=True):
-    """The content that the model sees instead of an entry's own."""
+    """What the model sees instead of the content of an entry."""
 
     content: Any
 

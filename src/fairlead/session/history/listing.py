@@ -160,7 +160,7 @@ def _decode(text: bytes) -> _Line | None:
 
 
 def _folders(root: Path) -> list[Path]:
-    """Return `root` and the folders of sessions below it, without those for the sub-agents of its own sessions."""
+    """Return `root` and the folders of sessions below it, without those for the sub-agents of sessions in `root`."""
     try:
         with os.scandir(root) as items:
             found = [Path(item.path) for item in items if item.is_dir()]

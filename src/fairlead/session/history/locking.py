@@ -93,7 +93,7 @@ def put_in_place(source: Path, target: Path) -> None:
 
 def _replace_blank(source: Path, target: Path) -> None:
     if not stat.S_ISREG(target.lstat().st_mode):
-        raise SessionError(f"Session file {target} cannot be made: there is something of that name that is not a file.")
+        raise SessionError(f"Session file {target} cannot be created: something that is not a file has this name.")
     handle = open_locked(target, os.O_RDWR | BINARY)
     try:
         if not is_blank(handle):

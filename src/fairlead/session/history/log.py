@@ -1,4 +1,4 @@
-"""A conversation in memory, as a tree of entries. Its `sink` stores it; this module knows no files.
+"""A conversation in memory, as a tree of entries. Its `sink` stores it; this module does not know about files.
 
 Every entry names its parent. The leaf is the current entry. A new entry becomes a child of the leaf and the new leaf, so
 moving the leaf back and adding an entry starts a branch. Entries are never changed or removed.

@@ -258,7 +258,7 @@ class SessionFile:
         Raises SessionError if another process uses the file, and if it was deleted: the user may have wanted that.
         """
         if change == "deleted":
-            raise SessionError(f"Session file {self.path} was deleted or replaced while in use. A clone gets a file of its own.")
+            raise SessionError(f"Session file {self.path} was deleted or replaced while in use. A clone gets its own file.")
         data = _joined([*self._log.lines(), *new])
         aside: Path | None = None
 
@@ -281,7 +281,7 @@ class SessionFile:
         kept = "" if aside is None else f" What was there instead is kept as {aside}."
         self.on_change(
             f"Session file {self.path} was {change} by another program while it was in use. "
-            f"It was written anew, with the whole conversation.{kept}"
+            f"It was written again, with the whole conversation.{kept}"
         )
 
     # Opening

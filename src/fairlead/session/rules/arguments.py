@@ -1,6 +1,6 @@
-"""Reading a tool call's arguments while they arrive: the strings at chosen places in JSON that is not complete yet.
+"""Reads a tool call's arguments while they arrive: chosen strings in JSON that is not complete yet.
 
-Each character is read once. (To parse all that has arrived again for each piece would take the square of its length.)
+Each character is read once. Parsing everything again for each piece would take quadratic time.
 """
 
 from __future__ import annotations
@@ -12,51 +12,51 @@ from msgspec import Struct
 
 from fairlead.core import lenient
 
-#: The keys that lead to a value; the lists on the way do not count: ("edits", "newText") is `{"edits": [{"newText": ...}]}`.
-Place: TypeAlias = tuple[str, ...]
+#: The keys that lead to a value, without the lists between them: ("edits", "newText") is `{"edits": [{"newText": ...}]}`.
+KeyPath: TypeAlias = tuple[str, ...]
 
-_NOTHING = re.compile(r'[^"{}\[\],:]*')
+_UP_TO_STRUCTURE = re.compile(r'[^"{}\[\],:]*')
 _HEX = "[0-9a-fA-F]"
-_HALF = rf"u[dD][89abAB]{_HEX}{{2}}"
-#: All that can be read at once. The first half of a surrogate pair waits for what comes after it.
+_HIGH_SURROGATE = rf"u[dD][89abAB]{_HEX}{{2}}"
+#: The characters of a string that can be decoded. The first half of a surrogate pair has to wait for what follows it.
 _CHARACTERS = re.compile(
     r'(?:[^"\\]+|\\(?:["\\/bfnrt]|'
-    rf"(?!{_HALF})u{_HEX}{{4}}|{_HALF}(?=[^\\]|\\u{_HEX}{{4}}|\\[^u])))*"
+    rf"(?!{_HIGH_SURROGATE})u{_HEX}{{4}}|{_HIGH_SURROGATE}(?=[^\\]|\\u{_HEX}{{4}}|\\[^u])))*"
 )
-_UNFINISHED = re.compile(rf"\\(?:u{_HEX}{{0,3}}|{_HALF}(?:\\(?:u{_HEX}{{0,3}})?)?)?$")
-#: Values that are nested more deeply are at no place anybody asks for.
+_UNFINISHED = re.compile(rf"\\(?:u{_HEX}{{0,3}}|{_HIGH_SURROGATE}(?:\\(?:u{_HEX}{{0,3}})?)?)?$")
+#: Key paths are shorter than this, so values that are nested more deeply are skipped.
 _DEEPEST = 4
 
 
 class Piece(Struct, frozen=True):
-    """What has arrived of a string."""
+    """A piece of a string that has arrived. `ended` marks the last piece."""
 
-    place: Place
+    key_path: KeyPath
     text: str
     ended: bool
 
 
 class ArgumentReader:
-    """Reads the strings at `places`. `inside` are the keys that lead to the JSON itself, if it is part of another one.
+    """Reads the strings at `key_paths`. `inside` is the key path of the JSON itself, if it is a string in other JSON.
 
-    JSON that is not valid ends the reading without an error: whoever runs the call says what is wrong with it.
+    Invalid JSON ends the reading without an error: running the call reports what is wrong with it.
     """
 
-    def __init__(self, places: frozenset[Place], inside: Place = ()) -> None:
-        self._places = places
-        #: For each open container its current key; None for a list.
+    def __init__(self, key_paths: frozenset[KeyPath], inside: KeyPath = ()) -> None:
+        self._key_paths = key_paths
+        #: The current key of each open container; None for a list.
         self._keys: list[str | None] = list(inside)
         self._key_comes = False
         self._in_string = False
-        #: Where the string that is being read is; None: it is a key, or at no place that is asked for.
-        self._place: Place | None = None
+        #: The key path of the current string; None if it is a key or not one of the chosen strings.
+        self._key_path: KeyPath | None = None
         self._key_parts: list[str] | None = None
-        #: The beginning of an escape whose end has not arrived.
+        #: The beginning of an escape sequence whose end has not arrived.
         self._rest = ""
         self._broken = False
 
     def feed(self, delta: str) -> list[Piece]:
-        """What `delta` brings of the strings."""
+        """Read `delta` and return the pieces of the chosen strings in it."""
         pieces: list[Piece] = []
         text, self._rest = self._rest + delta, ""
         at = 0
@@ -69,8 +69,8 @@ class ArgumentReader:
             characters = self._unescaped(text[start:at])
             if self._key_parts is not None:
                 self._key_parts.append(characters)
-            elif self._place is not None and (characters or ended):
-                pieces.append(Piece(self._place, characters, ended))
+            elif self._key_path is not None and (characters or ended):
+                pieces.append(Piece(self._key_path, characters, ended))
             if ended:
                 self._end_string()
                 at += 1
@@ -90,7 +90,7 @@ class ArgumentReader:
             return ""
 
     def _read_structure(self, text: str, at: int) -> int:
-        at = _past(_NOTHING, text, at)
+        at = _past(_UP_TO_STRUCTURE, text, at)
         match text[at : at + 1]:
             case '"':
                 self._begin_string()
@@ -115,12 +115,12 @@ class ArgumentReader:
         if self._key_comes:
             self._key_parts = []
         elif len(self._keys) <= _DEEPEST:
-            place = tuple(key for key in self._keys if key is not None)
-            self._place = place if place in self._places else None
+            key_path = tuple(key for key in self._keys if key is not None)
+            self._key_path = key_path if key_path in self._key_paths else None
 
     def _end_string(self) -> None:
         self._in_string = False
-        self._place = None
+        self._key_path = None
         if self._key_parts is not None:
             self._keys[-1] = "".join(self._key_parts)
             self._key_parts = None
@@ -128,6 +128,6 @@ class ArgumentReader:
 
 
 def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Where a pattern that always matches ends."""
+    """Return the end of the match at `at` of a pattern that always matches."""
     found = pattern.match(text, at)
     return found.end() if found else at

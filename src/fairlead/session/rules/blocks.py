@@ -7,7 +7,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from fairlead.session.rules.arguments import ArgumentReader, Piece, Place
+from fairlead.session.rules.arguments import ArgumentReader, KeyPath, Piece
 from fairlead.session.rules.patterns import Passage, Pattern, compile_pattern, either
 from fairlead.session.rules.rules import Rule, Scope, StreamKind, scopes_of
 from fairlead.tools.globs import Glob
@@ -17,10 +17,10 @@ LOOKBACK = 8_192
 #: How much of the text before that look-behind may see.
 _CONTEXT = 256
 
-_PATH: Place = ("path",)
-_EDITS: Place = ("edits",)
+_PATH: KeyPath = ("path",)
+_EDITS: KeyPath = ("edits",)
 #: Where the tools that change files are given the text to put there.
-_FILE_TEXTS: Mapping[str, frozenset[Place]] = {
+_FILE_TEXTS: Mapping[str, frozenset[KeyPath]] = {
     "write": frozenset({("content",)}),
     "edit": frozenset({("edits", "newText"), ("newText",)}),
     "write_file": frozenset({("content",)}),
@@ -148,9 +148,9 @@ class CallBlock:
         passage = self._json.add(delta)
         matched = [] if self._changes_file else self._test(self._looking, passage)
         for piece in self._reader.feed(delta):
-            if piece.place == _PATH:
+            if piece.key_path == _PATH:
                 matched += self._add_path(piece)
-            elif piece.place == _EDITS:
+            elif piece.key_path == _EDITS:
                 for inner in self._edits_reader.feed(piece.text):
                     matched += self._add_text(inner)
             else:

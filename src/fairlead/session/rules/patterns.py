@@ -1,8 +1,8 @@
 """The patterns of stream rules: compiled by google-re2, which takes linear time, else by `regex`, with a time limit.
 
-Rules come with the projects of strangers, and Python's own `re` can take for ever. What re2 cannot express (look-around,
-back-references) runs in `regex`, where a search that takes longer than 50 ms of CPU is cut off. In both, `\\d`, `\\w`,
-`\\s` and `\\b` mean ASCII. Both libraries are imported when the first pattern is compiled, never before.
+Rules can come from untrusted projects, and a search with Python's `re` may never end. What re2 cannot express (look-around,
+back-references) runs in `regex`, which stops a search after 50 ms of CPU. In both, `\\d`, `\\w`, `\\s` and `\\b` mean ASCII. Both
+libraries are imported when the first pattern is compiled.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, Literal, Protocol, cast
 
 #: Seconds of CPU that one search with `regex` may take.
 TIME_LIMIT = 0.05
-#: Compiling takes time too, and nobody writes longer ones by hand.
+#: Compiling takes time too. Patterns written by hand are shorter.
 _LONGEST_PATTERN = 5_000
-#: One of each kind that an assertion at the end of a match can tell apart: a letter, and a line's end.
+#: One character of each kind that an assertion at the end of a match distinguishes: a letter and a line end.
 _WHAT_MAY_FOLLOW = ("x", "\n")
 
 
@@ -23,13 +23,13 @@ class PatternError(ValueError):
 
 
 class PatternTimeout(Exception):
-    """A search took longer than its time limit and was cut off."""
+    """A search reached its time limit."""
 
 
 class Passage:
-    """Text to search. Matches begin at `start` or later; what is before it is seen by `^`, `\\b` and look-behind.
+    """Text to search. Matches begin at `start` or later; `^`, `\\b` and look-behind also see the text before it.
 
-    A passage that is not `complete` is the end of a text that still grows.
+    A passage that is not `complete` is the end of a text that is still growing.
     """
 
     __slots__ = ("_data", "complete", "start", "text")
@@ -41,7 +41,7 @@ class Passage:
         self._data: tuple[bytes, int] | None = None
 
     def data(self) -> tuple[bytes, int]:
-        """The text as UTF-8, and where `start` is in it."""
+        """Return the text as UTF-8, and the position of `start` in it."""
         if self._data is None:
             data = self.text.encode("utf-8", "replace")
             start = self.start if len(data) == len(self.text) else len(self.text[: self.start].encode("utf-8", "replace"))
@@ -59,22 +59,22 @@ class Pattern(Protocol):
     engine: Literal["re2", "regex"]
 
     def rest_after_match(self, passage: Passage) -> int | None:
-        """How much of the passage comes after its first match; 0 if the match goes to the very end, None if there is no match.
+        """Return the length of the passage after its first match; 0 if the match is at the end, None if there is no match.
 
         Raises PatternTimeout.
         """
         ...
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where the matches in a complete text begin and end. Raises PatternTimeout."""
+        """Yield the start and end of each match in a complete text. Raises PatternTimeout."""
         ...
 
 
 def occurs(pattern: Pattern, passage: Passage) -> bool:
-    """Whether the pattern matches, and will still do so when the text has grown.
+    """Whether the pattern matches, and will still match when the text has grown. Raises PatternTimeout.
 
-    A match at the very end of what has arrived may owe itself to the end: `\\bcat\\b` matches "cat", but not the
-    "category" it may become. Such a match counts only if it holds whatever character comes next.
+    A match at the end of an incomplete text may depend on that end: `\\bcat\\b` matches "cat", but not the "category" that it
+    may become. Such a match counts only if it holds for any next character.
     """
     rest = pattern.rest_after_match(passage)
     if rest is None:
@@ -85,7 +85,7 @@ def occurs(pattern: Pattern, passage: Passage) -> bool:
 
 
 def compile_pattern(source: str) -> Pattern:
-    """Raises PatternError."""
+    """Compile a regular expression. Raises PatternError."""
     if not source:
         raise PatternError("an empty pattern would match everything")
     if len(source) > _LONGEST_PATTERN:
@@ -99,14 +99,14 @@ def compile_pattern(source: str) -> Pattern:
 
 
 def either(patterns: Sequence[Pattern]) -> Pattern | None:
-    """One pattern that matches where any of these does, in a single pass; None if there is no such pattern.
+    """Return one pattern that matches where any of these does, in a single pass; None if there is no such pattern.
 
-    Only for patterns of re2, whose cost hardly depends on how many alternatives there are.
+    Use it only for patterns of re2, whose cost hardly depends on the number of alternatives.
     """
     if len(patterns) == 1:
         return patterns[0]
     sources = [pattern.source for pattern in patterns]
-    if any(r"\Q" in source for source in sources):  # a quotation that is not closed would go on in the next alternative
+    if any(r"\Q" in source for source in sources):  # an unclosed quotation would continue in the next alternative
         return None
     joined = "|".join(f"(?:{source})" for source in sources)
     compiled = _compile_re2(joined)

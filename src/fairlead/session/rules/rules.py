@@ -1,7 +1,7 @@
-"""Stream rules: files that say what a model should not write, and what it is told when it does.
+"""Stream rules: files that say what a model should not write, and the text it gets when it does.
 
-A rule is a Markdown file: front matter that says when it applies, then the text for the model. This module reads such
-files; `rule_watch` compares rules with what a model writes.
+A rule is a Markdown file: front matter that says when it applies, then the text for the model. This module reads these files;
+`watch` compares the rules with what a model writes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fairlead.tools.globs import Glob
 #: What a model writes: text for the user, thinking, or the arguments of a tool call.
 StreamKind: TypeAlias = Literal["text", "thinking", "tool"]
 
-#: The fields that a rule file may have. `ttsr_trigger` and `repeat` are other names of `condition` and `repeatMode`.
+#: The fields of a rule file. `ttsr_trigger` and `repeat` are other names for `condition` and `repeatMode`, for omp's files.
 FIELDS = (
     "description",
     "globs",
@@ -41,8 +41,8 @@ FIELDS = (
 )
 SUFFIXES = (".md", ".mdc")
 
-#: A project can bring rules, and they are read while the agent starts: how many files, their size together, how many conditions,
-#: scopes or globs one may have, and how long a glob may be.
+#: Limits, because a project can bring rules and they are read at start: the number of files, their total size, the number of
+#: conditions, scopes or globs of a rule, and the length of a glob.
 MOST_RULES = 200
 LARGEST_RULES = 1024 * 1024
 MOST_TEXTS = 100
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class RuleSource(Struct, rename="camel", frozen=True):
-    """Where a rule comes from, as hosts of omp know it."""
+    """Where a rule comes from, in the form that omp's hosts expect."""
 
     provider: str
     provider_name: str
@@ -61,18 +61,18 @@ class RuleSource(Struct, rename="camel", frozen=True):
 
 
 class Rule(Struct, rename="camel", frozen=True):
-    """A rule as hosts see it in `ttsr_triggered`. What its file does not say is left out."""
+    """A rule, in the form in which hosts see it. Fields that its file does not set are left out."""
 
     name: str
     path: str
-    #: What the model is told.
+    #: The text for the model.
     content: str
     source: RuleSource = msgspec.field(name="_source")
     always_apply: bool = False
     description: str | UnsetType = UNSET
-    #: The files it is about: with globs, only calls of tools that name such a file can match.
+    #: The files it applies to. With globs, only tool calls that name such a file can match.
     globs: list[str] | UnsetType = UNSET
-    #: Regular expressions, one of which has to match. A rule without any is never compared with what a model writes.
+    #: Regular expressions, one of which has to match. A rule without any is not a stream rule and never matches.
     condition: list[str] | UnsetType = UNSET
     scope: list[str] | UnsetType = UNSET
     interrupt_mode: RuleInterruptMode | UnsetType = UNSET
@@ -81,24 +81,24 @@ class Rule(Struct, rename="camel", frozen=True):
 
 
 class Scope(Struct, frozen=True):
-    """One of the places where a rule looks: `tool` and `glob` narrow down what calls of tools it is about."""
+    """A part of an answer that a rule checks. `tool` and `glob` limit it to calls of one tool, and to certain files."""
 
     kind: StreamKind
     tool: str | None = None
     glob: str | None = None
 
 
-#: Where a rule looks that does not say where.
+#: The scopes of a rule that names none.
 DEFAULT_SCOPES = (Scope("text"), Scope("tool"))
 
 
 def load_rules(
     folders: Mapping[Level, Path], within: Path | None = None, *, trusted: bool = True
 ) -> tuple[list[Rule], list[str]]:
-    """The rules in the folders, by name, and a sentence for every file that could not be used.
+    """Return the rules in the folders, sorted by name, and a sentence for every file that cannot be used.
 
-    Of two rules of the same name, that of the later folder holds. A folder that does not exist has no rules. Those of the
-    project must be in the directory `within`; if it is not `trusted`, they do not take the place of the user's.
+    Of two rules with the same name, the one in the later folder is used. A folder that does not exist has no rules. The rules of
+    the project must be in the directory `within`; if the project is not `trusted`, they do not replace those of the user.
     """
     rules: dict[str, Rule] = {}
     problems: list[str] = []
@@ -107,7 +107,7 @@ def load_rules(
         budget = files.Budget(files=MOST_RULES, size=LARGEST_RULES)
         for path in _rule_files(folder, bound, budget, problems):
             if path.stem in rules and level == "project" and not trusted:
-                problems.append(f"{path}: not used: you have a rule of this name, and the project is not trusted.")
+                problems.append(f"{path}: not used: you have a rule with this name, and the project is not trusted.")
                 continue
             try:
                 rules[path.stem] = read_rule(path, level, bound, budget)[0]
@@ -119,9 +119,9 @@ def load_rules(
 def read_rule(
     path: Path, level: Level = "project", within: Path | None = None, budget: files.Budget | None = None
 ) -> tuple[Rule, list[str]]:
-    """The rule in a file, and the names of fields that mean nothing here.
+    """Return the rule in a file, and the names of its unknown fields.
 
-    Raises ConfigError, naming the file and the field, if it cannot be used.
+    Raises ConfigError, which names the file and the field, if the file cannot be used.
     """
     data = (budget or files.Budget()).read(path, within=within)
     if data is None:
@@ -136,12 +136,12 @@ def read_rule(
 
 
 def scopes_of(rule: Rule) -> Sequence[Scope]:
-    """Where a rule looks."""
+    """Return the scopes of a rule."""
     return DEFAULT_SCOPES if rule.scope is UNSET else [parse_scope(text) for text in rule.scope]
 
 
 def parse_scope(text: str) -> Scope:
-    """Raises ValueError, with a sentence."""
+    """Parse a scope such as `text`, `tool:bash` or `edit(*.py)`. Raises ValueError with a sentence for the user."""
     if text == "text" or text == "thinking":
         return Scope(text)
     name, parenthesis, glob = text.partition("(")
@@ -152,24 +152,24 @@ def parse_scope(text: str) -> Scope:
     if name and (prefixed or parenthesis or name == "tool"):
         any_tool = name == "tool" and not prefixed
         return Scope("tool", None if any_tool else name, _glob(glob[:-1].strip()) if parenthesis else None)
-    hint = f" For the tool of that name, write tool:{name}." if name else ""
+    hint = f" For the tool named {name}, write tool:{name}." if name else ""
     raise ValueError(f'expected text, thinking, tool, tool:NAME, NAME(glob) or tool:NAME(glob), found "{text}".{hint}')
 
 
 def injection(rules: Sequence[Rule]) -> str:
-    """What the model is told after its answer was cut off because it broke these rules."""
-    return _told(rules, "system-interrupt", "Your answer was stopped, because it began to break the rule below.")
+    """Return the text for the model after its answer was cut off because it broke these rules."""
+    return _text_for_model(rules, "system-interrupt", "Your answer was stopped, because it began to break the rule below.")
 
 
 def reminder(rules: Sequence[Rule]) -> str:
-    """What the model is told of rules that it broke and that let it finish."""
-    return _told(rules, "system-reminder", "What you just wrote breaks the rule below.")
+    """Return the text for the model about rules that it broke and that let it finish."""
+    return _text_for_model(rules, "system-reminder", "What you just wrote breaks the rule below.")
 
 
-def _told(rules: Sequence[Rule], tag: str, what_happened: str) -> str:
+def _text_for_model(rules: Sequence[Rule], tag: str, what_happened: str) -> str:
     return "\n\n".join(
         f'<{tag} reason="rule_violation" rule="{_attribute(rule.name)}" path="{_attribute(rule.path)}">\n'
-        f"{what_happened} The user asks for nothing new: go on with the task, and keep to the rule.\n\n"
+        f"{what_happened} The user asks for nothing new: continue with the task, and follow the rule.\n\n"
         f"{rule.content}\n"
         f"</{tag}>"
         for rule in rules
@@ -183,18 +183,18 @@ def _attribute(text: str) -> str:
 
 
 def _rule_files(folder: Path, within: Path | None, budget: files.Budget, problems: list[str]) -> list[Path]:
-    """The rule files of a folder, one for each name."""
+    """Return the rule files of a folder, one for each name."""
     found: dict[str, Path] = {}
     for path in (folder / name for name in files.list_folder(folder, problems, within=within, budget=budget)):
         if path.suffix not in SUFFIXES or path.name.startswith("."):
             continue
         if found.setdefault(path.stem, path) is not path:
-            problems.append(f"{path}: not used, since {found[path.stem].name} is a rule of the same name.")
+            problems.append(f"{path}: not used, since {found[path.stem].name} is a rule with the same name.")
     return list(found.values())
 
 
 def _rule(path: Path, level: Level, fields: Mapping[str, Value], content: str) -> Rule:
-    """Raises ValueError, naming the field."""
+    """Build a rule. Raises ValueError, which names the field."""
     where = scrub_text(str(path))
     rule = Rule(
         name=scrub_text(path.stem),
@@ -211,12 +211,12 @@ def _rule(path: Path, level: Level, fields: Mapping[str, Value], content: str) -
         repeat_gap=_first(fields, _count, "repeatGap"),
     )
     if rule.condition is not UNSET and not content:
-        raise ValueError("it has a condition, and no text after the front matter for the model to be told.")
+        raise ValueError("it has a condition, but no text for the model after the front matter.")
     return rule
 
 
 def _first(fields: Mapping[str, Value], read: Callable[[Value], T], *names: str) -> T | UnsetType:
-    """The first of these fields that has a value."""
+    """Return the first of these fields that has a value."""
     for name in names:
         if value := fields.get(name):
             try:
@@ -233,7 +233,7 @@ def _text(value: Value) -> str:
 
 
 def _texts(value: Value) -> list[str]:
-    """A list, or a single text with commas, of which those in parentheses and braces do not count."""
+    """Return a list as it is; split a text at its commas, except those in parentheses, braces and brackets."""
     if isinstance(value, list):
         return value
     parts: list[str] = []

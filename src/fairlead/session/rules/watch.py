@@ -1,8 +1,8 @@
 """Compares what a model writes with the stream rules, while it writes.
 
-Nothing here waits or acts: the watch is fed with what the stream brings and says which rules match; who feeds it cuts the
-request off and tells the model. New text is tested together with the 8,192 characters before it, so that the cost grows with
-the length of a text and not with its square. A match that is longer is found when the text is complete.
+The watch only says which rules match. Its caller feeds it with the stream, cuts the request off and sends the rule to the model.
+New text is searched together with the 8,192 characters before it, so the cost grows with the length of a text and not with its
+square. A longer match is found when the text is complete.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from fairlead.session.rules.rules import Rule, StreamKind
 
 
 class RuleWatch:
-    """The rules of one session, and which of them its model was told.
+    """The rules of one session, and which of them were sent to its model.
 
-    `injected` maps the name of a rule to the turn in which the model was last told of it; `turn` is the number of answers
-    begun so far. Both are plain data: a watch that is made with what another one had goes on where that one was.
+    `injected` maps the name of a rule to the turn in which it was last sent to the model; `turn` is the number of answers
+    begun so far. Both are plain data: a new watch with the values of another one continues where that one stopped.
 
-    `on_off` is called with a rule, and a sentence for the user, when a search took too long: from then on the rule is off.
-    Raises PatternError if a condition cannot be compiled; those of rules from `load_rules` can.
+    When a search takes too long, its rule is switched off and `on_off` is called with the rule and a sentence for the user.
+    Raises PatternError if a condition cannot be compiled; the conditions of rules from `load_rules` can be.
     """
 
     def __init__(
@@ -40,28 +40,28 @@ class RuleWatch:
         self.settings = settings or RuleSettings()
         self.injected: dict[str, int] = dict(injected or {})
         self.turn = turn
-        #: How many characters were searched: the measure of what matching costs.
+        #: How many characters were searched: a measure of the cost.
         self.searched = 0
         self._cwd = cwd
         self._on_off = on_off
         disabled = self.settings.disabled_rules
         usable = [rule for rule in rules if rule.condition is not UNSET and rule.name not in disabled]
         self._rules = [CompiledRule(rule) for rule in usable] if self.settings.enabled else []
-        #: Those that can still match in this answer.
+        #: The rules that can still match in this answer.
         self._open: dict[CompiledRule, None] = {}
-        #: None: a block that no rule looks at.
+        #: None for a block that no rule checks.
         self._blocks: dict[int, Block | CallBlock | None] = {}
 
     def begin(self) -> None:
-        """A model begins an answer."""
+        """Start a new answer."""
         self.turn += 1
         self._blocks.clear()
-        self._open = {compiled: None for compiled in self._rules if self._may_be_told(compiled.rule)}
+        self._open = {compiled: None for compiled in self._rules if self._may_be_sent(compiled.rule)}
 
     def feed(self, kind: StreamKind, index: int, delta: str, *, tool: str | None = None) -> list[Rule]:
-        """The rules that match now that block `index` of the answer has grown by `delta`; each is given once in an answer.
+        """Add `delta` to block `index` of the answer and return the rules that match now. Each is returned once in an answer.
 
-        For a call, `tool` is the name of the tool, and the deltas are the JSON of its arguments.
+        For a tool call, `tool` is the name of the tool, and the deltas are the JSON of its arguments.
         """
         if index not in self._blocks:
             self._blocks[index] = self._block(kind, tool)
@@ -69,27 +69,27 @@ class RuleWatch:
         return [] if block is None else block.add(delta)
 
     def end_block(self, index: int) -> list[Rule]:
-        """The rules that match now that block `index` is complete."""
+        """Complete block `index` and return the rules that match now."""
         block = self._blocks.pop(index, None)
         return [] if block is None else block.end()
 
     def interrupts(self, rule: Rule, kind: StreamKind) -> bool:
-        """Whether a match in a block of this kind cuts the answer off. If not, the model is told later."""
+        """Whether a match in a block of this kind cuts the answer off. Otherwise the rule is sent to the model later."""
         mode = self.settings.interrupt_mode if rule.interrupt_mode is UNSET else rule.interrupt_mode
         return mode in ("always", "tool-only" if kind == "tool" else "prose-only")
 
     def mark_injected(self, rules: Sequence[Rule]) -> None:
-        """The model was told of these rules."""
+        """Note that these rules were sent to the model."""
         for rule in rules:
             self.injected[rule.name] = self.turn
 
-    def _may_be_told(self, rule: Rule) -> bool:
-        told = self.injected.get(rule.name)
-        if told is None:
+    def _may_be_sent(self, rule: Rule) -> bool:
+        last_turn = self.injected.get(rule.name)
+        if last_turn is None:
             return True
         mode = self.settings.repeat_mode if rule.repeat_mode is UNSET else rule.repeat_mode
         gap = self.settings.repeat_gap if rule.repeat_gap is UNSET else rule.repeat_gap
-        return mode == "after-gap" and self.turn - told > gap
+        return mode == "after-gap" and self.turn - last_turn > gap
 
     def _block(self, kind: StreamKind, tool: str | None) -> Block | CallBlock | None:
         rules = [compiled for compiled in self._open if compiled.may_look_at(kind, tool)]
@@ -98,10 +98,10 @@ class RuleWatch:
         return CallBlock(tool, rules, self._test, self._cwd) if kind == "tool" else Block(rules, self._test)
 
     def _test(self, group: RuleGroup, passage: Passage) -> list[Rule]:
-        """Those of the rules that match and did not before in this answer."""
+        """Return the rules that match and have not matched before in this answer."""
         group.narrow_down(self._open, len(self._open))
-        one_is_fast = group.any_fast is not None and self._occurs(group.any_fast, passage)
-        rules = group.rules if one_is_fast else group.slow
+        a_fast_one_matches = group.any_fast is not None and self._occurs(group.any_fast, passage)
+        rules = group.rules if a_fast_one_matches else group.slow
         matched = [compiled for compiled in rules if self._matches(compiled, passage)]
         for compiled in matched:
             del self._open[compiled]

@@ -1,12 +1,12 @@
-"""What there is to do in a session: tasks in phases, kept by the model with `todo_write` and by hosts with `set_todos`.
+"""The todo list of a session: tasks in phases, edited by the model with `todo_write` and by hosts with `set_todos`.
 
-Whoever changes the list, afterwards it is in order:
+After every change:
 
-- Every phase and every task has an id of its own. New ones are `phase-N` and `task-N`, counted on from the highest there is.
-- At most one task is in progress: the first that claims to be, the others go back to pending. If none is, the first pending
-  one begins.
+- Every phase and every task has a unique id. New ids are `phase-N` and `task-N`, counting up from the highest.
+- At most one task is in progress: the first that says so; the others become pending. If none says so, the first pending task
+  becomes the one in progress.
 
-A change is made as a whole or not at all, and always makes a new list of phases: an old one, once held, stays as it was.
+A change is made completely or not at all. It always makes a new list of phases and leaves the old list unchanged.
 """
 
 from __future__ import annotations
@@ -26,50 +26,56 @@ STATUSES: tuple[TodoStatus, ...] = get_args(TodoStatus)
 OPS = ("replace", "add_phase", "add_task", "update", "remove_task")
 
 
+#: The name of a phase without one.
 _NAMELESS = "Todos"
 
 
 class TodoTask(Struct, omit_defaults=True):
+    """One thing to do."""
+
     id: str
     content: str
     status: TodoStatus
     #: Context worth remembering.
     notes: str | None = None
-    #: How it is to be done; of interest while it is in progress.
+    #: How to do it; shown while it is in progress.
     details: str | None = None
 
     @property
     def is_open(self) -> bool:
+        """Whether it is pending or in progress."""
         return self.status in ("pending", "in_progress")
 
 
 class TodoPhase(Struct):
+    """A named group of tasks."""
+
     id: str
     name: str
     tasks: list[TodoTask]
 
 
 class TodoList:
-    """The todos of one session. Assigning to `phases` takes the list back to what it was, or takes up another one."""
+    """The todos of one session. Assign to `phases` to restore an earlier list or to load another one."""
 
     def __init__(self, phases: list[TodoPhase] | None = None) -> None:
         self.phases: list[TodoPhase] = phases or []
 
     def set(self, phases: Any) -> list[TodoPhase]:
-        """Replace everything by a host's phases, as they came as JSON; the list that this makes is the answer.
+        """Replace all phases by those that a host sends as JSON. Return the new list.
 
-        `id` and `status` may be missing, and so may `notes` and `details`. An id that was given before in the same list is
-        exchanged for a new one. Raises BadCommand, naming the place and what was expected there.
+        `id`, `status`, `notes` and `details` may be missing. An id that occurs twice in the list is replaced by a new one.
+        Raises BadCommand, which names the wrong field and what was expected there.
         """
         try:
-            given = [_read_phase(value, f"phases[{i}]") for i, value in enumerate(_read_list(phases, "phases"))]
+            sent = [_read_phase(value, f"phases[{i}]") for i, value in enumerate(_read_list(phases, "phases"))]
         except _Unusable as problem:
             raise BadCommand(str(problem)) from None
-        self.phases = _in_order(given)
+        self.phases = _normalised(sent)
         return self.phases
 
     def apply(self, ops: Any) -> list[TodoPhase]:
-        """Make the model's changes, one after the other; each has an `op`, one of `OPS`.
+        """Make the model's changes in order and return the new list. Each has an `op`, one of `OPS`:
 
             replace      phases: [{name, tasks?: [{content, status?, notes?, details?}]}]
             add_phase    name, tasks?
@@ -77,7 +83,7 @@ class TodoList:
             update       id (of a task), and at least one of status, content, notes, details
             remove_task  id
 
-        Raises ToolError, worded for the model, and then nothing has changed.
+        Raises ToolError with a text for the model if one is wrong; nothing has changed then.
         """
         draft = _Draft(self.phases)
         try:
@@ -89,20 +95,21 @@ class TodoList:
         return self.phases
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Take tasks out, and with them the phases that this leaves empty. Phases that were empty before stay."""
-        gone = set(ids)
-        left: list[TodoPhase] = []
+        """Remove tasks, and the phases that become empty by it. Phases that were empty before stay."""
+        removed = set(ids)
+        remaining: list[TodoPhase] = []
         for phase in self.phases:
-            tasks = [task for task in phase.tasks if task.id not in gone]
+            tasks = [task for task in phase.tasks if task.id not in removed]
             if tasks or not phase.tasks:
-                left.append(TodoPhase(phase.id, phase.name, tasks))
-        self.phases = left
+                remaining.append(TodoPhase(phase.id, phase.name, tasks))
+        self.phases = remaining
 
     def tasks(self) -> list[TodoTask]:
+        """Return the tasks of all phases."""
         return _tasks(self.phases)
 
     def open_items(self) -> list[TodoTask]:
-        """The tasks that are pending or in progress."""
+        """Return the tasks that are pending or in progress."""
         return [task for task in self.tasks() if task.is_open]
 
 
@@ -110,12 +117,12 @@ class TodoList:
 
 
 def to_entry_data(phases: Sequence[TodoPhase]) -> dict[str, Any]:
-    """What the entry that keeps a list holds."""
+    """Return the data of the session entry that stores a list."""
     return {"phases": msgspec.to_builtins(phases)}
 
 
 def from_entry_data(data: Any) -> list[TodoPhase]:
-    """The list that an entry keeps, or the details of a `todo_write` result; what cannot be understood is left out."""
+    """Return the list in the data of an entry, or in the details of a `todo_write` result. Invalid parts are left out."""
     phases: list[TodoPhase] = []
     for phase in _objects_in(data, "phases"):
         tasks: list[TodoTask] = []
@@ -127,7 +134,7 @@ def from_entry_data(data: Any) -> list[TodoPhase]:
                 notes, details = _usable_text(task, "notes"), _usable_text(task, "details")
                 tasks.append(TodoTask(_usable_text(task, "id") or "", content, known, notes, details))
         phases.append(TodoPhase(_usable_text(phase, "id") or "", _usable_text(phase, "name") or _NAMELESS, tasks))
-    return _in_order(phases)
+    return _normalised(phases)
 
 
 def _objects_in(value: Any, name: str) -> list[dict[str, Any]]:
@@ -140,13 +147,13 @@ def _usable_text(fields: dict[str, Any], name: str) -> str | None:
     return scrub_text(value) if isinstance(value, str) and value.strip() else None
 
 
-# Order
+# Ids, and the task in progress
 
 _Item = TypeVar("_Item", TodoPhase, TodoTask)
 
 
 class _Ids:
-    """Ids that nobody has yet."""
+    """Makes ids that are not in use."""
 
     def __init__(self, prefix: str, used: Iterable[str]) -> None:
         self._prefix = prefix
@@ -158,12 +165,12 @@ class _Ids:
 
     def _number(self, id: str) -> int:
         start, _, digits = id.rpartition("-")
-        # Nobody counts that far, and Python refuses to read numbers of thousands of digits.
+        # Longer numbers are not ours, and Python refuses to parse thousands of digits.
         counts = start == self._prefix and digits.isascii() and digits.isdigit() and len(digits) < 16
         return int(digits) if counts else 0
 
 
-def _in_order(phases: list[TodoPhase]) -> list[TodoPhase]:
+def _normalised(phases: list[TodoPhase]) -> list[TodoPhase]:
     _give_ids("phase", phases)
     _give_ids("task", _tasks(phases))
     return _one_in_progress(phases)
@@ -198,85 +205,85 @@ def _tasks(phases: Iterable[TodoPhase]) -> list[TodoTask]:
 
 
 class _Draft:
-    """A copy of a list that is being changed."""
+    """A copy of a list, on which changes are made."""
 
     def __init__(self, phases: Iterable[TodoPhase]) -> None:
         self.phases = [TodoPhase(p.id, p.name, [msgspec.structs.replace(task) for task in p.tasks]) for p in phases]
-        self._count_on()
+        self._find_free_ids()
 
-    def _count_on(self) -> None:
+    def _find_free_ids(self) -> None:
         self._phase_ids = _Ids("phase", (phase.id for phase in self.phases))
         self._task_ids = _Ids("task", (task.id for task in _tasks(self.phases)))
 
-    def change(self, op: dict[str, Any], place: str) -> None:
+    def change(self, op: dict[str, Any], where: str) -> None:
         match op.get("op"):
             case "replace":
-                given = _read_list(op.get("phases"), f"{place}.phases")
+                phases = _read_list(op.get("phases"), f"{where}.phases")
                 self.phases = []
-                self._count_on()
-                for i, phase in enumerate(given):
-                    self._add_phase(phase, f"{place}.phases[{i}]")
+                self._find_free_ids()
+                for i, phase in enumerate(phases):
+                    self._add_phase(phase, f"{where}.phases[{i}]")
             case "add_phase":
-                self._add_phase(op, place)
+                self._add_phase(op, where)
             case "add_task":
-                phase = _named(self.phases, "phase", _read_text(op, "phase", place), f"{place}.phase")
-                phase.tasks.append(self._new(_read_task(op, place)))
+                phase = _named(self.phases, "phase", _read_text(op, "phase", where), f"{where}.phase")
+                phase.tasks.append(self._with_new_id(_read_task(op, where)))
             case "update":
-                _update(self._task(op, place), op, place)
+                _update(self._task(op, where), op, where)
             case "remove_task":
-                gone = self._task(op, place)
+                removed = self._task(op, where)
                 for phase in self.phases:
-                    phase.tasks = [task for task in phase.tasks if task is not gone]
+                    phase.tasks = [task for task in phase.tasks if task is not removed]
             case other:
-                raise _unusable(f"{place}.op", _one_of(OPS), other)
+                raise _unusable(f"{where}.op", _one_of(OPS), other)
 
-    def _add_phase(self, value: Any, place: str) -> None:
-        phase = _read_phase({"tasks": [], **_given(_read_object(value, place))}, place)
+    def _add_phase(self, value: Any, where: str) -> None:
+        phase = _read_phase({"tasks": [], **_without_nulls(_read_object(value, where))}, where)
         phase.id = self._phase_ids.next()
-        phase.tasks = [self._new(task) for task in phase.tasks]
+        phase.tasks = [self._with_new_id(task) for task in phase.tasks]
         self.phases.append(phase)
 
-    def _new(self, task: TodoTask) -> TodoTask:
+    def _with_new_id(self, task: TodoTask) -> TodoTask:
         task.id = self._task_ids.next()
         return task
 
-    def _task(self, op: dict[str, Any], place: str) -> TodoTask:
-        return _named(_tasks(self.phases), "task", _read_text(op, "id", place), f"{place}.id")
+    def _task(self, op: dict[str, Any], where: str) -> TodoTask:
+        return _named(_tasks(self.phases), "task", _read_text(op, "id", where), f"{where}.id")
 
 
-def _named(items: Sequence[_Item], kind: str, id: str, place: str) -> _Item:
+def _named(items: Sequence[_Item], kind: str, id: str, where: str) -> _Item:
     for item in items:
         if item.id == id:
             return item
-    there_are = f"there are {', '.join(item.id for item in items)}" if items else f"there are no {kind}s"
-    raise _Unusable(f'{place}: no {kind} has the id "{id}"; {there_are}')
+    existing = f"there are {', '.join(item.id for item in items)}" if items else f"there are no {kind}s"
+    raise _Unusable(f'{where}: no {kind} has the id "{id}"; {existing}')
 
 
-def _update(task: TodoTask, op: dict[str, Any], place: str) -> None:
-    changes = _given({name: op.get(name) for name in ("status", "content", "notes", "details")})
+def _update(task: TodoTask, op: dict[str, Any], where: str) -> None:
+    changes = _without_nulls({name: op.get(name) for name in ("status", "content", "notes", "details")})
     if not changes:
-        raise _Unusable(f"{place}: expected a status, content, notes or details to change")
+        raise _Unusable(f"{where}: expected a status, content, notes or details to change")
     if "status" in changes:
-        task.status = _read_status(changes, place)
+        task.status = _read_status(changes, where)
     if "content" in changes:
-        task.content = _read_text(changes, "content", place)
+        task.content = _read_text(changes, "content", where)
     if "notes" in changes:
-        task.notes = _read_remark(changes, "notes", place)
+        task.notes = _read_remark(changes, "notes", where)
     if "details" in changes:
-        task.details = _read_remark(changes, "details", place)
+        task.details = _read_remark(changes, "details", where)
 
 
-# Reading what somebody else wrote
+# Reading JSON from hosts and models
 
 
 class _Unusable(Exception):
-    """Where something is wrong, and what was expected there."""
+    """A value is wrong. The text names the field and what was expected there."""
 
 
-def _unusable(place: str, expected: str, value: Any) -> _Unusable:
+def _unusable(where: str, expected: str, value: Any) -> _Unusable:
     if value is None:
-        return _Unusable(f"{place}: required, but missing")
-    return _Unusable(f"{place}: expected {expected}, got {found(value)}")
+        return _Unusable(f"{where}: required, but missing")
+    return _Unusable(f"{where}: expected {expected}, got {found(value)}")
 
 
 def _one_of(values: Sequence[str]) -> str:
@@ -284,67 +291,67 @@ def _one_of(values: Sequence[str]) -> str:
     return f"{', '.join(quoted[:-1])} or {quoted[-1]}"
 
 
-def _given(fields: dict[str, Any]) -> dict[str, Any]:
-    """`fields` without those that are null, which is to say absent."""
+def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return `fields` without those that are null: a null means that the field is missing."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _read_list(value: Any, place: str) -> list[Any]:
+def _read_list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise _unusable(place, "a list", value)
+        raise _unusable(where, "a list", value)
     return cast("list[Any]", value)
 
 
-def _read_object(value: Any, place: str) -> dict[str, Any]:
+def _read_object(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _Unusable(f"{place}: expected an object, got {found(value)}")
+        raise _Unusable(f"{where}: expected an object, got {found(value)}")
     return cast("dict[str, Any]", value)
 
 
-def _read_phase(value: Any, place: str) -> TodoPhase:
-    fields = _read_object(value, place)
-    tasks = _read_list(fields.get("tasks"), f"{place}.tasks")
+def _read_phase(value: Any, where: str) -> TodoPhase:
+    fields = _read_object(value, where)
+    tasks = _read_list(fields.get("tasks"), f"{where}.tasks")
     return TodoPhase(
-        _read_remark(fields, "id", place) or "",
-        _read_text(fields, "name", place),
-        [_read_task(task, f"{place}.tasks[{i}]") for i, task in enumerate(tasks)],
+        _read_remark(fields, "id", where) or "",
+        _read_text(fields, "name", where),
+        [_read_task(task, f"{where}.tasks[{i}]") for i, task in enumerate(tasks)],
     )
 
 
-def _read_task(value: Any, place: str) -> TodoTask:
-    fields = _read_object(value, place)
+def _read_task(value: Any, where: str) -> TodoTask:
+    fields = _read_object(value, where)
     return TodoTask(
-        _read_remark(fields, "id", place) or "",
-        _read_text(fields, "content", place),
-        _read_status(fields, place),
-        _read_remark(fields, "notes", place),
-        _read_remark(fields, "details", place),
+        _read_remark(fields, "id", where) or "",
+        _read_text(fields, "content", where),
+        _read_status(fields, where),
+        _read_remark(fields, "notes", where),
+        _read_remark(fields, "details", where),
     )
 
 
-def _read_status(fields: dict[str, Any], place: str) -> TodoStatus:
+def _read_status(fields: dict[str, Any], where: str) -> TodoStatus:
     value = fields.get("status")
     if value is None:
         return "pending"
     if value not in STATUSES:
-        raise _unusable(f"{place}.status", _one_of(STATUSES), value)
+        raise _unusable(f"{where}.status", _one_of(STATUSES), value)
     return value
 
 
-def _read_text(fields: dict[str, Any], name: str, place: str) -> str:
+def _read_text(fields: dict[str, Any], name: str, where: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str):
-        raise _unusable(f"{place}.{name}", "a string", value)
+        raise _unusable(f"{where}.{name}", "a string", value)
     if not value.strip():
-        raise _Unusable(f"{place}.{name}: expected some text, got an empty string")
+        raise _Unusable(f"{where}.{name}: expected some text, got an empty string")
     return scrub_text(value)
 
 
-def _read_remark(fields: dict[str, Any], name: str, place: str) -> str | None:
-    """A text that may be missing; an empty one says as little."""
+def _read_remark(fields: dict[str, Any], name: str, where: str) -> str | None:
+    """Return a text that may be missing. An empty one counts as missing."""
     value = fields.get(name)
     if value is None or value == "":
         return None
     if not isinstance(value, str):
-        raise _unusable(f"{place}.{name}", "a string", value)
+        raise _unusable(f"{where}.{name}", "a string", value)
     return scrub_text(value)

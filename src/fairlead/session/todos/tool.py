@@ -1,4 +1,4 @@
-"""The todo_write tool: how the model keeps its list of things to do."""
+"""The todo_write tool, with which the model edits its todo list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ The changes in ops are made in order; if one of them is wrong, none is made. No 
 - replace: a new list; takes phases
 - add_phase: one more phase at the end; takes name, and tasks if there are any yet
 - add_task: one more task at the end of a phase; takes phase and content
-- update: change a task; takes id and what is to change
+- update: change a task; takes id and the fields to change
 - remove_task: take a task out; takes id
 
 One task is in progress at a time, the first that says so. When it ends, the next pending one begins by itself, so it is enough
@@ -28,10 +28,10 @@ to complete tasks. To turn to another one out of order, set the current one to p
 
 
 def todo_write_tool(todos: TodoList, on_change: Callable[[], object]) -> Tool:
-    """The tool that changes `todos`.
+    """Return the tool that changes `todos`.
 
-    `on_change` is called when a call made a difference, before its result is told. If it raises, the call has failed and the
-    list is as it was.
+    `on_change` is called after a call that changed the list, before the call returns. If it raises, the call fails and the
+    list is restored.
     """
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -69,7 +69,7 @@ def _parameters() -> dict[str, Any]:
         "details": _string("How to do it: files, decisions; shown while the task is in progress"),
     }
     status = {"type": "string", "enum": list(STATUSES), "description": "pending if left out for a new task"}
-    task = _object({"content": _string("What is to be done"), "status": status, **remarks}, "content")
+    task = _object({"content": _string("What to do"), "status": status, **remarks}, "content")
     tasks = {"type": "array", "items": task, "description": "Its tasks, in order"}
     phase = _object({"name": _string("What the phase is called"), "tasks": tasks}, "name")
     op = _object(
@@ -80,7 +80,7 @@ def _parameters() -> dict[str, Any]:
             "tasks": {**tasks, "description": "add_phase: its tasks, in order"},
             "phase": _string("add_task: the id of the phase, such as phase-1"),
             "id": _string("update, remove_task: the id of the task, such as task-3"),
-            "content": _string("add_task, update: what is to be done"),
+            "content": _string("add_task, update: what to do"),
             "status": {**status, "description": "add_task, update: how far it is"},
             **remarks,
         },
@@ -98,23 +98,23 @@ def _string(description: str) -> dict[str, Any]:
 
 
 def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Accept what models also send: a lone change instead of a list, and either as a JSON text."""
+    """Accept what models also send: a single change instead of a list, and either one as a string of JSON."""
     ops: Any = arguments.get("ops")
     if isinstance(ops, str):
         try:
             ops = decode(ops)
         except ValueError:
-            return arguments  # the check against the schema says what is wrong
+            return arguments  # validation against the schema reports what is wrong
     if isinstance(ops, dict):
         ops = [ops]
     return {**arguments, "ops": ops} if isinstance(ops, list) else arguments
 
 
 def _summary(phases: list[TodoPhase]) -> str:
-    """The list as the model reads it: what is left, where the work stands, then everything (the form is xcsh's)."""
-    left = [(task, phase) for phase in phases for task in phase.tasks if task.is_open]
-    lines = [f"Remaining items ({len(left)}):" if left else "Remaining items (0): none"]
-    for task, phase in left:
+    """Return the list as text for the model: the open tasks, the progress, then all tasks (in xcsh's form)."""
+    remaining = [(task, phase) for phase in phases for task in phase.tasks if task.is_open]
+    lines = [f"Remaining items ({len(remaining)}):" if remaining else "Remaining items (0): none"]
+    for task, phase in remaining:
         lines.append(f"  - {task.id} {_line(task.content)} [{task.status}] ({_line(phase.name)})")
         if task.status == "in_progress":
             lines += [f"      {line}" for text in (task.details, task.notes) if text for line in text.splitlines()]
@@ -127,7 +127,7 @@ def _summary(phases: list[TodoPhase]) -> str:
 
 
 def _progress(phases: list[TodoPhase]) -> str:
-    """How far the first phase is that has something left; the last one if none has."""
+    """Describe the progress of the first phase with open tasks, or of the last phase if none has any."""
     number, phase = len(phases), phases[-1]
     for i, candidate in enumerate(phases, 1):
         if any(task.is_open for task in candidate.tasks):

@@ -1,4 +1,4 @@
-"""What a session does about its todos by itself: it asks for a plan, reminds of what is left, and clears what is done."""
+"""Automatic care for the todos of a session: asking for a plan, reminding of open tasks, clearing finished ones."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from fairlead.session.todos.todos import TodoList, TodoTask
 #: The type of the custom message that asks for a plan.
 EAGER_PRELUDE = "eager-todo-prelude"
 
-#: How a prompt ends that asks or exclaims, in the scripts that have marks of their own: full width, Arabic.
+#: The ends of questions and exclamations, also in full width and in Arabic.
 _NO_PLAN_NEEDED = ("?", "!", "\uff1f", "\uff01", "\u061f")
 
 _PRELUDE = """\
 <system-reminder>
 The user's message that follows begins this session, and there is no plan yet. Before you work on it, call todo_write once with
 a single replace: lay out all of the work, from looking around to checking the result, as phases of small tasks.
-- Make each task one step whose end can be told, and write it so that it makes sense without the others.
-- Put the files and decisions that you know of into details.
-Then go on in the same turn: begin with the first task, and complete each one as soon as it is done.
+- Make each task one step with a clear end, and write it so that it makes sense without the others.
+- Put the files and decisions that you know about into details.
+Then continue in the same turn: begin with the first task, and complete each one as soon as it is done.
 Do not tell the user about this reminder.
 </system-reminder>"""
 
 
 def eager_prelude(text: str, todos: TodoList) -> str | None:
-    """What the model is told before the first prompt of a session, so that it plans first.
+    """Return the text that asks the model for a plan, to send before the first prompt of a session.
 
-    None if it has todos already, or if the prompt is a question or an exclamation: those are answered, not planned.
+    None if there are todos already, or if the prompt is a question or an exclamation, which needs no plan.
     """
     if todos.phases or text.rstrip().endswith(_NO_PLAN_NEEDED):
         return None
@@ -36,7 +36,7 @@ def eager_prelude(text: str, todos: TodoList) -> str | None:
 
 
 class Reminder(Struct, frozen=True):
-    """The model stopped although there is something left to do. `text` tells it so."""
+    """The model stopped although tasks are open. `text` is the message to it."""
 
     attempt: int
     max_attempts: int
@@ -45,52 +45,52 @@ class Reminder(Struct, frozen=True):
 
 
 class Reminders:
-    """Counts the reminders of one prompt after another; there are at most `limit` for each."""
+    """Makes the reminders, at most `limit` for each prompt."""
 
     def __init__(self, limit: int = 3) -> None:
         self._limit = limit
         self._attempt = 0
 
     def begin(self) -> None:
-        """A new prompt: it has all its reminders."""
+        """Start counting again for a new prompt."""
         self._attempt = 0
 
     def next(self, open_items: Sequence[TodoTask]) -> Reminder | None:
-        """The reminder that is due when the model stops with these items open, if there is one."""
+        """Return the reminder for a model that stops with these tasks open; None if there are none, or the limit is reached."""
         if not open_items or self._attempt >= self._limit:
             return None
         self._attempt += 1
         listed = "\n".join(f"- {task.id} {task.content} [{task.status}]" for task in open_items)
         text = (
             f"<system-reminder>\nYou stopped with {len(open_items)} incomplete todo item(s):\n{listed}\n\n"
-            "Go on with them. Mark what is done as completed, and what is not going to be done as abandoned. If you cannot go "
-            f"on without the user, say what you need.\n(Reminder {self._attempt}/{self._limit})\n</system-reminder>"
+            "Continue with them. Mark what is done as completed, and what will not be done as abandoned. If you cannot "
+            f"continue without the user, say what you need.\n(Reminder {self._attempt}/{self._limit})\n</system-reminder>"
         )
         return Reminder(self._attempt, self._limit, list(open_items), text)
 
 
 class AutoClear:
-    """Takes tasks off a list some time after they were completed or abandoned. A negative delay: never.
+    """Removes tasks from a list some time after they were completed or abandoned; never, if the delay is negative.
 
-    Whoever has a timer asks for `next_due` after every change of the list, since that is when it is noticed that a task has
-    ended, and calls `clear_done` when the time has come. Times are milliseconds of any clock, as long as it is the same one.
+    The caller has the timer: it calls `next_due` after every change of the list, which notices that tasks have ended, and
+    `clear_done` at that time. Times are milliseconds of any one clock.
     """
 
     def __init__(self, todos: TodoList, delay_seconds: float = 60) -> None:
         self._todos = todos
         self._delay_ms = round(delay_seconds * 1000)
-        #: When it was noticed. Ids can come again in another list, so a task is known by more than its id.
+        #: When the end of each task was noticed. Another list may use the same ids, so the id alone does not identify a task.
         self._ended: dict[tuple[str, ...], int] = {}
 
     def next_due(self, now: int) -> int | None:
-        """When there will be something to clear; None if nothing has ended."""
+        """Return the time at which to clear the next task; None if no task has ended."""
         if self._delay_ms < 0:
             return None
         self._notice(now)
         return min(self._ended.values()) + self._delay_ms if self._ended else None
 
     def clear_done(self, now: int) -> bool:
-        """Clear what is due; whether anything was."""
+        """Remove the tasks that are due. Return whether there were any."""
         if self._delay_ms < 0:
             return False
         self._notice(now)
