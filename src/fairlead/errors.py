@@ -1,27 +1,27 @@
 """Every error that fairlead raises on purpose.
 
-    FairleadError                what any caller may catch
-    ├── ConfigError              a file, flag or environment variable says something unusable
-    │   ├── BadOption            an option of an agent has a value that it cannot have; also a ValueError
-    │   ├── ModelNotFound        no model answers to that name or pattern
-    │   └── NoCredentials        the provider needs a key and none was found
-    ├── BusyError                the session is running and the call does not say how to queue
-    ├── CompactingError          the session is being compacted, and the call has to wait for that
-    ├── SessionError             a session file cannot be used; the text names it
-    ├── EntryNotFound            no entry of the conversation has that id
-    ├── NothingToCompact         all messages are recent ones, which a compaction leaves alone
-    │   └── AlreadyCompacted     nothing was said since the last compaction
-    ├── CompactionCancelled      a compaction or a branch summary was aborted; the conversation is as it was
-    ├── MoveCancelled            an extension forbade to leave the conversation; nothing has changed
-    ├── BadCommand               a host's command is malformed or refers to nothing; the text says how
-    │   └── BadParams            the params of a JSON-RPC request cannot be used; carries `data` for the client
-    ├── LoginFailed              a login at a provider did not come to its end; the text says why
-    ├── ProviderError            a model's server failed; carries the HTTP status, if there was one
-    │   └── LimitReached         the run failed because it reached a limit: too many turns, or calls in circles
-    ├── RunAborted               somebody stopped the run that was waited for
-    └── ToolError                a tool failed; the text goes to the model as the tool's result
+    FairleadError                the base class: catch it to catch them all
+    ├── ConfigError              a file, flag or environment variable has a value that cannot be used
+    │   ├── BadOption            an option of an agent has an invalid value; also a ValueError
+    │   ├── ModelNotFound        no model has this name or matches this pattern
+    │   └── NoCredentials        the provider needs a key, and there is none
+    ├── BusyError                the session is running, and the call does not say how to queue the message
+    ├── CompactingError          the session is being compacted; call again when that has ended
+    ├── SessionError             a session file cannot be used; the text names the file
+    ├── EntryNotFound            the conversation has no entry with this id
+    ├── NothingToCompact         all messages are recent, and a compaction keeps recent messages
+    │   └── AlreadyCompacted     no message was added since the last compaction
+    ├── CompactionCancelled      a compaction or a branch summary was cancelled; the conversation has not changed
+    ├── MoveCancelled            an extension blocked a switch of session or branch; nothing has changed
+    ├── BadCommand               a host's command is malformed, or names something that does not exist
+    │   └── BadParams            the params of a JSON-RPC request cannot be used; has `data` for the client
+    ├── LoginFailed              a login at a provider failed; the text says why
+    ├── ProviderError            a request to a model failed; has the HTTP status, if there was a response
+    │   └── LimitReached         the run reached a limit: too many turns, or the same calls again and again
+    ├── RunAborted               the run that the caller waits for was aborted
+    └── ToolError                a tool failed; the text is sent to the model as the tool's result
 
-Errors are sentences a user can act on: what was expected, what was found, what to do.
+The text of an error is a sentence for the user: what was expected, what was found, what to do.
 """
 
 from __future__ import annotations
@@ -53,57 +53,60 @@ __all__ = [
 
 
 class FairleadError(Exception):
-    """The root of all errors raised on purpose."""
+    """The base class of all errors that fairlead raises on purpose."""
 
 
 class ConfigError(FairleadError):
-    """A file, flag or environment variable says something unusable."""
+    """A file, flag or environment variable has a value that cannot be used."""
 
 
 class BadOption(ConfigError, ValueError):
-    """An option of an agent has a value that it cannot have. The text names the option, the value and what it takes."""
+    """An option of an agent has an invalid value. The text names the option, the value and the valid values."""
 
 
 class ModelNotFound(ConfigError):
-    """No model answers to that name or pattern."""
+    """No model has this name or matches this pattern."""
 
 
 class NoCredentials(ConfigError):
-    """The provider needs a key and none was found."""
+    """The provider needs a key, and there is none."""
 
 
 class BusyError(FairleadError):
-    """The session is running and the call does not say how to queue."""
+    """The session is running, and the call does not say how to queue the message."""
 
 
 class CompactingError(FairleadError):
-    """The session is being compacted, and the call has to wait for that."""
+    """The session is being compacted. Call again when that has ended."""
 
 
 class SessionError(FairleadError):
-    """A session file cannot be used; the text names it."""
+    """A session file cannot be used. The text names the file."""
 
 
 class EntryNotFound(FairleadError):
-    """No entry of the conversation has that id."""
+    """The conversation has no entry with this id."""
 
 
 class NothingToCompact(FairleadError):
-    """All messages are recent ones, which a compaction leaves alone."""
+    """All messages are recent, and a compaction keeps recent messages."""
 
     def __init__(self, text: str = "Nothing to compact (session too small)") -> None:
         super().__init__(text)
 
 
 class AlreadyCompacted(NothingToCompact):
-    """Nothing was said since the last compaction."""
+    """No message was added since the last compaction."""
 
     def __init__(self) -> None:
         super().__init__("Already compacted")
 
 
 class CompactionCancelled(FairleadError):
-    """A compaction or a branch summary was aborted; the conversation is as it was. `reason`: an extension forbade it."""
+    """A compaction or a branch summary was cancelled. The conversation has not changed.
+
+    `reason` is the reason that an extension gave for blocking it, or an empty string.
+    """
 
     def __init__(self, reason: str = "") -> None:
         self.reason = reason
@@ -111,14 +114,17 @@ class CompactionCancelled(FairleadError):
 
 
 class MoveCancelled(FairleadError):
-    """An extension forbade to leave the conversation, or to go elsewhere within it. Nothing has changed."""
+    """An extension blocked a switch to another session or branch, for `reason` if it gave one. Nothing has changed."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(f"An extension forbids this: {reason}" if reason else "An extension forbids this.")
 
 
 class BadCommand(FairleadError):
-    """A host's command is malformed or refers to nothing. `code` is a short name of the reason, where hosts know one."""
+    """A host's command is malformed, or names something that does not exist.
+
+    `code` is a short name for the reason, in the dialects that have one.
+    """
 
     def __init__(self, text: str, *, code: str | None = None) -> None:
         super().__init__(text)
@@ -126,7 +132,7 @@ class BadCommand(FairleadError):
 
 
 class BadParams(BadCommand):
-    """The params of a JSON-RPC request cannot be used. `data` says more, where clients know it."""
+    """The params of a JSON-RPC request cannot be used. `data` is the `data` field of the error response, if it has one."""
 
     def __init__(self, text: str, *, data: str | None = None) -> None:
         super().__init__(text)
@@ -134,14 +140,14 @@ class BadParams(BadCommand):
 
 
 class LoginFailed(FairleadError):
-    """A login at a provider did not come to its end."""
+    """A login at a provider failed. The text says why."""
 
 
 class ProviderError(FairleadError):
-    """A model's server failed, or the way to it did.
+    """A request to a model failed, in the provider's server or on the network.
 
-    `status` is the HTTP status when there was an answer, `retry_after` the seconds the server asked
-    to wait, `transient` whether trying the same request again may help.
+    `status` is the HTTP status if there was a response, `retry_after` the number of seconds the server asks to wait, and
+    `transient` whether the same request may succeed later.
     """
 
     def __init__(
@@ -154,18 +160,18 @@ class ProviderError(FairleadError):
 
 
 class LimitReached(ProviderError):
-    """The run reached a limit: the number of its turns, or of repetitions of the same calls.
+    """The run reached the limit of turns, or of repetitions of the same calls.
 
-    To a caller the run has failed as it does when a model fails, hence the base class.
+    Callers handle it like the failure of a model, hence the base class.
     """
 
 
 class RunAborted(FairleadError):
-    """Somebody stopped the run that was waited for."""
+    """The run that the caller waits for was aborted."""
 
 
 class ToolError(FairleadError):
-    """A tool failed. The text becomes the tool's result, marked as an error; `details` go to the host."""
+    """A tool failed. The text becomes the tool's result, marked as an error; `details` are sent to the host."""
 
     def __init__(self, text: str, details: dict[str, Any] | None = None) -> None:
         super().__init__(text)

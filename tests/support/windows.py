@@ -10,7 +10,7 @@ from typing import Any
 
 from fairlead import Agent
 from fairlead.testing import ProviderServer
-from fairlead.testing.provider import last_user_text
+from fairlead.testing.formats import last_user_text
 
 APIS = ("openai-completions", "openai-responses", "anthropic-messages", "google-generative-ai")
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")

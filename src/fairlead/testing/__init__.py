@@ -1,9 +1,11 @@
-"""Fakes for tests of programs that embed fairlead, and for fairlead's own.
+"""Fakes for tests of programs that embed fairlead.
 
-    Scripted, Turn     a model that plays given turns, in the process
-    ProviderServer     a real HTTP server on loopback that speaks the providers' wire formats from a script
+    Scripted, Turn     a model in this process that answers with given turns
+    SCRIPTED_MODEL     the `Model` that a `Scripted` plays
+    ProviderServer     an HTTP server on loopback that answers in the providers' wire formats from a script
+    ReceivedRequest    a request that a `ProviderServer` received
 
-The server also runs by itself: `python -m fairlead.testing.provider --script turns.json`.
+The server also runs as a program: `python -m fairlead.testing.provider --script turns.json`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ __all__ = ["SCRIPTED_MODEL", "ProviderServer", "ReceivedRequest", "Scripted", "T
 
 
 def __getattr__(name: str) -> Any:
-    # On first use, so that the server's command needs nothing of the rest.
+    # Imported on first use, so that the server's program does not load the rest.
     from importlib import import_module
 
     if name in ("ProviderServer", "ReceivedRequest"):

@@ -1,21 +1,21 @@
-"""How each provider API streams an answer: a turn of a script, as server-sent events."""
+"""Scripts, and how each provider API streams a turn of a script as server-sent events."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
-#: One turn of a script; `fairlead.testing.provider` lists the keys.
+#: One turn of a script. The docstring of `fairlead.testing.provider` lists its keys.
 Turn: TypeAlias = Mapping[str, Any]
 
 _numbers = count(1)
 
 
 class Event(NamedTuple):
-    """`is_piece` marks what a turn's `dropAfter` and the like count: pieces of text, thinking or arguments."""
+    """A server-sent event. `is_piece` marks pieces of text, thinking or arguments, which `dropAfter` and the like count."""
 
     is_piece: bool
     name: str | None
@@ -23,6 +23,8 @@ class Event(NamedTuple):
 
 
 class Format(NamedTuple):
+    """A provider API: the events of a turn, given the body of the request, and the body of an error response."""
+
     events: Callable[[Turn, Mapping[str, Any]], Iterator[Event]]
     error_body: Callable[[int, str], Any]
 
@@ -36,8 +38,46 @@ def full_text(turn: Turn) -> str:
     return turn.get("text", "") * turn.get("repeat", 1)
 
 
+class Script:
+    """Chooses the turn that answers a request: one whose `match` is in it, else the next one without a `match`.
+
+    After the last turn, that turn is repeated; with `loop` the list starts again.
+    """
+
+    def __init__(self, turns: Sequence[Turn], *, loop: bool = False) -> None:
+        self._turns = [turn for turn in turns if "match" not in turn]
+        self._matching = [turn for turn in turns if "match" in turn]
+        self._loop = loop
+        self._next = 0
+
+    def turn_for(self, body: Any) -> Turn:
+        """Return the turn that answers a request with this body."""
+        text = last_user_text(body)
+        for turn in self._matching:
+            if turn["match"] in text:
+                return turn
+        if not self._turns:
+            return {"text": "ok"}
+        last = len(self._turns) - 1
+        index = self._next % len(self._turns) if self._loop else min(self._next, last)
+        self._next += 1
+        return self._turns[index]
+
+
+def last_user_text(body: Any) -> str:
+    """Return the text of the last user message in a request body of any of the formats."""
+    items: Any = body.get("messages") or body.get("input") or body.get("contents") or ()
+    if isinstance(items, str):
+        return items
+    for item in reversed(items):
+        if item.get("role") == "user":
+            content: Any = item.get("content", item.get("parts", ()))
+            return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+    return ""
+
+
 class _Usage(NamedTuple):
-    """Tokens of a turn. `input` excludes what the cache read or wrote, whatever the API makes of that."""
+    """The tokens of a turn. `input` excludes the tokens that the cache read or wrote, in every API."""
 
     input: int
     output: int
@@ -92,7 +132,7 @@ def anthropic_events(turn: Turn, body: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _anthropic_blocks(turn: Turn, number: int) -> Iterator[tuple[Any, Iterable[Any], Any]]:
-    """Each block as it starts, its deltas, and a last delta that is no piece."""
+    """Yield each block in its first form, its deltas, and a last delta that is not a piece."""
     if thinking := turn.get("thinking"):
         deltas = ({"type": "thinking_delta", "thinking": piece} for piece in pieces(turn, thinking))
         signature = {"type": "signature_delta", "signature": f"sig{number}"}
@@ -292,7 +332,7 @@ def google_events(turn: Turn, body: Mapping[str, Any]) -> Iterator[Event]:
     for piece in pieces(turn, full_text(turn)):
         yield chunk({"text": piece}, True)
     for position, call in enumerate(turn.get("toolCalls", ())):
-        # Gemini sends calls whole, without ids, and signs the first one after it has thought.
+        # Gemini sends calls in one piece and without ids, and signs the first one after thinking.
         function = {"name": call["name"], "args": call["arguments"]}
         part: dict[str, Any] = {"functionCall": {**function, "id": call["id"]} if "id" in call else function}
         if turn.get("thinking") and position == 0:
@@ -309,7 +349,7 @@ def google_error(status: int, text: str) -> Any:
 
 
 def arguments_text(call: Any) -> str:
-    """Arguments as JSON; a string goes out as it is, to script arguments that are no JSON."""
+    """Return the arguments as JSON. A string is returned unchanged, to script arguments that are not JSON."""
     arguments = call["arguments"]
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
@@ -318,7 +358,7 @@ def _typed(kind: str, is_piece: bool = False, **fields: Any) -> Event:
     return Event(is_piece, kind, {"type": kind, **fields})
 
 
-#: By the end of the request's path.
+#: The formats, by the end of the request's path.
 FORMATS: Mapping[str, Format] = {
     "/messages": Format(anthropic_events, anthropic_error),
     "/chat/completions": Format(chat_events, openai_error),

@@ -1,31 +1,31 @@
-"""A provider of models that plays a script: a real HTTP server on loopback.
+"""A fake provider of models: an HTTP server on loopback that answers from a script.
 
-It speaks the streaming formats of Anthropic Messages, OpenAI Chat Completions, OpenAI Responses and Google
-streamGenerateContent, chosen by the path of the request.
+It has the streaming formats of Anthropic Messages, OpenAI Chat Completions, OpenAI Responses and Google
+streamGenerateContent. The path of a request chooses the format.
 
     async with ProviderServer([{"text": "Hello"}]) as server:    # or `with`, which runs it in a thread
-        ...ask the model at server.url...
+        ...send a prompt to the model at server.url...
         server.requests[0].body
 
     python -m fairlead.testing.provider --script turns.json [--port 0] [--log requests.jsonl]
 
-The command prints `PORT <n>` once it listens. A script is {"turns": [TURN, ...], "loop": false}; request k is
-answered by turn k; the last turn repeats, or with "loop" the list starts over. The keys of a TURN:
+The program prints `PORT <n>` when it is ready. A script is {"turns": [TURN, ...], "loop": false}. Turn k answers request k.
+After the last turn, that turn is repeated; with "loop" the list starts again. The keys of a TURN:
 
     thinking, text   strings, sent in pieces of `chunk` characters (8)
-    repeat           the text this many times over
-    toolCalls        [{"name", "arguments", "id"?}]; arguments that are a string are sent as they are
+    repeat           how many times to send the text
+    toolCalls        [{"name", "arguments", "id"?}]; a string as `arguments` is sent unchanged
     usage            {"input", "output", "cacheRead", "cacheWrite", "reasoning"}
-    stopReason       in the provider's own words
-    delayMs          pause between pieces; firstDelayMs: before the first
-    dropAfter        cut the connection after this many pieces
-    hangAfter        send nothing more after this many pieces, until the client leaves
+    stopReason       the stop reason, as the provider's API names it
+    delayMs          a pause after each piece; firstDelayMs: before the first
+    dropAfter        close the connection after this many pieces
+    hangAfter        send nothing more after this many pieces, until the client disconnects
     holdAfter        send nothing more after this many pieces, until `ProviderServer.release()`
-    garbageAfter     send an unreadable event after this many pieces
-    status, error    answer with this HTTP status, and an error of this text or this JSON as its body
-    headers          further headers of the answer
-    raw              the body as it is, a string or a list of strings of one HTTP chunk each
-    match            answers any request whose last user text contains this, whenever it comes
+    garbageAfter     send an event that is not JSON after this many pieces
+    status, error    respond with this HTTP status, and with an error of this text or with this JSON as body
+    headers          additional headers of the response
+    raw              the body, sent unchanged: a string, or a list of strings that are one HTTP chunk each
+    match            use this turn for every request whose last user text contains this string
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fairlead.testing.formats import FORMATS, Event, Format, Turn
+from fairlead.testing.formats import FORMATS, Event, Format, Script, Turn
 
 if TYPE_CHECKING:
     import threading
@@ -49,51 +49,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
-    """A request that the server answered from its script."""
+    """A request that a `ProviderServer` answered from its script."""
 
     path: str
     query: str
-    #: Names in lower case.
+    #: The names are in lower case.
     headers: Mapping[str, str]
+    #: The body, decoded from JSON.
     body: Any
-    #: Which connection it came over, from 0.
+    #: The number of its connection, starting at 0.
     connection: int
 
 
-class _Deciding:
-    """Has a function decide which turn answers a request."""
-
-    def __init__(self, turn: Callable[[Any], Turn]) -> None:
-        self.turn = turn
-
-
-class Script:
-    """Which turn answers which request."""
-
-    def __init__(self, turns: Sequence[Turn], *, loop: bool = False) -> None:
-        self._turns = [turn for turn in turns if "match" not in turn]
-        self._matching = [turn for turn in turns if "match" in turn]
-        self._loop = loop
-        self._next = 0
-
-    def turn(self, body: Any) -> Turn:
-        text = last_user_text(body)
-        for turn in self._matching:
-            if turn["match"] in text:
-                return turn
-        if not self._turns:
-            return {"text": "ok"}
-        last = len(self._turns) - 1
-        index = self._next % len(self._turns) if self._loop else min(self._next, last)
-        self._next += 1
-        return self._turns[index]
-
-
 class ProviderServer:
-    """Plays `turns` to whoever connects. With an `ssl` context it speaks https.
+    """A fake provider on loopback. Use it with `async with`, or with `with` in code that is not asynchronous.
 
-    Instead of a list, `turns` may be a function from the body of a request to the turn that answers it. `models` are the
-    entries of the list that GET /v1/models returns.
+    Args:
+        turns: the answers, one after the other (the module's docstring lists the keys of a turn); or a function that takes the
+            body of a request and returns the turn that answers it.
+        models: the entries of the list that GET /v1/models returns.
+        loop: whether the turns start again after the last one. Otherwise the last one is repeated.
+        port: the port to listen on; 0 chooses a free one.
+        ssl: a context to serve https.
+        log: a file for the requests, each as a line of JSON.
+
+    Entering the context raises OSError if the port cannot be used. `requests` has the requests so far.
     """
 
     def __init__(
@@ -107,11 +87,11 @@ class ProviderServer:
         log: TextIO | None = None,
     ) -> None:
         self.requests: list[ReceivedRequest] = []
-        #: How many connections were made, and how many ended.
+        #: How many connections were opened and closed.
         self.connections = 0
         self.disconnections = 0
         self.port = port
-        self._script = _Deciding(turns) if callable(turns) else Script(turns, loop=loop)
+        self._turn_for: Callable[[Any], Turn] = turns if callable(turns) else Script(turns, loop=loop).turn_for
         self._models = list(models)
         self._ssl = ssl
         self._log = log
@@ -123,7 +103,7 @@ class ProviderServer:
 
     @property
     def url(self) -> str:
-        """Without a path: `/v1` or `/v1beta` is up to the caller, and ignored."""
+        """The server's address without a path. The caller may add `/v1` or `/v1beta`; the server ignores it."""
         return f"{'https' if self._ssl else 'http'}://127.0.0.1:{self.port}"
 
     async def __aenter__(self) -> ProviderServer:
@@ -142,11 +122,13 @@ class ProviderServer:
         self._thread.end()
 
     async def start(self) -> None:
+        """Start listening. Raises OSError if the port cannot be used."""
         self._released = asyncio.Event()
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, limit=1 << 26, ssl=self._ssl)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
+        """Close the server and all of its connections."""
         assert self._server is not None
         self._server.close()
         tasks = list(self._writers)
@@ -157,16 +139,17 @@ class ProviderServer:
         await self._server.wait_closed()
 
     async def serve_forever(self) -> None:
+        """Serve until the task is cancelled."""
         assert self._server is not None
         await self._server.serve_forever()
 
     def close_connections(self) -> None:
-        """Cut all connections, as a server does with idle ones."""
+        """Close all connections, as a server does with idle ones."""
         for writer in self._writers.values():
             writer.transport.abort()
 
     def release(self) -> None:
-        """Let all turns that wait at their `holdAfter`, and later ones, go on."""
+        """Let all turns continue after their `holdAfter`, those that wait there now and later ones."""
         assert self._released is not None
         if self._thread is None:
             self._released.set()
@@ -174,7 +157,7 @@ class ProviderServer:
             self._thread.loop.call_soon_threadsafe(self._released.set)
 
     async def until(self, condition: Callable[[ProviderServer], bool]) -> None:
-        """Wait until something about the server is so, for example `lambda server: server.disconnections == 1`."""
+        """Wait until `condition` holds for the server, for example `lambda server: server.disconnections == 1`."""
         if not condition(self):
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._watchers.append((condition, changed))
@@ -186,7 +169,7 @@ class ProviderServer:
                 changed.set_result(None)
         self._watchers = [watcher for watcher in self._watchers if not watcher[1].done()]
 
-    # one connection
+    # One connection
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -195,7 +178,7 @@ class ProviderServer:
         number = self.connections
         self.connections += 1
         self._notify()
-        # Clients leave in the middle, and `stop` cancels: both are ends like any other.
+        # Clients may disconnect at any time, and `stop` cancels this task: both are normal ends.
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while await self._answer_one(reader, writer, number):
                 pass
@@ -205,7 +188,7 @@ class ProviderServer:
         self._notify()
 
     async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int) -> bool:
-        """Answer one request; whether the connection is good for another."""
+        """Answer one request. Return whether the connection can be used again."""
         method, target, headers, raw = await _read_request(reader)
         path, _, query = target.partition("?")
         format = next((format for end, format in FORMATS.items() if path.endswith(end)), None)
@@ -219,7 +202,7 @@ class ProviderServer:
         self.requests.append(request)
         self._record(request)
         self._notify()
-        turn = self._script.turn(body)
+        turn = self._turn_for(body)
         if turn.get("status", 200) != 200 and "raw" not in turn:
             await asyncio.sleep(turn.get("firstDelayMs", 0) / 1000)
             error = turn.get("error", "scripted")
@@ -249,7 +232,7 @@ class ProviderServer:
         return True
 
     async def _after_piece(self, sent: int, turn: Turn, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """What the script wants after the given number of pieces; whether to go on."""
+        """Do what the turn asks for after this many pieces. Return whether to continue."""
         assert self._released is not None
         if sent == turn.get("garbageAfter"):
             _write_chunk(writer, b"data: {not json\n\n")
@@ -278,7 +261,7 @@ class ProviderServer:
 
 
 class _ServerThread:
-    """Runs a server beside code that is not asynchronous."""
+    """Runs a server in a thread, for code that is not asynchronous."""
 
     def __init__(self, server: ProviderServer) -> None:
         import threading
@@ -313,18 +296,6 @@ class _ServerThread:
 
         with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
             runner.run(serve())
-
-
-def last_user_text(body: Any) -> str:
-    """The text of the last user message, in any of the formats."""
-    items: Any = body.get("messages") or body.get("input") or body.get("contents") or ()
-    if isinstance(items, str):
-        return items
-    for item in reversed(items):
-        if item.get("role") == "user":
-            content: Any = item.get("content", item.get("parts", ()))
-            return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
-    return ""
 
 
 async def _read_request(reader: asyncio.StreamReader) -> tuple[str, str, dict[str, str], bytes]:
@@ -364,12 +335,12 @@ def _write_whole(writer: asyncio.StreamWriter, status: int, body: bytes, headers
 
 
 def _write_chunk(writer: asyncio.StreamWriter, data: bytes) -> None:
-    if data:  # an empty chunk would be the last
+    if data:  # an empty chunk would end the body
         writer.write(b"%x\r\n%b\r\n" % (len(data), data))
 
 
 async def _flushed(writer: asyncio.StreamWriter) -> None:
-    """Everything has left for the client, so that cutting the connection loses none of it on our side."""
+    """Wait until everything was handed to the system, so that closing the connection loses nothing."""
     writer.transport.set_write_buffer_limits(high=0)
     await writer.drain()
 
@@ -382,6 +353,7 @@ async def _play(script: Any, port: int, log: TextIO | None) -> None:
 
 
 def main() -> None:
+    """Run the server as a program."""
     import argparse
     from pathlib import Path
 
