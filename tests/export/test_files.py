@@ -48,10 +48,10 @@ def test_files_of_the_first_version_read_as_one_conversation(tmp_path: Path) -> 
     assert page.count("<article") == 3 and " hidden>" not in page
 
 
-def test_what_is_no_session_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_session_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "notes.txt"
     source.write_text("hello\n")
-    with pytest.raises(ConfigError, match=r"notes\.txt is not a session: its first line is no session header\."):
+    with pytest.raises(ConfigError, match=r"notes\.txt is not a session file: it does not begin with a session header\."):
         export_file(source)
     with pytest.raises(ConfigError, match=r"Cannot read the session .*: No such file or directory"):
         export_file(tmp_path / "absent.jsonl")

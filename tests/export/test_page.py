@@ -119,7 +119,7 @@ def test_images_of_known_kinds_are_in_the_page_and_others_are_named() -> None:
     script.user("", image(), image(kind="image/svg+xml"), image("<b>"))
     html = page(script)
     assert f'<img src="data:image/png;base64,{picture()}"' in html
-    assert "An image of type image/svg+xml is not shown." in html and "An image that is not readable is not shown." in html
+    assert "An image of type image/svg+xml is not shown." in html and "An image that cannot be read is not shown." in html
 
 
 def test_every_entry_is_in_the_page_and_those_of_the_branch_are_shown() -> None:

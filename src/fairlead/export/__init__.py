@@ -1,11 +1,10 @@
 """A session as one self-contained HTML page.
 
-`export_file` turns a session file into a page, `export_lines` a session that is open; `render` is what both use. The page
-holds every entry of every branch and needs nothing else: no network, no server, no other file. What a session says is data
-in it, never markup or script: everything is escaped here, and the page's own policy forbids what escaping might have missed.
+`export_file` makes the page of a session file, `export_lines` that of an open session; both use `render`. The page has every
+entry of every branch and needs no network, no server and no other file. The text of a session never becomes markup or script:
+it is escaped here, and the page's content security policy blocks what escaping might miss.
 
-Markdown and code are rendered by markdown-it-py and Pygments where the `html` extra is installed; without it the page
-shows the same texts plainly.
+markdown-it-py and Pygments render Markdown and code if the `html` extra is installed; without it the page shows plain text.
 
 Private: see `fairlead` for the public modules.
 """

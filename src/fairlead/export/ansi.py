@@ -1,7 +1,7 @@
-"""Terminal output as HTML: colours and weights kept, every other control sequence left out.
+"""Terminal output as HTML, with its colours and weights. Other control sequences are removed.
 
-The page's policy allows no inline styles. The sixteen named colours are classes that the stylesheet draws for light and for
-dark; any other colour that occurs becomes a class of its own, collected in a `Palette`.
+The page's content security policy allows no inline styles. The sixteen named colours are classes in the stylesheet, for the
+light and the dark theme. A `Palette` collects a class for every other colour.
 """
 
 from __future__ import annotations
@@ -11,11 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from html import escape
 
-#: A session may hold any number of colours. After this many, a new one is rounded, so that the stylesheet stays small.
+#: A session may use any number of colours. After this many, new ones are rounded, so that the stylesheet stays small.
 _EXACT_COLOURS = 1000
-#: Characters of one sequence that count. Terminals take some 16 numbers.
+#: How many characters of one sequence are parsed. Terminals accept about 16 numbers.
 _LONGEST_PARAMETERS = 256
-_NAMED = "24292f c0392b 2e8b57 a67c00 2f6fb0 8e4ea8 1f8a8a a9b0b8 6b737c e0574a 3fae72 c99a1e 4a90d9 ad6fc8 35b0b0 f2f4f6".split()
+#: The sixteen named colours of a terminal, the bright ones last.
+# fmt: off
+_NAMED = (
+    "24292f", "c0392b", "2e8b57", "a67c00", "2f6fb0", "8e4ea8", "1f8a8a", "a9b0b8",
+    "6b737c", "e0574a", "3fae72", "c99a1e", "4a90d9", "ad6fc8", "35b0b0", "f2f4f6",
+)
+# fmt: on
 _FLAGS = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 9: "strike"}
 _UNFLAGS = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 29: ("strike",)}
 _SEQUENCE = re.compile(
@@ -30,6 +36,8 @@ Colour = int | str  # the number of a named colour, or six hexadecimal digits
 
 @dataclass(frozen=True, slots=True)
 class Style:
+    """How a piece of text looks."""
+
     foreground: Colour | None = None
     background: Colour | None = None
     inverse: bool = False
@@ -37,16 +45,17 @@ class Style:
 
 
 class Palette:
-    """The colours beyond the sixteen that a page needs classes for."""
+    """The classes of a page for colours other than the sixteen named ones."""
 
     def __init__(self) -> None:
         self._rules: dict[str, str] = {}
 
     def css(self) -> str:
+        """Return the style rules of the classes."""
         return "".join(f".{name}{{{rule}}}\n" for name, rule in self._rules.items())
 
     def classes(self, style: Style) -> str:
-        """The classes that draw a style."""
+        """Return the names of the classes for a style."""
         foreground, background = style.foreground, style.background
         if style.inverse:
             foreground, background = (15 if background is None else background), (8 if foreground is None else foreground)
@@ -60,14 +69,14 @@ class Palette:
         return " ".join(names)
 
     def _single(self, colour: str) -> str:
-        """A colour on the page's own ground, made dark enough for the light theme and light enough for the dark one."""
+        """Return the class of a colour on the page's background, darkened for the light theme and lightened for the dark one."""
         name = f"f{self._bounded(colour)}"
         if name not in self._rules:
             self._rules[name] = f"color:light-dark(#{_with_lightness(name[1:], 0, 0.42)},#{_with_lightness(name[1:], 0.62, 1)})"
         return name
 
     def _pair(self, foreground: Colour | None, background: str) -> str:
-        """A colour on a ground of its own: both as they are, in both themes."""
+        """Return the class of a colour on a coloured background, unchanged in both themes."""
         ground = self._bounded(background)
         ink = ("000000" if _luminance(ground) > 0.45 else "ffffff") if foreground is None else self._bounded(_hex(foreground))
         name = f"f{ink}-{ground}"
@@ -81,21 +90,21 @@ class Palette:
 
 
 def lines(text: str, palette: Palette) -> list[str]:
-    """The HTML of each line, complete in itself."""
+    """Return the HTML of each line. No element spans two lines."""
     style = Style()
     result: list[str] = []
     for line in text.replace("\r\n", "\n").split("\n"):
         parts: list[str] = []
-        for worn, piece in _pieces(_overwritten(line), style):
-            names = palette.classes(worn) if piece else ""
+        for piece_style, piece in _pieces(_overwritten(line), style):
+            names = palette.classes(piece_style) if piece else ""
             parts.append(f'<span class="{names}">{escape(piece)}</span>' if names else escape(piece))
-            style = worn
+            style = piece_style
         result.append("".join(parts))
     return result
 
 
 def _overwritten(line: str) -> str:
-    """What is left on a terminal of a line that returned to its start, as progress bars do."""
+    """Return what a terminal shows of a line with carriage returns, as progress bars write them."""
     return next((part for part in reversed(line.split("\r")) if part), "")
 
 
@@ -110,15 +119,15 @@ def _pieces(line: str, style: Style) -> Iterator[tuple[Style, str]]:
 
 
 def _visible(text: str) -> str:
-    """Control characters as their pictures."""
+    """Replace control characters by their symbols."""
     return _CONTROL.sub(lambda match: chr(0x2400 + ord(match[0])) if match[0] != "\x7f" else "\u2421", text)
 
 
 def _restyled(style: Style, parameters: str) -> Style:
-    """The style after one `ESC [ … m`."""
+    """Return the style after one `ESC [ … m`."""
     parameters = parameters[:_LONGEST_PARAMETERS]
     codes = [int(part) if part.isdecimal() and len(part) < 5 else 0 for part in parameters.replace(":", ";").split(";")]
-    if ":2::" in parameters:  # the form with a colour space, which is empty
+    if ":2::" in parameters:  # the form with an empty colour space
         codes = [int(part) for part in re.split("[:;]+", parameters) if part.isdecimal() and len(part) < 5]
     while codes:
         code = codes.pop(0)
@@ -150,7 +159,7 @@ def _recoloured(style: Style, code: int) -> Style:
 
 
 def _extended(codes: list[int]) -> Colour | None:
-    """The colour after 38 or 48, whose codes are taken: `5;n` or `2;r;g;b`."""
+    """Take the codes after 38 or 48, `5;n` or `2;r;g;b`, from `codes` and return their colour."""
     kind = codes.pop(0) if codes else 0
     if kind == 5 and codes:
         index = min(codes.pop(0), 255)

@@ -1,26 +1,33 @@
-"""What messages hold: text, thinking, images, tool calls, and the output of tools."""
+"""The contents of messages as HTML: text, thinking, images, tool calls, and the output of tools."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from fairlead.export import ansi, calls
+from fairlead.export import ansi
 from fairlead.export.markup import Markup
-from fairlead.export.values import blocks, count, text
+from fairlead.export.values import blocks, count, mapping, objects, pretty_json, snippet, text
 
-#: Raster images only: an SVG is a document of its own, with links and script.
+#: Raster images only: an SVG is a document, with links and scripts.
 _IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"})
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
-#: Longer output shows its beginning, with the rest folded under it.
-_WHOLE = 24
-_BEGINNING = 12
+#: Output with more lines than this shows its first lines, with the rest folded below.
+_UNFOLDED_LINES = 24
+_FIRST_LINES = 12
+
+#: The arguments that describe a call best, in order of preference.
+_SUBJECTS = ("command", "path", "file_path", "filePath", "pattern", "query", "url", "name")
+_BEFORE = ("oldText", "old_string", "old_text")
+_AFTER = ("newText", "new_string", "new_text")
+_SHORT = 100
+_LANGUAGES = {"bash": "bash", "shell": "bash", "python": "python"}
 
 
 class Contents:
-    """Writes the contents of the messages of one page."""
+    """Renders the contents of the messages of one page."""
 
     def __init__(self, markup: Markup, palette: ansi.Palette) -> None:
         self._markup = markup
@@ -31,7 +38,7 @@ class Contents:
         return [block for block in blocks(content) if block.get("type") == "toolCall"]
 
     def blocks(self, content: Any, *, breaks: bool = False) -> str:
-        """A message's content, block by block."""
+        """Render the content of a message, block by block. With `breaks`, line ends are kept."""
         parts: list[str] = []
         for block in blocks(content):
             kind = block.get("type")
@@ -48,7 +55,7 @@ class Contents:
         return "".join(parts)
 
     def output(self, content: Any, *, file: str = "") -> str:
-        """What a tool returned: terminal output or, if it is that of a file, code; and images."""
+        """Render the result of a tool: images, and text as terminal output or, for the text of a `file`, as code."""
         parts: list[str] = []
         for block in blocks(content):
             if block.get("type") == "image":
@@ -57,7 +64,7 @@ class Contents:
                 parts.append(self.terminal(text(block.get("text")), file=file))
         return "".join(parts)
 
-    def prose(self, words: str) -> str:
+    def markdown(self, words: str) -> str:
         return self._markup.markdown(words)
 
     def json(self, code: str) -> str:
@@ -67,25 +74,25 @@ class Contents:
         return f'<pre class="command"><code>{self._markup.highlighted(command, "bash")}</code></pre>\n'
 
     def terminal(self, output: str, *, file: str = "") -> str:
-        """Output as a terminal shows it, with a long rest folded."""
+        """Render output as a terminal shows it. The rest of long output is folded."""
         output = output.rstrip("\n")
         if not output.strip():
             return ""
         if file and "\x1b" not in output and (code := self._file(output, file)):
             return code
         lines = ansi.lines(output, self._palette)
-        if len(lines) <= _WHOLE:
+        if len(lines) <= _UNFOLDED_LINES:
             return _output(lines)
-        return _output(lines[:_BEGINNING]) + _rest(lines[_BEGINNING:])
+        return _output(lines[:_FIRST_LINES]) + _rest(lines[_FIRST_LINES:])
 
     def _file(self, source: str, file: str) -> str:
-        """A file's text, highlighted. Tokens may span lines, so that a long one is folded in a piece of its own."""
+        """Render the text of a file, highlighted. Tokens may span lines, so the folded rest is highlighted separately."""
         lines = source.split("\n")
-        beginning = lines if len(lines) <= _WHOLE else lines[:_BEGINNING]
+        beginning = lines if len(lines) <= _UNFOLDED_LINES else lines[:_FIRST_LINES]
         code = [self._markup.highlighted("\n".join(beginning), file=file)]
         if len(beginning) == len(lines):
             return _output(code)
-        rest = lines[_BEGINNING:]
+        rest = lines[_FIRST_LINES:]
         return _output(code) + _rest([self._markup.highlighted("\n".join(rest), file=file)], len(rest))
 
     def _thinking(self, block: Mapping[str, Any]) -> str:
@@ -96,9 +103,9 @@ class Contents:
 
     def _tool_call(self, block: Mapping[str, Any]) -> str:
         name = f'<span class="tool">{escape(text(block.get("name")) or "tool")}</span>'
-        about = calls.subject(block)
+        about = call_subject(block)
         title = f"{name} <code>{escape(about)}</code>" if about else name
-        arguments = calls.arguments(block, self._markup)
+        arguments = _arguments(block, self._markup)
         if not arguments:
             return f'<div class="call"><div class="title">{title}</div></div>\n'
         return f'<details class="call" open><summary class="title">{title}</summary>\n{arguments}</details>\n'
@@ -120,5 +127,81 @@ def _image(block: Mapping[str, Any]) -> str:
     if kind not in _IMAGES:
         return f'<p class="none">An image of type {escape(kind or "unknown")} is not shown.</p>\n'
     if not _BASE64.fullmatch(data):
-        return '<p class="none">An image that is not readable is not shown.</p>\n'
+        return '<p class="none">An image that cannot be read is not shown.</p>\n'
     return f'<img src="data:{kind};base64,{data}" alt="Image in the conversation" decoding="async">\n'
+
+
+# Tool calls
+
+
+def call_subject(call: Mapping[str, Any]) -> str:
+    """Return what a tool call is about, on one line: its command, its file, its pattern."""
+    arguments = mapping(call.get("arguments"))
+    return next((snippet(text(arguments[name])) for name in _SUBJECTS if text(arguments.get(name)).strip()), "")
+
+
+def call_file(call: Mapping[str, Any]) -> str:
+    """Return the path of the file that a tool call names; an empty string if it names none."""
+    arguments = mapping(call.get("arguments"))
+    return text(arguments.get("path")) or text(arguments.get("file_path")) or text(arguments.get("filePath"))
+
+
+def _arguments(call: Mapping[str, Any], markup: Markup) -> str:
+    """Render the arguments of a tool call, except the one that its heading shows completely."""
+    given = call.get("arguments")
+    if not isinstance(given, Mapping):
+        return markup.code(pretty_json(given), "json") if given is not None else ""
+    values = mapping(given)
+    parts: list[str] = []
+    replaced = _replacements(values)
+    if replaced:
+        parts.append(diff("\n".join(replaced)))
+    shown = _shown_in_subject(call, values)
+    for name, value in values.items():
+        if name == shown or (replaced and name in (*_BEFORE, *_AFTER, "edits")):
+            continue
+        parts.append(_argument(name, value, call, markup))
+    return "".join(parts)
+
+
+def diff(changes: str) -> str:
+    """Render a diff in colours: unified, or lines that begin with a sign and a number."""
+    return f'<pre class="diff"><code>{"".join(_diff_lines(changes))}</code></pre>\n'
+
+
+def _diff_lines(changes: str) -> Iterator[str]:
+    for line in changes.rstrip("\n").split("\n"):
+        kind = "meta" if line.startswith(("--- ", "+++ ", "diff ", "index ")) else "hunk" if line.startswith("@@") else line[:1]
+        name = {"+": "add", "-": "del", "meta": "meta", "hunk": "hunk"}.get(kind)
+        yield f'<span class="{name}">{escape(line)}\n</span>' if name else f"{escape(line)}\n"
+
+
+def _shown_in_subject(call: Mapping[str, Any], values: Mapping[str, Any]) -> str | None:
+    line = call_subject(call)
+    return next((name for name in _SUBJECTS if line and values.get(name) == line), None)
+
+
+def _replacements(values: Mapping[str, Any]) -> list[str]:
+    """Return edits that have an old and a new text as lines of a diff."""
+    found: list[str] = []
+    for edit in [values, *objects(values.get("edits"))]:
+        before = next((text(edit[name]) for name in _BEFORE if isinstance(edit.get(name), str)), None)
+        after = next((text(edit[name]) for name in _AFTER if isinstance(edit.get(name), str)), None)
+        if before is None or after is None:
+            continue
+        if found:
+            found.append("@@")
+        found += [f"-{line}" for line in before.split("\n")] + [f"+{line}" for line in after.split("\n")]
+    return found
+
+
+def _argument(name: str, value: Any, call: Mapping[str, Any], markup: Markup) -> str:
+    if isinstance(value, str) and (len(value) > _SHORT or "\n" in value):
+        language = _LANGUAGES.get(text(call.get("name")), "") if name in ("command", "code") else ""
+        file = call_file(call) if name in ("content", "text") else ""
+        shown = markup.code(value, language, file=file)
+    elif isinstance(value, Mapping | list):
+        shown = markup.code(pretty_json(value), "json")
+    else:
+        shown = f"<code>{escape(value if isinstance(value, str) else pretty_json(value))}</code>"
+    return f'<div class="argument"><span class="name">{escape(name)}</span> {shown}</div>\n'

@@ -1,4 +1,4 @@
-"""Reading a session file, whatever became of it, and writing its page."""
+"""Reads a session file, also a damaged one, and writes its page."""
 
 from __future__ import annotations
 
@@ -8,43 +8,42 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from fairlead.config.files import is_of_kernel
-from fairlead.core import lenient
-from fairlead.errors import ConfigError
+from fairlead.errors import ConfigError, SessionError
 from fairlead.export.page import render
 from fairlead.session.history.locking import remove_leftovers_in, temporary
-from fairlead.session.history.reading import LARGEST
-
-#: How much of a file tells what it is.
-_BEGINNING = 1 << 16
+from fairlead.session.history.reading import HEADER_LIMIT, decode_object, header_in, refuse_endless, without_title
 
 
 @dataclass(frozen=True, slots=True)
-class SessionFile:
-    """The header and the entries of a file, and how many of its lines were not readable."""
+class SessionObjects:
+    """The header and the entries of a session file as JSON objects, and the number of its unreadable lines."""
 
     header: Mapping[str, Any]
-    entries: list[Mapping[str, Any]]
+    entries: Sequence[Mapping[str, Any]]
     unreadable: int
 
 
 def export_file(source: Path, target: Path | None = None) -> Path:
-    """Write the page of a session file; the path of the page.
+    """Write the page of the session file `source` and return the path of the page.
 
-    Without a target the page is `fairlead-session-<name of the file>.html` in the working directory. A page that is
-    already there is replaced, all at once. Raises ConfigError if the file is not a session, the page cannot be written, or there
-    is a session, or anything else that is not a page, in its place.
+    Without a target the page is `fairlead-session-<name of the file>.html` in the working directory. An existing page is
+    replaced atomically. Raises ConfigError if `source` is not a session file, if the page cannot be written, or if the target is
+    a session or another file that is not a page.
     """
     target = target or Path(f"fairlead-session-{source.stem}.html")
     check_target(target)
-    _write(read_session(source), None, target)
+    _write(_read(source), None, target)
     return target
 
 
 def export_lines(lines: Sequence[bytes], leaf: str | None, target: Path) -> None:
-    """Write the page of a session that is open: its header and entries as JSON, and where the conversation stands."""
+    """Write the page of an open session.
+
+    Takes the header and the entries as lines of JSON, the id of the current entry, and the path of the page. Raises ConfigError
+    if the page cannot be written, or if the target is a session or another file that is not a page.
+    """
     check_target(target)
     _write(_parse(lines), leaf, target)
 
@@ -55,12 +54,12 @@ def check_target(target: Path) -> None:
         raise ConfigError(f"Cannot write the page {target}: files with names in .jsonl are for sessions. Choose another name.")
     try:
         if not target.is_file():
-            return  # there is none, or writing it says what is wrong
+            return  # it does not exist, or writing it reports what is wrong
         with target.open("rb") as file:
-            beginning = file.read(_BEGINNING)
+            beginning = file.read(HEADER_LIMIT)
     except OSError as error:
         raise ConfigError(f"Cannot write the page {target}: {error.strerror or error}.") from error
-    if _is_session(beginning):
+    if header_in(beginning) is not None or beginning.startswith(b'{"type":"session"'):  # also a torn header
         raise ConfigError(f"Cannot write the page {target}: it would replace a session. Choose another name.")
     looks_like_page = target.suffix.lower() in (".html", ".htm") or beginning[:64].lstrip().lower().startswith(b"<!doctype html")
     if beginning and not looks_like_page:
@@ -69,15 +68,7 @@ def check_target(target: Path) -> None:
         )
 
 
-def _is_session(beginning: bytes) -> bool:
-    lines = beginning.split(b"\n", 2)
-    if lines[0].startswith(b'{"type":"title"'):  # omp has one before the header
-        del lines[0]
-    header = _object(lines[0]) if lines else None
-    return (header is not None and header.get("type") == "session") or beginning.startswith(b'{"type":"session"')
-
-
-def _write(session: SessionFile, leaf: str | None, target: Path) -> None:
+def _write(session: SessionObjects, leaf: str | None, target: Path) -> None:
     page = render(session.header, session.entries, leaf, unreadable=session.unreadable)
     try:
         _replace(target, page)
@@ -85,65 +76,54 @@ def _write(session: SessionFile, leaf: str | None, target: Path) -> None:
         raise ConfigError(f"Cannot write the page {target}: {error.strerror or error}.") from error
 
 
-def read_session(source: Path) -> SessionFile:
-    """All that can be read of a session file. A line that is torn or no entry is counted and passed over."""
+def _read(source: Path) -> SessionObjects:
+    """Read everything that is readable in a session file. Raises ConfigError if it has no header or cannot be read."""
     try:
-        if source.exists() and (not source.is_file() or is_of_kernel(source.stat())):
-            raise OSError(errno.EINVAL, "It is not a file on a disk")
-        if source.exists() and source.stat().st_size > LARGEST:
-            raise OSError(errno.EFBIG, f"It has more than {LARGEST >> 30} GiB")
-        lines = source.read_bytes().split(b"\n")
+        refuse_endless(source, whole=True)
+        lines = without_title(source.read_bytes().split(b"\n"))
+    except SessionError as error:
+        raise ConfigError(str(error)) from error
     except OSError as error:
         raise ConfigError(f"Cannot read the session {source}: {error.strerror or error}.") from error
-    if lines[0].startswith(b'{"type":"title"'):  # omp has one before the header
-        del lines[0]
-    header = _object(lines[0])
+    header = decode_object(lines[0])
     if header is None or header.get("type") != "session":
-        raise ConfigError(f"{source} is not a session: its first line is no session header.")
+        raise ConfigError(f"{source} is not a session file: it does not begin with a session header.")
     return _parse(lines)
 
 
-def _parse(lines: Sequence[bytes]) -> SessionFile:
+def _parse(lines: Sequence[bytes]) -> SessionObjects:
     entries: list[Mapping[str, Any]] = []
     unreadable = 0
     for line in lines[1:]:
         if not line.strip():
             continue
-        entry = _object(line)
+        entry = decode_object(line)
         if entry is None:
             unreadable += 1
         else:
             entries.append(entry)
-    return SessionFile(_object(lines[0]) or {}, entries, unreadable)
-
-
-def _object(line: bytes) -> Mapping[str, Any] | None:
-    try:
-        value = lenient.decode(line)
-    except ValueError:
-        return None
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else None
+    return SessionObjects(decode_object(lines[0]) or {}, entries, unreadable)
 
 
 def _replace(target: Path, page: bytes) -> None:
-    """Write beside the target and rename, so that no reader sees half a page and a failure leaves the old one.
+    """Write beside the target and rename, so that no reader sees a partial page and a failure keeps the old one.
 
-    A link stays a link. The page is for its owner alone, as the session is.
+    A symbolic link stays a link. Only the owner can read the page, like the session. Raises OSError.
     """
-    place = Path(os.path.realpath(target))
-    if place.is_dir():
+    real = Path(os.path.realpath(target))
+    if real.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if place.exists() and not place.is_file():
-        raise OSError(errno.EEXIST, "There is something that is not a file")
-    remove_leftovers_in(place.parent)
-    handle, half_done = temporary(place.parent)
+    if real.exists() and not real.is_file():
+        raise OSError(errno.EEXIST, "Something that is not a file has this name")
+    remove_leftovers_in(real.parent)
+    handle, unfinished = temporary(real.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(page)
             file.flush()
-            check_target(target)  # once more: rendering takes a while
-            half_done.replace(place)
+            check_target(target)  # again, because rendering takes a while
+            unfinished.replace(real)
     except BaseException:
         with suppress(OSError):
-            half_done.unlink()
+            unfinished.unlink()
         raise

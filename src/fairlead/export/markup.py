@@ -1,7 +1,7 @@
-"""Markdown and code as HTML, with the libraries of the `html` extra where they are installed, plainly without them.
+"""Markdown and code as HTML, with the libraries of the `html` extra if they are installed, else as plain text.
 
-Whatever the text is, the result holds only elements that this module writes: HTML in Markdown is escaped, a link leads
-nowhere but to http, https and mailto, and an image in Markdown is a link to it.
+The result has only elements that this module writes, for any text: HTML in Markdown is escaped, links are limited to http,
+https and mailto, and an image in Markdown becomes a link to it.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from markdown_it.renderer import RendererProtocol
     from markdown_it.token import Token
 
-#: Highlighting is the slowest part of an export. What lies beyond these numbers of characters stays plain.
+#: Highlighting is the slowest part of an export. Beyond these numbers of characters, code is not highlighted.
 _HIGHLIGHTED_BLOCK = 30_000
 _HIGHLIGHTED_PAGE = 2_000_000
-#: A longer message is not prose, and would take the parser long.
+#: Longer messages are not parsed, because that would take too long.
 _LONGEST_MARKDOWN = 200_000
-#: Seconds of CPU for one block. Real code takes a tenth of it.
+#: Seconds of CPU for one block. Ordinary code takes a tenth of it.
 _BLOCK_SECONDS = 0.5
-#: Seconds of CPU that the parser and the highlighter may use for one page. What is left then stays plain.
+#: Seconds of CPU that the parser and the highlighter may use for one page. The rest of the page is plain text then.
 _MOST_SECONDS = 10.0
 
 _MARKS = re.compile(r"[*_`#~\[\]<>|\\&]|^[ \t]*(?:[-+=]|\d+[.)])|^(?: {4}|\t)|  $", re.MULTILINE)
-#: Characters at the beginning of a fence's words in which its language is looked for.
+#: How many characters after an opening fence are searched for its language.
 _LONGEST_LANGUAGE = 100
 _ADDRESS = re.compile(r"\bhttps?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
 _LINKED = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _SUFFIX = re.compile(r"\.\w{1,12}$")
-#: Languages whose lexers were tried with hostile input. Others have patterns that can keep the interpreter busy for minutes.
+#: The languages whose lexers were tested with hostile input. The patterns of others can block the interpreter for minutes.
 _LANGUAGES = frozenset(
-    """bash batch c c++ clojure cmake cpp csharp css dart diff docker elixir erlang fsharp go graphql groovy haskell hcl html http
+    """bash batch c clojure cmake c++ cpp csharp css dart diff docker elixir erlang fsharp go graphql groovy haskell hcl html http
     java javascript js json jsx julia kotlin less lua make markdown nginx nim nix objective-c perl php powershell properties
     protobuf pycon python pytb r rb rst ruby rust sass scala scss sh solidity sql swift tcl terraform tex toml ts tsx typescript
     vb.net vim xml yaml zig""".split()
@@ -72,21 +72,22 @@ class Markup:
         self._highlighter = _highlighter()
         self._parser = _parser(self.code)
         self._seconds_left = _MOST_SECONDS
-        #: Code within Markdown is highlighted while the time of the whole is taken.
+        #: Whether `_timed` is active: code within Markdown is highlighted while the whole text is timed.
         self._is_timed = False
 
     def markdown(self, text: str, *, breaks: bool = False) -> str:
-        """A message. With `breaks` every line ending is one on the page too, as people mean it who type into a box."""
+        """Render a message. With `breaks` every line end is kept, as users expect who type into a text box."""
         if self._parser and self._seconds_left > 0 and len(text) <= _LONGEST_MARKDOWN and _MARKS.search(text):
             with self._timed():
                 return self._parser.render(text, {"breaks": breaks})
         return "".join(self._plain(text, breaks or not self._parser))
 
     def code(self, text: str, language: str = "", *, file: str = "") -> str:
-        """A block of code in a language, or in that of a file of that name."""
+        """Render a block of code in `language`, or in the language of a file with the name `file`."""
         return f"<pre><code>{self.highlighted(text, language, file=file)}</code></pre>\n"
 
     def highlighted(self, text: str, language: str = "", *, file: str = "") -> str:
+        """Render code without the elements around it; see `code`."""
         if not self._highlighter or self._seconds_left <= 0:
             return escape(text)
         with self._timed():
@@ -94,7 +95,7 @@ class Markup:
 
     @contextmanager
     def _timed(self) -> Generator[None]:
-        """Count the time of the block. The thread's own CPU: other work of the process does not make a page plain."""
+        """Measure the CPU time of the block. Only this thread counts, so other work of the process does not use up the limit."""
         if self._is_timed:
             yield
             return
@@ -106,7 +107,7 @@ class Markup:
             self._seconds_left -= time.thread_time() - began
 
     def _plain(self, text: str, breaks: bool) -> Iterator[str]:
-        """Paragraphs, and what is fenced as code."""
+        """Yield paragraphs and fenced code."""
         lines: list[str] = []
         fence, language = "", ""
         for line in text.split("\n"):
@@ -125,14 +126,14 @@ class Markup:
 
 
 def link(address: str, label: str) -> str:
-    """A link to a web or mail address; any other address gives the label alone. The label is HTML."""
+    """Return a link to a web or mail address; for other addresses, only the label. The label is HTML."""
     if not _LINKED.match(address):
         return label
     return f'<a href="{escape(address)}" rel="noopener noreferrer" target="_blank">{label}</a>'
 
 
 def linked(text: str) -> str:
-    """Escaped text, in which web addresses are links."""
+    """Escape a text and turn its web addresses into links."""
     parts: list[str] = []
     at = 0
     for match in _ADDRESS.finditer(text):
@@ -142,7 +143,7 @@ def linked(text: str) -> str:
 
 
 def _opening(line: str) -> tuple[str, str] | None:
-    """The fence that opens a block of code in this line, and the language it names."""
+    """Return the fence that opens a block of code in this line, and its language; None if there is none."""
     mark = line[:1]
     if mark not in ("`", "~") or not line.startswith(mark * 3):
         return None
@@ -160,7 +161,7 @@ def _paragraphs(text: str, breaks: bool) -> Iterator[str]:
 
 
 def _highlighter() -> Callable[[str, str, str], str] | None:
-    """Colours code of a language, or of the language of a file's name; None without Pygments."""
+    """Return a function that highlights code, given its language or a file name; None without Pygments."""
     try:
         from pygments.lexer import Lexer
         from pygments.lexers import find_lexer_class_by_name, find_lexer_class_for_filename, get_all_lexers
@@ -193,7 +194,7 @@ def _highlighter() -> Callable[[str, str, str], str] | None:
         try:
             return "".join(_spans(_in_time(chosen.get_tokens(text.replace("\r\n", "\n"))), classes))
         except TimeoutError:
-            # Most lexers search ahead from every token, and then take a time that grows with the square of the text.
+            # Most lexers look ahead from every token, and take quadratic time for some texts.
             lexers.update((key, None) for key, each in lexers.items() if each is chosen)
             return escape(text)
 
@@ -201,7 +202,7 @@ def _highlighter() -> Callable[[str, str, str], str] | None:
 
 
 def _in_time(tokens: Iterable[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
-    """The tokens of one block. Raises TimeoutError if they take too long."""
+    """Yield the tokens of one block. Raises TimeoutError if they take too long."""
     until = time.thread_time() + _BLOCK_SECONDS
     for token in tokens:
         if time.thread_time() > until:
@@ -210,7 +211,7 @@ def _in_time(tokens: Iterable[tuple[Any, str]]) -> Iterator[tuple[Any, str]]:
 
 
 def _spans(tokens: Any, classes: dict[Any, str]) -> Iterator[str]:
-    """Neighbours of one class share an element; `classes` remembers what each kind of token looks like."""
+    """Yield the elements of tokens. Adjacent tokens with one class share an element. `classes` caches the classes of tokens."""
     current = ""
     pending: list[str] = []
     for kind, value in tokens:
@@ -225,7 +226,7 @@ def _spans(tokens: Any, classes: dict[Any, str]) -> Iterator[str]:
 
 
 def _token_class(kind: str) -> str:
-    """The class of a token's kind, such as `Token.Name.Function.Magic`, or of the nearest kind above it."""
+    """Return the class of a kind of token, such as `Token.Name.Function.Magic`, or of the nearest kind above it."""
     name = kind.removeprefix("Token").removeprefix(".")
     while name and name not in _TOKEN_CLASSES:
         name = name.rpartition(".")[0]
@@ -237,7 +238,7 @@ def _span(name: str, text: str) -> str:
 
 
 def _parser(code: Callable[[str, str], str]) -> MarkdownIt | None:
-    """CommonMark with tables and strikethrough, with every rule that writes something dangerous or loud replaced."""
+    """Return a parser for CommonMark with tables and strikethrough. Rules that write unsafe or unsuitable HTML are replaced."""
     try:
         from markdown_it import MarkdownIt
     except ImportError:
@@ -269,7 +270,7 @@ def _parser(code: Callable[[str, str], str]) -> MarkdownIt | None:
 
 
 def _bound(rule: Callable[[Sequence[Token], int, MutableMapping[str, Any]], str]) -> Callable[..., str]:
-    """The rule in the shape that the renderer calls."""
+    """Return the rule with the signature that the renderer calls."""
 
     def render(
         renderer: RendererProtocol, tokens: Sequence[Token], at: int, options: object, env: MutableMapping[str, Any]
@@ -294,11 +295,11 @@ def _link_close(tokens: Sequence[Token], at: int, env: MutableMapping[str, Any])
 
 
 def _heading(token: Token) -> str:
-    """The page's own headings are h1 and h2; those in a message come below."""
+    """Return the element of a heading in a message, below the h1 and h2 of the page."""
     return f"h{min(6, int(token.tag[1:]) + 2)}"
 
 
 def _cell(tag: str, token: Token) -> str:
-    """The parser asks for alignment by an inline style, which the page's policy forbids."""
+    """Return a table cell. The parser aligns it with an inline style, which the page's policy forbids, so a class does it."""
     side = str(token.attrGet("style") or "").removeprefix("text-align:")
     return f'<{tag} class="{side}">' if side in ("left", "right", "center") else f"<{tag}>"

@@ -1,4 +1,4 @@
-"""The page: the articles, the outline beside them, the totals, and the policy that keeps it all data."""
+"""The page: the articles, the outline beside them, the totals, and the content security policy."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any
 
 from fairlead.core.lenient import scrub_text
 from fairlead.export.ansi import Palette
-from fairlead.export.entries import Articles, describe
+from fairlead.export.articles import Articles, describe
 from fairlead.export.tree import Node, Tree
-from fairlead.export.usage import Used, total, used
-from fairlead.export.values import count, mapping, moment, plain, snippet, text
+from fairlead.export.values import TokensAndCost, count, mapping, plain_text, snippet, text, total, usage_of, utc_time
 
 _ASSETS = Path(__file__).with_name("assets")
 _DEEPEST_INDENT = 8
-#: Entries are drawn in groups as they come into view. A browser that minds thousands of boxes scrolls badly.
+#: The browser renders entries in groups as they come into view. With thousands of separate boxes it scrolls badly.
 _GROUP = 25
-_TELLING = ("message", "custom_message", "compaction", "branch_summary")
+_TYPES_WITH_TEXT = ("message", "custom_message", "compaction", "branch_summary")
 
 
 def render(
@@ -29,15 +28,19 @@ def render(
     title: str | None = None,
     unreadable: int = 0,
 ) -> bytes:
-    """The page of a session, given as the objects of its file.
+    """Return the page of a session as UTF-8.
 
-    It opens on the branch that ends in the entry `leaf`, or in the last one. Without a title it bears the session's
-    name, or else begins with its first prompt. `unreadable` lines of the file are owned up to.
+    Args:
+        header: the header of the session file, as a JSON object.
+        entries: the entries of the session file, as JSON objects.
+        leaf: the id of the entry that the shown branch ends with; None for the last entry.
+        title: the title of the page; the name of the session, or its first prompt, if there is none.
+        unreadable: the number of unreadable lines in the file, which the page mentions.
     """
     tree = Tree(entries, leaf)
     palette = Palette()
     articles = Articles(tree, palette, header.get("timestamp"))
-    uses = [used(node.entry) for node in tree.nodes]
+    usages = [usage_of(node.entry) for node in tree.nodes]
     name = escape(title or _name(entries))
     body = "".join(
         (
@@ -45,12 +48,12 @@ def render(
             '<div class="columns">\n',
             f'<nav id="outline" aria-label="Outline">\n<ol>\n{"".join(_outline(tree))}</ol>\n</nav>\n',
             '<main id="main" tabindex="-1">\n',
-            _heading(name, header, tree, uses),
+            _heading(name, header, tree, usages),
             "".join(_groups(tree, articles)) or '<p class="none">This session is empty.</p>\n',
             _footer(unreadable),
             "</main>\n</div>\n",
             (_ASSETS / "help.html").read_text("utf-8"),
-            f'<script type="application/json" id="session">{_data(tree, uses)}</script>\n',
+            f'<script type="application/json" id="session">{_data(tree, usages)}</script>\n',
         )
     )
     return scrub_text(_document(name, body, palette)).encode()
@@ -64,7 +67,7 @@ def _groups(tree: Tree, articles: Articles) -> Iterator[str]:
 
 
 def _document(name: str, body: str, palette: Palette) -> str:
-    """The style and the script are named by their hashes: nothing else in the page can be either."""
+    """Return the whole document. Its policy allows only this style and this script, by their hashes."""
     style = (_ASSETS / "page.css").read_text("utf-8") + palette.css()
     script = (_ASSETS / "page.js").read_text("utf-8")
     policy = "; ".join(
@@ -99,23 +102,23 @@ def _name(entries: Sequence[Mapping[str, Any]]) -> str:
     if names and names[-1].strip():
         return snippet(names[-1])
     messages = (mapping(entry.get("message")) for entry in entries)
-    prompts = (plain(message.get("content")) for message in messages if message.get("role") == "user")
+    prompts = (plain_text(message.get("content")) for message in messages if message.get("role") == "user")
     return snippet(next((prompt for prompt in prompts if prompt.strip()), "")) or "Session"
 
 
-def _heading(name: str, header: Mapping[str, Any], tree: Tree, uses: list[Used]) -> str:
+def _heading(name: str, header: Mapping[str, Any], tree: Tree, usages: list[TokensAndCost]) -> str:
     facts: list[str] = []
-    if started := moment(header.get("timestamp")):
+    if started := utc_time(header.get("timestamp")):
         facts.append(f'<time datetime="{started[0]}">{started[1]}</time>')
     if text(header.get("cwd")):
         facts.append(f"<code>{escape(text(header['cwd']))}</code>")
-    facts.append(count(len(tree.nodes), "entry").replace("entrys", "entries"))
+    facts.append(count(len(tree.nodes), "entry", "entries"))
     branches = tree.branches()
     if branches > 1:
-        facts.append(count(branches, "branch").replace("branchs", "branches"))
+        facts.append(count(branches, "branch", "branches"))
     if models := _models(tree):
         facts.append(f"<span>{escape(', '.join(models))}</span>")
-    everything = total(uses)
+    everything = total(usages)
     totals = f"<dt>Session</dt><dd>{escape(everything.words())}</dd>" if everything else ""
     if everything and branches > 1:
         totals += '<dt>This branch</dt><dd id="branch-total"></dd>'
@@ -128,21 +131,21 @@ def _models(tree: Tree) -> list[str]:
 
 
 def _footer(unreadable: int) -> str:
-    lost = f"{count(unreadable, 'line')} of the file could not be read and {'is' if unreadable == 1 else 'are'} missing here. "
-    return f"<footer>{lost if unreadable else ''}Times are UTC. Exported by fairlead.</footer>\n"
+    missing = f"{count(unreadable, 'line')} of the file could not be read and {'is' if unreadable == 1 else 'are'} missing here. "
+    return f"<footer>{missing if unreadable else ''}Times are UTC. Exported by fairlead.</footer>\n"
 
 
 def _outline(tree: Tree) -> Iterator[str]:
-    """Prompts, summaries, labels, and the beginning of every branch."""
-    told: set[Node] = set()
+    """Yield the items of the outline: prompts, summaries, labels, and the beginning of every branch."""
+    listed: set[Node] = set()
     for row in tree.walk():
         siblings = tree.siblings(row.node)
         kind = _landmark(row.node)
-        if row.node in told or not (kind or row.node.label or len(siblings) > 1):
+        if row.node in listed or not (kind or row.node.label or len(siblings) > 1):
             continue
         subject = row.node if len(siblings) == 1 else _first_message(row.node)
-        told.add(subject)
-        branch = f"Branch {row.node.place + 1} of {len(siblings)}: " if len(siblings) > 1 else ""
+        listed.add(subject)
+        branch = f"Branch {row.node.sibling_index + 1} of {len(siblings)}: " if len(siblings) > 1 else ""
         classes = f"d{min(row.depth, _DEEPEST_INDENT)} {kind}{' fork' if branch else ''}"
         label = f'<span class="label">{escape(row.node.label)}</span> ' if row.node.label else ""
         yield (
@@ -152,11 +155,11 @@ def _outline(tree: Tree) -> Iterator[str]:
 
 
 def _first_message(node: Node) -> Node:
-    """What a branch is about, if it begins with a change of the model or the like: the first message in it."""
+    """Return the first message of a branch, which may begin with a change of model; the node itself if it has none."""
     first = node
-    while first.entry.get("type") not in _TELLING and len(first.children) == 1:
+    while first.entry.get("type") not in _TYPES_WITH_TEXT and len(first.children) == 1:
         first = first.children[0]
-    return first if first.entry.get("type") in _TELLING else node
+    return first if first.entry.get("type") in _TYPES_WITH_TEXT else node
 
 
 def _landmark(node: Node) -> str:
@@ -166,11 +169,11 @@ def _landmark(node: Node) -> str:
     return "turning" if entry.get("type") in ("compaction", "branch_summary") else ""
 
 
-def _data(tree: Tree, uses: list[Used]) -> str:
-    """What the script needs beside the articles: each one's parent, and what it used. Numbers alone."""
+def _data(tree: Tree, usages: list[TokensAndCost]) -> str:
+    """Return the data for the page's script as JSON of numbers: the parent of each article, and what it used."""
     import json
 
     parents = [node.parent.index if node.parent else -1 for node in tree.nodes]
-    amounts = [[use.input, use.output, use.cache, use.cost] if use else 0 for use in uses]
+    amounts = [[each.input, each.output, each.cache, each.cost] if each else 0 for each in usages]
     leaf = tree.leaf.index if tree.leaf else -1
     return json.dumps({"parents": parents, "uses": amounts, "leaf": leaf}, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""The entries of a session as a tree, each with its place in the page."""
+"""The entries of a session as a tree, with the anchors that they have in the page."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An entry; `anchor` is its id in the page, `index` its place in the file."""
+    """An entry. `anchor` is its id in the page, `index` its position in the file."""
 
     entry: Mapping[str, Any]
     index: int
     anchor: str
     parent: Node | None
-    #: How many nodes begin where it does and come before it.
-    place: int = 0
+    #: Its position among the children of its parent.
+    sibling_index: int = 0
     children: list[Node] = field(default_factory=lambda: list[Node]())
     label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of the outline; `depth` is how many side branches it is within."""
+    """A line of the outline. `depth` is the number of side branches around it."""
 
     node: Node
     depth: int
 
 
 class Tree:
-    """All entries, in the order of the file; a parent always comes before its children.
+    """All entries in the order of the file. A parent always comes before its children.
 
-    Files that were damaged or written by hand still make a tree: an entry whose parent is missing follows the one
-    before it, so that the conversation reads on.
+    Damaged files and files written by hand make a tree too: an entry whose parent is missing follows the entry before it.
     """
 
     def __init__(self, entries: Sequence[Mapping[str, Any]], leaf: str | None) -> None:
@@ -50,7 +49,7 @@ class Tree:
             node = Node(entry, index, _anchor(entry, index, anchors), self._parent(entry))
             self.nodes.append(node)
             siblings = self.siblings(node)
-            node.place = len(siblings)
+            node.sibling_index = len(siblings)
             siblings.append(node)
             self._by_id.setdefault(text(entry.get("id")), node)
         self._apply_labels()
@@ -59,29 +58,31 @@ class Tree:
         self.path: set[Node] = set(self._ancestry(self.leaf))
 
     def siblings(self, node: Node) -> list[Node]:
-        """The node and those that begin where it does."""
+        """Return the children of the node's parent, including the node."""
         return node.parent.children if node.parent else self.roots
 
     def find(self, entry_id: str) -> Node | None:
+        """Return the node of an entry; None if there is none with this id."""
         return self._by_id.get(entry_id)
 
     def branches(self) -> int:
-        """How many ends the conversation has."""
+        """Return the number of branches: of entries without children."""
         return sum(not node.children for node in self.nodes)
 
     def walk(self) -> Iterator[Row]:
-        """Depth first. The way to the leaf, or else the newest branch, stays level; the others come before it, indented."""
-        waiting = [Row(node, depth) for node, depth in reversed(self._placed(self.roots, 0))]
-        while waiting:
-            row = waiting.pop()
+        """Yield the nodes depth first. The main branch, to the leaf or else the newest, comes last and is not indented."""
+        stack = self._rows(self.roots, 0)
+        while stack:
+            row = stack.pop()
             yield row
-            waiting += [Row(child, depth) for child, depth in reversed(self._placed(row.node.children, row.depth))]
+            stack += self._rows(row.node.children, row.depth)
 
-    def _placed(self, branches: list[Node], depth: int) -> list[tuple[Node, int]]:
+    def _rows(self, branches: list[Node], depth: int) -> list[Row]:
+        """Return the rows of branches in reverse order."""
         if not branches:
             return []
         main = next((node for node in branches if node in self.path), branches[-1])
-        return [*((node, depth + 1) for node in branches if node is not main), (main, depth)]
+        return [Row(main, depth), *(Row(node, depth + 1) for node in reversed(branches) if node is not main)]
 
     def _parent(self, entry: Mapping[str, Any]) -> Node | None:
         previous = self.nodes[-1] if self.nodes else None
@@ -102,7 +103,7 @@ class Tree:
 
 
 def _anchor(entry: Mapping[str, Any], index: int, taken: set[str]) -> str:
-    """`entry-<id>`, or with its number for an id that is missing, taken or fit for no address."""
+    """Return `entry-<id>`, or `entry-.<index>` for an id that is missing, taken or not usable in an address."""
     entry_id = text(entry.get("id"))
     anchor = f"entry-{entry_id}"
     if not _SAFE_ID.fullmatch(entry_id) or anchor in taken:

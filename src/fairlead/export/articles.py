@@ -1,4 +1,4 @@
-"""An entry of a session as an article of the page."""
+"""The entries of a session as articles of the page."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from fairlead.export import calls
 from fairlead.export.ansi import Palette
-from fairlead.export.contents import Contents
+from fairlead.export.contents import Contents, call_file, call_subject, diff
 from fairlead.export.markup import Markup
 from fairlead.export.tree import Node, Tree
-from fairlead.export.usage import used
-from fairlead.export.values import count, mapping, moment, number, plain, pretty_json, snippet, strings, text
+from fairlead.export.values import count, mapping, number, plain_text, pretty_json, snippet, strings, text, usage_of, utc_time
 
 _NAMES = {
     "compaction": "Context compacted",
@@ -24,10 +22,10 @@ _NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """What an article holds: its look, its heading and content (both HTML), and remarks beside the heading."""
+class ArticleParts:
+    """The parts of an article: its CSS class, its heading and content, and remarks beside the heading, all HTML."""
 
-    look: str
+    css_class: str
     heading: str
     content: str
     remarks: str = ""
@@ -35,14 +33,14 @@ class Shown:
 
 
 class Articles:
-    """Writes the articles of one page, in the order of the file."""
+    """Renders the articles of one page. Call `article` in the order of the file."""
 
     def __init__(self, tree: Tree, palette: Palette, started: Any) -> None:
         self._tree = tree
-        self._day = (moment(started) or ("", ""))[1][:10]
+        self._day = (utc_time(started) or ("", ""))[1][:10]
         self._contents = Contents(Markup(), palette)
         self._calls: dict[str, Mapping[str, Any]] = {}
-        self._entries: dict[str, Callable[[Mapping[str, Any]], Shown]] = {
+        self._entries: dict[str, Callable[[Mapping[str, Any]], ArticleParts]] = {
             "message": lambda entry: self._message(mapping(entry.get("message"))),
             "custom_message": lambda entry: self._custom(entry),
             "compaction": self._compaction,
@@ -52,8 +50,8 @@ class Articles:
             "label": self._label,
             "session_info": lambda entry: _event("Session named", text(entry.get("name"))),
         }
-        self._messages: dict[str, Callable[[Mapping[str, Any]], Shown]] = {
-            "user": lambda message: Shown("user", "You", self._contents.blocks(message.get("content"), breaks=True)),
+        self._messages: dict[str, Callable[[Mapping[str, Any]], ArticleParts]] = {
+            "user": lambda message: ArticleParts("user", "You", self._contents.blocks(message.get("content"), breaks=True)),
             "assistant": self._assistant,
             "toolResult": self._tool_result,
             "bashExecution": self._bash,
@@ -65,13 +63,14 @@ class Articles:
         }
 
     def article(self, node: Node) -> str:
+        """Render an entry."""
         show = self._entries.get(text(node.entry.get("type")), self._unknown)
         shown = show(node.entry)
         remarks = [shown.remarks] if shown.remarks else []
-        use = used(node.entry)
-        if use:
-            remarks.append(escape(use.words()))
-        classes = f"entry {shown.look}{' failed' if shown.failed else ''}"
+        usage = usage_of(node.entry)
+        if usage:
+            remarks.append(escape(usage.words()))
+        classes = f"entry {shown.css_class}{' failed' if shown.failed else ''}"
         label = f'<span class="label">{escape(node.label)}</span>' if node.label else ""
         hidden = "" if node in self._tree.path else " hidden"
         meta = f'<span class="meta">{" · ".join(remarks)}</span>' if remarks else ""
@@ -82,26 +81,26 @@ class Articles:
         )
 
     def _permalink(self, node: Node) -> str:
-        """The time of an entry, without the date on the day on which the session began."""
-        time = moment(node.entry.get("timestamp"))
+        """Render the time of an entry as a link to it, without the date on the first day of the session."""
+        time = utc_time(node.entry.get("timestamp"))
         shown = f'<time datetime="{time[0]}">{time[1].removeprefix(self._day).strip()}</time>' if time else "link"
         return f'<a class="when" href="#{node.anchor}" title="Link to this entry">{shown}</a>'
 
     def _siblings(self, node: Node) -> str:
-        """Where several branches begin, the way from one to the next."""
+        """Render the links to the previous and the next branch where several branches begin."""
         siblings = self._tree.siblings(node)
         if len(siblings) == 1:
             return ""
-        at = node.place
+        at = node.sibling_index
         before = _step(siblings[at - 1].anchor if at else None, "prev", "Previous branch")
         after = _step(siblings[at + 1].anchor if at + 1 < len(siblings) else None, "next", "Next branch")
         return f'<span class="branches">{before}<span>Branch {at + 1} of {len(siblings)}</span>{after}</span>'
 
-    def _message(self, message: Mapping[str, Any]) -> Shown:
+    def _message(self, message: Mapping[str, Any]) -> ArticleParts:
         show = self._messages.get(text(message.get("role")))
         return show(message) if show else self._unknown({"type": text(message.get("role")) or "message", **message})
 
-    def _assistant(self, message: Mapping[str, Any]) -> Shown:
+    def _assistant(self, message: Mapping[str, Any]) -> ArticleParts:
         parts = [self._contents.blocks(message.get("content"))]
         for block in self._contents.tool_calls(message.get("content")):
             self._calls[text(block.get("id"))] = block
@@ -114,23 +113,23 @@ class Articles:
         elif reason == "length":
             parts.append(_notice("warn", "Cut off: the answer reached its length limit."))
         model = text(message.get("model"))
-        return Shown("assistant", "Assistant", "".join(parts), escape(model), failed=reason == "error")
+        return ArticleParts("assistant", "Assistant", "".join(parts), escape(model), failed=reason == "error")
 
-    def _tool_result(self, message: Mapping[str, Any]) -> Shown:
+    def _tool_result(self, message: Mapping[str, Any]) -> ArticleParts:
         call = self._calls.get(text(message.get("toolCallId")), {})
         details = mapping(message.get("details"))
         changes = text(details.get("diff")) or text(details.get("patch"))
         failed = message.get("isError") is True
-        file = calls.file_of(call) if text(message.get("toolName")) == "read" and not failed else ""
+        file = call_file(call) if text(message.get("toolName")) == "read" and not failed else ""
         content = self._contents.output(message.get("content"), file=file)
         if changes:
-            content += calls.diff(changes)
-        about = calls.subject(call)
+            content += diff(changes)
+        about = call_subject(call)
         heading = f"{escape(text(message.get('toolName')) or 'Tool')} <small>{'failed' if failed else 'result'}</small>"
         remarks = f"<code>{escape(about)}</code>" if about else ""
-        return Shown("result", heading, content or '<p class="none">No output.</p>', remarks, failed=failed)
+        return ArticleParts("result", heading, content or '<p class="none">No output.</p>', remarks, failed=failed)
 
-    def _bash(self, message: Mapping[str, Any]) -> Shown:
+    def _bash(self, message: Mapping[str, Any]) -> ArticleParts:
         command = self._contents.command(text(message.get("command")))
         output = self._contents.terminal(text(message.get("output")))
         code = message.get("exitCode")
@@ -143,67 +142,67 @@ class Articles:
             path = text(message.get("fullOutputPath"))
             notices.append(_notice("warn", f"Output truncated. Full output: {path}" if path else "Output truncated."))
         remarks = "not shown to the model" if message.get("excludeFromContext") is True else ""
-        return Shown("bash", "You ran", command + output + "".join(notices), remarks)
+        return ArticleParts("bash", "You ran", command + output + "".join(notices), remarks)
 
-    def _custom(self, message: Mapping[str, Any]) -> Shown:
+    def _custom(self, message: Mapping[str, Any]) -> ArticleParts:
         name = escape(text(message.get("customType")) or "Message")
         content = self._contents.blocks(message.get("content"))
         if message.get("display") is False:
-            return Shown("event", name, _folded("Not displayed in the conversation", content))
-        return Shown("custom", name, content)
+            return ArticleParts("event", name, _folded("Not displayed in the conversation", content))
+        return ArticleParts("custom", name, content)
 
-    def _system(self, message: Mapping[str, Any]) -> Shown:
+    def _system(self, message: Mapping[str, Any]) -> ArticleParts:
         sections = [f"{name}\n\n{text(value)}" for name, value in mapping(message.get("sections")).items() if text(value)]
-        words = "\n\n".join([plain(message.get("content")), *sections]).strip()
-        return Shown("event", "System prompt", _folded(count(len(words), "character"), self._contents.terminal(words)))
+        words = "\n\n".join([plain_text(message.get("content")), *sections]).strip()
+        return ArticleParts("event", "System prompt", _folded(count(len(words), "character"), self._contents.terminal(words)))
 
-    def _compaction(self, entry: Mapping[str, Any]) -> Shown:
+    def _compaction(self, entry: Mapping[str, Any]) -> ArticleParts:
         before = number(entry.get("tokensBefore"))
         remarks = f"{before:,.0f} tokens before" if before else ""
-        content = _folded("Summary", self._contents.prose(text(entry.get("summary"))) + _file_lists(entry))
-        return Shown("summary", "Context compacted", content, remarks)
+        content = _folded("Summary", self._contents.markdown(text(entry.get("summary"))) + _file_lists(entry))
+        return ArticleParts("summary", "Context compacted", content, remarks)
 
-    def _branch_summary(self, entry: Mapping[str, Any]) -> Shown:
+    def _branch_summary(self, entry: Mapping[str, Any]) -> ArticleParts:
         origin = self._tree.find(text(entry.get("fromId")))
         remarks = f'<a href="#{origin.anchor}">where it ended</a>' if origin else ""
-        content = _folded("Summary", self._contents.prose(text(entry.get("summary"))) + _file_lists(entry))
-        return Shown("summary", "Summary of another branch", content, remarks)
+        content = _folded("Summary", self._contents.markdown(text(entry.get("summary"))) + _file_lists(entry))
+        return ArticleParts("summary", "Summary of another branch", content, remarks)
 
-    def _model_change(self, entry: Mapping[str, Any]) -> Shown:
+    def _model_change(self, entry: Mapping[str, Any]) -> ArticleParts:
         return _event("Model", "/".join(part for part in (text(entry.get("provider")), text(entry.get("modelId"))) if part))
 
-    def _label(self, entry: Mapping[str, Any]) -> Shown:
+    def _label(self, entry: Mapping[str, Any]) -> ArticleParts:
         target = self._tree.find(text(entry.get("targetId")))
         name = text(entry.get("label"))
         words = f"<span>{escape(name)}</span>" if name else "removed"
         place = f' on <a href="#{target.anchor}">{escape(snippet(describe(target.entry), 60))}</a>' if target else ""
-        return Shown("event", "Label", f"<p>{words}{place}</p>")
+        return ArticleParts("event", "Label", f"<p>{words}{place}</p>")
 
-    def _unknown(self, entry: Mapping[str, Any]) -> Shown:
+    def _unknown(self, entry: Mapping[str, Any]) -> ArticleParts:
         kind = text(entry.get("type")) or "entry"
         name = text(entry.get("customType"))
         data = {key: value for key, value in entry.items() if key not in ("id", "parentId", "timestamp", "type", "customType")}
         code = self._contents.json(pretty_json(data))
-        return Shown("event", escape(f"{kind} {name}".strip()), _folded("Data", code) if data else "")
+        return ArticleParts("event", escape(f"{kind} {name}".strip()), _folded("Data", code) if data else "")
 
 
 def describe(entry: Mapping[str, Any]) -> str:
-    """An entry in a few words, for outlines."""
+    """Return an entry in a few words, for the outline."""
     message = mapping(entry.get("message"))
-    words = plain(message.get("content")) or plain(entry.get("content")) or text(message.get("command"))
+    words = plain_text(message.get("content")) or plain_text(entry.get("content")) or text(message.get("command"))
     if words.strip():
         return snippet(words.replace("**", "").replace("`", "").lstrip("# "))
     call = next(iter(Contents.tool_calls(message.get("content"))), None)
     if call:
-        return f"{text(call.get('name'))} {calls.subject(call)}".strip()
+        return f"{text(call.get('name'))} {call_subject(call)}".strip()
     kind = text(entry.get("type"))
     name = _NAMES.get(kind) or (text(message.get("role")) or kind or "entry").replace("_", " ")
     detail = next((text(entry[key]) for key in ("modelId", "thinkingLevel", "name", "label") if text(entry.get(key))), "")
     return snippet(f"{name} {detail}")
 
 
-def _event(name: str, value: str) -> Shown:
-    return Shown("event", escape(name), f"<p>{escape(value)}</p>")
+def _event(name: str, value: str) -> ArticleParts:
+    return ArticleParts("event", escape(name), f"<p>{escape(value)}</p>")
 
 
 def _notice(kind: str, words: str) -> str:
@@ -229,5 +228,5 @@ def _step(anchor: str | None, name: str, words: str) -> str:
 
 
 def _lines(content: str) -> int:
-    """The rough height of an article, which the page goes by until it has drawn it. What is folded counts little."""
+    """Estimate the height of an article, which the page uses until it has rendered it. Folded text counts little."""
     return min(60, len(content) // 160 + content.count("\n"))
