@@ -113,7 +113,7 @@ def test_a_provider_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: 
     [
         ({"error": "invalid_client", "error_description": "Who are you?"}, "Who are you? (invalid_client)"),
         ({"user_code": "A"}, "gave no usable code"),
-        ((200, "<html>"), "answered 200 with something that is no answer to a login"),
+        ((200, "<html>"), "answered 200 with something that is not an answer to a login"),
         ((404, "nothing here"), "answered 404"),
         ((503, "later"), "answered 503"),
         ((302, ""), "redirects"),
@@ -184,7 +184,7 @@ def test_a_failure_that_may_pass_is_waited_out() -> None:
         ({"error": "expired_token"}, "The code has expired. Begin the login again."),
         ({"error": "odd"}, "The provider refused the login: odd."),
         ({"token_type": "bearer"}, "gave no token"),
-        ((200, "[]"), "no answer to a login"),
+        ((200, "[]"), "not an answer to a login"),
     ],
 )
 def test_a_login_that_comes_to_nothing_says_why(answer: Any, reason: str) -> None:
@@ -336,7 +336,7 @@ def test_a_login_of_another_program_is_not_used_where_nobody_said_how_to_log_in(
 
 def test_where_no_provider_has_a_login_there_is_none(tmp_path: Path) -> None:
     registry = a_registry(tmp_path, {"acme": {"baseUrl": "http://example.com"}})
-    with pytest.raises(LoginFailed, match=r"No provider has a login\. Give one an `oauth` block in"):
+    with pytest.raises(LoginFailed, match=r"No provider supports login\. Add an `oauth` block in"):
         with_http(lambda http: _provider(registry, http))
 
 

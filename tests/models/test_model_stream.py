@@ -320,7 +320,7 @@ def test_every_known_api_has_an_adapter() -> None:
 
 
 def test_an_unknown_api_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(ConfigError, match=r'unknown API, "smoke-signals".*anthropic-messages, openai-completions'):
+    with pytest.raises(ConfigError, match=r'unknown API "smoke-signals".*anthropic-messages, openai-completions'):
         open_stream(a_model("smoke-signals"), RequestAuth(), Http(env={}), lambda: 1)
 
 

@@ -1,6 +1,7 @@
-"""Reaching a model: HTTP, one adapter per provider API, the catalog, credentials, and `scripted`.
+"""Reaching a model: which models exist, their keys, one adapter per provider API, and HTTP.
 
-`connect` gives a `ModelStream` for a model; nothing here is imported before it is needed.
+`registry` knows the models and their keys. `model_streams` opens a `ModelStream` for one of them: an adapter from `apis`,
+which sends its requests through `http`. Adapters are imported when a model first needs them.
 
 Private: see `fairlead` for the public modules.
 """

@@ -1,7 +1,7 @@
-"""The providers that work with no configuration, and the models they are known to have.
+"""The providers that work without configuration, and the models they are known to have.
 
-The providers stand here; the models are data, made by scripts/make_catalog.py, and read only when
-somebody asks for a model that the user's own models.json does not have.
+The providers are declared here. The models are data that scripts/make_catalog.py writes to catalog.json; the file is read only
+when a model is wanted that the user's models.json does not describe.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from fairlead.core.model import Model, Price
 
 
 class Provider(Struct, frozen=True):
-    """A provider as it is without configuration."""
+    """A built-in provider."""
 
     name: str
     api: str
     base_url: str
-    #: Environment variables that may hold the key; the first that is set counts.
+    #: Environment variables that may hold the key. The first one that is set wins.
     key_variables: tuple[str, ...]
-    #: The model to use when the user names none.
+    #: The model to use when the user does not name one.
     default_model: str
     #: Environment variables that may name another server.
     url_variables: tuple[str, ...] = ()
-    #: What such a variable leaves out at the end of the URL.
+    #: The end of the URL that users leave out in such a variable.
     url_suffix: str = ""
 
     def url(self, env: Mapping[str, str]) -> str:
-        """Where requests go: the server that the environment names, if it does."""
+        """Return the base URL for requests: the one that the environment names, else the built-in one."""
         for variable in self.url_variables:
             if value := env.get(variable, "").strip().rstrip("/"):
                 return value if value.endswith(self.url_suffix) else value + self.url_suffix
@@ -41,7 +41,7 @@ class Provider(Struct, frozen=True):
 
 _COMPLETIONS = "openai-completions"
 
-#: In the order in which a default model is looked for.
+#: By name, in the order in which a default model is searched for.
 PROVIDERS: dict[str, Provider] = {
     provider.name: provider
     for provider in (
@@ -53,12 +53,12 @@ PROVIDERS: dict[str, Provider] = {
             "claude-opus-5-5",
             ("ANTHROPIC_BASE_URL",),
         ),
-        # Many that imitate OpenAI have chat completions only; `"api": "openai-completions"` for `openai` in models.json,
-        # or a provider of one's own there, reaches those.
+        # Many servers that imitate OpenAI only offer chat completions. To reach them, users set
+        # `"api": "openai-completions"` for `openai` in models.json, or add a provider there.
         Provider(
             "openai", "openai-responses", "https://api.openai.com/v1", ("OPENAI_API_KEY",), "gpt-6.1-sol", ("OPENAI_BASE_URL",)
         ),
-        # Google's own SDK takes the server without the version of the API.
+        # Google's SDK takes the server's URL without the API version.
         Provider(
             "google",
             "google-generative-ai",
@@ -91,7 +91,7 @@ PROVIDERS: dict[str, Provider] = {
 
 
 class CatalogModel(Struct, rename="camel", frozen=True, omit_defaults=True):
-    """A model as the data file has it: what its provider says for all its models is left out."""
+    """A model as catalog.json describes it. What all models of its provider share is left out."""
 
     id: str
     name: str
@@ -99,14 +99,14 @@ class CatalogModel(Struct, rename="camel", frozen=True, omit_defaults=True):
     max_tokens: int
     cost: Price
     reasoning: bool = False
-    #: Whether it sees images.
+    #: Whether it accepts images.
     images: bool = False
     thinking_level_map: dict[str, str | None] | None = None
     compat: dict[str, Any] | None = None
 
 
 class Source(Struct, frozen=True):
-    """Where the prices and context windows come from."""
+    """The source of the prices and context windows."""
 
     name: str
     version: str
@@ -114,19 +114,19 @@ class Source(Struct, frozen=True):
 
 
 class Catalog(Struct, frozen=True):
-    """The data file."""
+    """The content of catalog.json."""
 
     source: Source
     models: dict[str, list[CatalogModel]]
 
 
 def read_catalog() -> Catalog:
-    """The data that ships with this version."""
+    """Read the catalog.json that ships with this version."""
     return msgspec.json.decode(Path(__file__).with_name("catalog.json").read_bytes(), type=Catalog)
 
 
 def catalog_models(env: Mapping[str, str]) -> list[Model]:
-    """Every model of the catalog, provider by provider."""
+    """Return every model of the catalog, grouped by provider. `env` may name other servers for them."""
     catalog = read_catalog()
     models: list[Model] = []
     for provider in PROVIDERS.values():

@@ -1,4 +1,4 @@
-"""The context windows that model servers really have, as far as they told us."""
+"""The context windows that model servers really have, as far as they report them."""
 
 from __future__ import annotations
 
@@ -13,50 +13,61 @@ if TYPE_CHECKING:
     from fairlead.models.credentials import RequestAuth
     from fairlead.models.http.client import Http
 
-#: A smaller window than this is a misread number, not a window.
+#: A smaller number than this was misread and is not a window.
 _SMALLEST = 128
-#: Seconds that a server gets to list its models.
+#: Seconds that a server has to list its models.
 _PATIENCE = 5.0
+#: Bytes of such a list that are read.
 _LONGEST_LIST = 4 << 20
 
-#: Where servers state the window in an entry of their model list, in order of preference:
+#: The fields in which servers state the window in an entry of their model list, in order of preference:
 #: llama.cpp (`meta.n_ctx`), LM Studio, vLLM and SGLang, OpenRouter and others.
 _FIELDS = ("n_ctx", "loaded_context_length", "max_model_len", "context_length", "context_window", "max_context_length")
 
 
 class ContextWindows:
-    """What servers told of their windows, by model. A window is never larger than the one that is declared."""
+    """The context windows that servers reported, by model. A window is never larger than the one declared for the model."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[str, str, str], int] = {}
-        #: The most tokens that a request has had that was answered.
+        self._reported: dict[tuple[str, str, str], int] = {}
+        #: The size in tokens of the largest request that was answered.
         self._proven: dict[tuple[str, str, str], int] = {}
 
     def of(self, model: Model) -> int:
-        """The window to count on, in tokens; 0 if neither the user nor the server says."""
-        told = self._told.get(_key(model))
-        if told is None:
+        """Return the window to count on, in tokens; 0 if neither the user nor the server states one."""
+        reported = self._reported.get(_key(model))
+        if reported is None:
             return model.context_window
-        return min(told, model.context_window) if model.context_window > 0 else told
+        return min(reported, model.context_window) if model.context_window > 0 else reported
 
     def is_told(self, model: Model) -> bool:
-        return _key(model) in self._told
+        """Tell whether the server of `model` has reported a window."""
+        return _key(model) in self._reported
 
     def learn(self, model: Model, tokens: int) -> None:
-        """Remember what the server of `model` says. A number that cannot be its window is ignored."""
+        """Remember the window that the server of `model` reports. A number that cannot be its window is ignored."""
         if tokens >= max(_SMALLEST, self._proven.get(_key(model), 0)):
-            self._told[_key(model)] = tokens
+            self._reported[_key(model)] = tokens
 
     def prove(self, model: Model, tokens: int) -> None:
-        """A request of so many tokens was answered: the window is not smaller, whatever was read in an error."""
+        """Note that a request of `tokens` was answered: the window is at least that large, whatever an error message said."""
         key = _key(model)
         self._proven[key] = max(tokens, self._proven.get(key, 0))
-        if tokens > self._told.get(key, tokens):
-            del self._told[key]
+        if tokens > self._reported.get(key, tokens):
+            del self._reported[key]
 
 
 async def served_window(http: Http, model: Model, auth: RequestAuth) -> int | None:
-    """The window that the server states in its list of models; None if it states none, or has no such list."""
+    """Ask a server for the window of one of its models.
+
+    Args:
+        http: the connections to use.
+        model: the model in question.
+        auth: the key and headers for the request.
+
+    Returns:
+        The window that the server states in its list of models, in tokens; None if it has no such list or does not say.
+    """
     url = _list_url(model)
     if url is None:
         return None
@@ -72,7 +83,10 @@ async def served_window(http: Http, model: Model, auth: RequestAuth) -> int | No
             if response.status != 200:
                 return None
             return _window_in(await response.read(_LONGEST_LIST), model.id)
-    except (ProviderError, RequestAborted, TimeoutError):
+    except (ProviderError, RequestAborted, TimeoutError) as error:
+        import logging
+
+        logging.getLogger("fairlead.models").debug("%s did not list its models (%s)", model.provider, type(error).__name__)
         return None
 
 

@@ -1,9 +1,9 @@
-"""Keys: where they come from, and how one is stored.
+"""Finds and stores the keys of providers.
 
-In this order: the key given on the command line, auth.json, the provider's environment variable,
-`apiKey` in models.json. A value in auth.json or models.json is a `!command` whose output counts, the
-name of an environment variable that is set, or the value itself. Where a provider has a login, the token
-of one that auth.json holds is its key.
+A key comes from the first of these that has one: the command line, auth.json, the provider's environment variable, `apiKey`
+in models.json. A value in auth.json or models.json is one of three things: `!command`, which means what the command prints;
+the name of an environment variable that is set; or the key itself. If a provider supports login, the token in auth.json is
+its key.
 """
 
 from __future__ import annotations
@@ -28,24 +28,25 @@ if TYPE_CHECKING:
 #: Headers that carry a key.
 _KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key"})
 
+#: Seconds that a command has to print a key.
 COMMAND_SECONDS = 10.0
-#: Seconds that something in the background may go on writing after the command itself has ended.
+#: Seconds that a background process may keep writing after the command itself has ended.
 _DRAIN = 0.1
 
 
 class RequestAuth(Struct, frozen=True):
-    """How to be let in at a provider. It never goes on the wire to a host, and its `repr` shows no secret."""
+    """What authenticates requests to a provider. It is never sent to a host, and its `repr` shows no secret."""
 
     api_key: str | None = None
-    #: Extra headers; they win over an adapter's own, whatever their case.
+    #: Extra headers. They replace an adapter's headers of the same name, in any case.
     headers: dict[str, str] = {}
-    #: When the key is no longer good, in milliseconds since the epoch; None: that is not known.
+    #: When the key expires, in milliseconds since the epoch; None if that is unknown.
     expires: int | None = None
 
-    def apply_to(self, ours: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """An adapter's headers, with those of the endpoint in their place."""
-        theirs = {name.lower() for name in self.headers}
-        return [(name, value) for name, value in ours if name.lower() not in theirs] + list(self.headers.items())
+    def apply_to(self, headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return an adapter's headers together with the extra ones, which win."""
+        extra = {name.lower() for name in self.headers}
+        return [(name, value) for name, value in headers if name.lower() not in extra] + list(self.headers.items())
 
     def __repr__(self) -> str:
         key = "None" if self.api_key is None else "'…'"
@@ -53,7 +54,7 @@ class RequestAuth(Struct, frozen=True):
 
 
 class LoginToken(Struct, frozen=True, omit_defaults=True):
-    """What a login comes to. `expires` is in milliseconds since the epoch; its JSON is pi's."""
+    """The result of a login. `expires` is in milliseconds since the epoch. Its JSON is the same as pi's."""
 
     access: str
     refresh: str | None = None
@@ -64,7 +65,7 @@ class LoginToken(Struct, frozen=True, omit_defaults=True):
 
 
 class Credentials:
-    """The keys of one process. Files are read when first needed, commands run when first needed, each once."""
+    """The keys of one process. Each file is read, and each command run, once, when it is first needed."""
 
     def __init__(
         self,
@@ -75,6 +76,15 @@ class Credentials:
         api_key_provider: str | None = None,
         warnings: list[str],
     ) -> None:
+        """Make the keys of a process.
+
+        Args:
+            home: where auth.json is.
+            env: the environment variables.
+            api_key: the key from the command line.
+            api_key_provider: the provider of that key; without one, the provider given to `choose`.
+            warnings: gets a sentence for each thing that could not be used.
+        """
         self._home = home
         self._env = env
         self._flag_key = api_key
@@ -86,22 +96,31 @@ class Credentials:
         self._unset: set[str] = set()
 
     def choose(self, provider: str) -> None:
-        """`provider` is the one the user runs with: a key from the command line that names no provider is its key."""
+        """Give the key from the command line to `provider`, unless it has a provider already."""
         if self._flag_provider is None:
             self._flag_provider = provider
 
     def reload(self) -> None:
-        """Read auth.json anew when it is next needed."""
+        """Read auth.json again when it is next needed."""
         self._auth = None
 
     def configured(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> bool:
-        """Whether there is a key, as far as can be told without running a command. With `logins`, a token is one."""
+        """Tell whether a provider has a key, without running a command. With `logins`, the token of a login counts as a key."""
         return self._written(provider, models_json_key, logins) is not None
 
     def key(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> str | None:
-        """The key of a provider; None if there is none. Raises NoCredentials if a command that should print it fails.
+        """Find the key of a provider. Call it from a thread: it may have to wait for a command.
 
-        It may take as long as that command does, so callers with an event loop ask from a thread.
+        Args:
+            provider: the provider's name.
+            models_json_key: its `apiKey` in models.json.
+            logins: whether the token of a login counts as a key.
+
+        Returns:
+            The key; None if there is none.
+
+        Raises:
+            NoCredentials: the command that should print the key failed.
         """
         written = self._written(provider, models_json_key, logins)
         if written is None:
@@ -110,7 +129,7 @@ class Credentials:
         return value if literal else self.resolve(value, f"The key of {provider}")
 
     def resolve(self, value: str, what: str) -> str:
-        """What a value in a file stands for."""
+        """Return what a value in a file stands for. `what` names it in errors. Raises NoCredentials if a command fails."""
         if value.startswith("!"):
             return self._output(value[1:].strip(), what)
         if named := self._env.get(value):
@@ -121,12 +140,12 @@ class Credentials:
         return value
 
     def has_login(self, provider: str) -> bool:
-        """Whether auth.json has a login for the provider that is no key."""
+        """Tell whether auth.json has a login for the provider that is not a key."""
         entry = self._auth_entry(provider)
         return entry is not None and not _key_of(entry)
 
     def token(self, provider: str) -> LoginToken | None:
-        """The token of the provider's login in auth.json; None if there is none."""
+        """Return the token of the provider's login in auth.json; None if there is none."""
         entry = self._auth_entry(provider)
         if not isinstance(entry, dict) or cast("dict[str, Any]", entry).get("type") != "oauth":
             return None
@@ -138,7 +157,7 @@ class Credentials:
             return None
 
     def _written(self, provider: str, models_json_key: str | None, logins: bool) -> tuple[str, bool] | None:
-        """The key as written, and whether it stands for itself."""
+        """Find the key as it is written, and whether it stands for itself."""
         if self._flag_key and provider == self._flag_provider:
             return self._flag_key, True
         stored = _key_of(self._auth_entry(provider))
@@ -153,7 +172,7 @@ class Credentials:
         return (models_json_key, False) if models_json_key else None
 
     def _auth_entry(self, provider: str) -> Any:
-        entries: dict[str, Any] | None = self._auth  # another thread may let go of it at any time
+        entries: dict[str, Any] | None = self._auth  # `reload` may reset it from another thread at any time
         if entries is None:
             entries = {}
             for path in self._home.auth_files():
@@ -181,14 +200,14 @@ class Credentials:
 
 
 def store_key(home: Home, provider: str, key: str) -> None:
-    """Write a key to auth.json, which only its owner may read. Raises ConfigError if that cannot be done."""
+    """Write a key to auth.json, which only its owner may read. Raises ConfigError if that fails."""
     if not provider or not key.strip():
-        raise ConfigError("A key needs the name of its provider, and must not be empty.")
+        raise ConfigError("The provider and the key must not be empty.")
     _store(home, provider, {"type": "api_key", "key": key.strip()})
 
 
 def store_login(home: Home, provider: str, token: LoginToken) -> None:
-    """Write the token of a login to auth.json, in the place of what it has for the provider. Raises ConfigError."""
+    """Write the token of a login to auth.json, replacing what it has for the provider. Raises ConfigError if that fails."""
     import msgspec
 
     _store(home, provider, {"type": "oauth", **msgspec.to_builtins(token)})
@@ -209,12 +228,12 @@ def _key_of(entry: Any) -> str | None:
 
 
 def _run(command: str, what: str, env: Mapping[str, str]) -> str:
-    """What a shell command prints, without the white space around it."""
+    """Run a shell command and return what it prints, stripped. Raises NoCredentials if it fails or prints nothing."""
     import subprocess
 
-    # The command gets no standard input: fairlead's own is the host's.
+    # The command gets no standard input, because fairlead's own belongs to the host.
     process = subprocess.Popen(
-        f" {command}",  # sh takes what begins with `-` or `+` for options
+        f" {command}",  # sh would take a leading `-` or `+` for an option
         shell=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -243,7 +262,7 @@ def _run(command: str, what: str, env: Mapping[str, str]) -> str:
 
 
 def _outputs(process: Popen[bytes]) -> tuple[bytes, bytes]:
-    """What a command writes to both its streams until it ends, though something that it started may still hold them.
+    """Return what a command writes to stdout and stderr until it ends, even if a child of it keeps them open.
 
     Raises TimeoutError if it does not end in time.
     """
@@ -258,14 +277,14 @@ def _outputs(process: Popen[bytes]) -> tuple[bytes, bytes]:
         except TimeoutExpired as unfinished:
             if ended:
                 return unfinished.stdout or b"", unfinished.stderr or b""
-        # What it wrote before its end is in the pipes: once more, to read that too.
+        # What it wrote before it ended is still in the pipes, so read once more.
         ended = process.poll() is not None
         if not ended and monotonic() > deadline:
             raise TimeoutError
 
 
 def _kill(process: Popen[bytes]) -> None:
-    """End the command and what it started."""
+    """Kill the command and its children."""
     if os.name != "posix":
         process.kill()
         return

@@ -1,6 +1,7 @@
-"""Logging in at providers with a code that the user enters (OAuth 2.0 device authorization, RFC 8628).
+"""Logs in at providers with a code that the user enters on a web page (OAuth 2.0 device authorization, RFC 8628).
 
-The logins are kept in auth.json and renewed before they expire.
+`begin` asks for the code, `wait_for_token` waits until the user has entered it, and `renew` exchanges an old token for a new
+one. `Logins` does this for the providers of a registry and stores the tokens in auth.json. `renew_if_due` renews them there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fairlead.config import files
+from fairlead.config.threads import run_in_thread
 from fairlead.core import lenient
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import learn, redacted
@@ -25,45 +27,45 @@ from fairlead.models.models_json import OAuthEntry
 from fairlead.models.registry import Registry
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
-#: Seconds between two looks, and how long a code is good for, where the provider does not say.
+#: Seconds between two polls, and how long a code is valid, if the provider does not say.
 DEFAULT_INTERVAL, DEFAULT_LIFETIME = 5, 900
-#: Seconds between two looks in any case, and at most.
+#: The fewest and the most seconds between two polls.
 SHORTEST_INTERVAL, LONGEST_INTERVAL = 0.1, 3600
-#: How many seconds longer to wait from here on, when the provider says that it is asked too often.
+#: Seconds to add between polls when the provider says that it is polled too often.
 SLOW_DOWN = 5
-#: Seconds in which the provider has to answer.
+#: Seconds that the provider has to answer a request.
 PATIENCE = 30.0
-#: A token that is good for more seconds than this is good for ever.
+#: A token that is valid for more seconds than this never expires.
 LONGEST_LIFETIME = 1e10
 
 Sleep = Callable[[float], Awaitable[object]]
 
 
 class DeviceCode(Struct, frozen=True):
-    """What the user is to enter, and where."""
+    """The code to enter, and the page to enter it on."""
 
     user_code: str
     verification_uri: str
-    #: What the provider knows this login by.
+    #: The provider's secret id for this login.
     device_code: str
     interval: Annotated[int, Meta(ge=0, le=LONGEST_INTERVAL)] = DEFAULT_INTERVAL
-    #: Seconds.
+    #: Seconds until the code expires.
     expires_in: Annotated[float, Meta(gt=0)] = DEFAULT_LIFETIME
 
 
 async def begin(http: Http, oauth: OAuthEntry) -> DeviceCode:
-    """Ask for a code. Raises LoginFailed."""
+    """Ask a provider for a code. Raises LoginFailed if it refuses, and ProviderError if it cannot be reached."""
     form = {"client_id": oauth.client_id}
     if oauth.scope:
         form["scope"] = oauth.scope
     answer = await _ask(http, oauth.device_url, form)
     if "error" in answer:
         raise LoginFailed(_refusal(answer))
-    # Some providers have an older name for the address.
+    # Some providers use an older name for the address.
     answer.setdefault("verification_uri", answer.get("verification_url"))
     said = {name: value for name, value in answer.items() if value is not None}
     try:
-        # Some write numbers as texts, or 5.0 for 5.
+        # Some write numbers as strings, or 5.0 for 5.
         return msgspec.convert(said, DeviceCode, strict=False)
     except msgspec.ValidationError as error:
         raise LoginFailed(f"{oauth.device_url} gave no usable code: {error}.") from None
@@ -78,7 +80,19 @@ async def wait_for_token(
     *,
     sleep: Sleep = asyncio.sleep,
 ) -> LoginToken:
-    """Wait until the user has entered the code. Raises LoginFailed if they decline, or let its time pass."""
+    """Wait until the user has entered the code.
+
+    Args:
+        http: the connections to use.
+        oauth: the provider's login settings.
+        device_code: the provider's id for this login.
+        interval: seconds between two polls.
+        expires_in: seconds until the code expires.
+        sleep: waits for a number of seconds.
+
+    Raises:
+        LoginFailed: the user declined, the code expired, or the provider refused.
+    """
     learn(device_code)
     form = {"grant_type": DEVICE_GRANT, "device_code": device_code, "client_id": oauth.client_id}
     waited, interval = 0.0, max(interval, SHORTEST_INTERVAL)
@@ -108,7 +122,7 @@ async def wait_for_token(
 
 
 async def renew(http: Http, oauth: OAuthEntry, token: LoginToken) -> LoginToken:
-    """A new token for one that has expired. Raises LoginFailed, or ProviderError if the provider cannot be reached."""
+    """Exchange an old token for a new one. Raises LoginFailed if refused, ProviderError if the provider cannot be reached."""
     assert token.refresh is not None
     learn(token.refresh, token.access)
     form = {"grant_type": "refresh_token", "refresh_token": token.refresh, "client_id": oauth.client_id}
@@ -120,7 +134,10 @@ async def renew(http: Http, oauth: OAuthEntry, token: LoginToken) -> LoginToken:
 
 
 async def _ask(http: Http, url: str, form: dict[str, str]) -> dict[str, Any]:
-    """What the provider answers to a form, refusals included. Raises ProviderError or LoginFailed if that is nothing of use."""
+    """Send a form to the provider. Returns its answer, which may be a refusal.
+
+    Raises ProviderError if there is no answer, and LoginFailed if the answer is not one to a login.
+    """
     from urllib.parse import urlencode
 
     headers = [("content-type", "application/x-www-form-urlencoded"), ("accept", "application/json")]
@@ -139,7 +156,9 @@ async def _ask(http: Http, url: str, form: dict[str, str]) -> dict[str, Any]:
         return cast("dict[str, Any]", answer)
     if status == 429 or status >= 500:
         raise ProviderError(f"{url} answered {status}.", status=status, transient=True)
-    raise LoginFailed(f"{url} answered {status} with something that is no answer to a login.")
+    raise LoginFailed(
+        f"{url} answered {status} with something that is not an answer to a login. Check the `oauth` block in models.json."
+    )
 
 
 def _token(answer: dict[str, Any], url: str) -> LoginToken:
@@ -148,7 +167,7 @@ def _token(answer: dict[str, Any], url: str) -> LoginToken:
         raise LoginFailed(f"{url} gave no token.")
     expires = None
     try:
-        seconds = msgspec.convert(lifetime, float, strict=False)  # some write it as a text
+        seconds = msgspec.convert(lifetime, float, strict=False)  # some write it as a string
     except msgspec.ValidationError:
         seconds = 0.0
     if 0 < seconds < LONGEST_LIFETIME:
@@ -172,17 +191,17 @@ class Logins:
     def __init__(self, registry: Registry, http: Http) -> None:
         self._registry = registry
         self._http = http
-        #: Logins that have begun, by their device code: the provider, and the seconds that the code is good for.
+        #: Logins in progress, by device code: the provider, and how many seconds the code is valid.
         self._begun: dict[str, tuple[str, float]] = {}
 
     def possible(self) -> Collection[str]:
-        """The providers at which one can log in."""
+        """Return the providers that support login."""
         return self._registry.logins()
 
     def provider(self, preferred: str | None = None) -> str:
-        """Where to log in: at the preferred provider if that is possible, else at the first of models.json that allows it.
+        """Choose the provider to log in at: the preferred one if it supports login, else the first in models.json that does.
 
-        Raises LoginFailed if there is none.
+        Raises LoginFailed if no provider supports login.
         """
         possible = self.possible()
         if preferred is not None and preferred in possible:
@@ -190,11 +209,11 @@ class Logins:
         if possible:
             return next(iter(possible))
         raise LoginFailed(
-            f"No provider has a login. Give one an `oauth` block in {self._registry.home.models_path}, or store a key instead."
+            f"No provider supports login. Add an `oauth` block in {self._registry.home.models_path}, or store a key instead."
         )
 
     async def begin(self, provider: str) -> DeviceCode:
-        """Ask for a code that the user is to enter. Raises LoginFailed."""
+        """Ask a provider for a code that the user has to enter. Raises LoginFailed if it gives none."""
         try:
             code = await begin(self._http, self._oauth(provider))
         except ProviderError as error:
@@ -205,9 +224,19 @@ class Logins:
     async def finish(
         self, device_code: str, interval: float, *, otherwise: str | None = None, sleep: Sleep = asyncio.sleep
     ) -> str:
-        """Wait until the user has entered the code, and keep what comes of it. Returns the provider. Raises LoginFailed.
+        """Wait until the user has entered the code, and store the token.
 
-        A code that another process asked for is one of the provider `otherwise` names, or of the first that has a login.
+        Args:
+            device_code: the id from `begin`. It may come from another process.
+            interval: seconds between two polls.
+            otherwise: the provider of a code from another process; by default the first one that supports login.
+            sleep: waits for a number of seconds.
+
+        Returns:
+            The provider.
+
+        Raises:
+            LoginFailed: the user declined, the code expired, or the token cannot be stored.
         """
         provider, lifetime = self._begun.get(device_code) or (self.provider(otherwise), DEFAULT_LIFETIME)
         token = await wait_for_token(self._http, self._oauth(provider), device_code, interval, lifetime, sleep=sleep)
@@ -222,27 +251,30 @@ class Logins:
     def _oauth(self, provider: str) -> OAuthEntry:
         oauth = self._registry.logins().get(provider)
         if oauth is None:
-            raise LoginFailed(f"There is no login for {provider}.")
+            raise LoginFailed(f"{provider} does not support login: it has no `oauth` block in models.json.")
         return oauth
 
 
 async def renew_if_due(registry: Registry, http: Http, provider: str) -> None:
-    """See to it that the login of a provider has not expired, if it can be renewed. Raises NoCredentials.
+    """Renew the login of a provider if it is about to expire and can be renewed.
 
-    One process at a time, and one session of it: many providers take a refresh token only once.
+    Only one session of one process does this at a time, since many providers accept a refresh token only once.
+
+    Raises:
+        NoCredentials: the login has expired and cannot be renewed.
     """
     oauth = registry.logins().get(provider)
     if oauth is None or not _is_due(registry, provider):
         return
     lock = files.locked(registry.home.root / "login")
     try:
-        await asyncio.to_thread(lock.__enter__)
+        await run_in_thread(lock.__enter__)
     except OSError as error:
         raise NoCredentials(
             f"The login for {provider} has expired and cannot be renewed: {error.strerror or error} ({registry.home.root})."
         ) from None
     try:
-        registry.keys_changed()  # somebody else may have renewed it meanwhile
+        registry.keys_changed()  # another process may have renewed it meanwhile
         token = registry.login(provider)
         if token is None or not _is_due(registry, provider):
             return

@@ -1,4 +1,7 @@
-"""How a model is named: `provider/id`, an id, part of one, or a glob; each with `:level` at the end, if wanted."""
+"""Finds models by name.
+
+A pattern is `provider/id`, an id, part of an id or name, or a glob. Each may end in `:level`, a thinking level.
+"""
 
 from __future__ import annotations
 
@@ -76,14 +79,14 @@ def _one_of(pattern: str, choices: list[Choice], usable: Usable) -> Choice:
 
 
 def qualified(provider: str | None, model: str) -> str:
-    """The pattern for `--provider` and `--model` together."""
+    """Return the pattern that `--provider` and `--model` mean together."""
     if not provider or model.lower().startswith(f"{provider.lower()}/"):
         return model
     return f"{provider}/{model}"
 
 
 def split_level(pattern: str) -> tuple[str, ThinkingLevel | None]:
-    """A pattern without its `:level`, and the level. Another `:` belongs to the id, as in `qwen:7b`."""
+    """Split a pattern into the name and the level; None if it has no level. Any other `:` is part of the id, as in `qwen:7b`."""
     name, colon, suffix = pattern.rpartition(":")
     for level in THINKING_LEVELS:
         if colon and name and suffix.lower() == level:
@@ -92,14 +95,14 @@ def split_level(pattern: str) -> tuple[str, ThinkingLevel | None]:
 
 
 def split_list(patterns: Iterable[str]) -> list[str]:
-    """The patterns of a comma separated list, or of several."""
+    """Split comma-separated lists into their patterns."""
     return [part for pattern in patterns for part in (each.strip() for each in pattern.split(",")) if part]
 
 
 def exact(pattern: str, models: Sequence[Model], naming: Naming) -> list[Choice]:
-    """The models that are called exactly `pattern`, whatever the case: several if several providers have that id.
+    """Find the models that have exactly this name, in any case: several if several providers offer the same id.
 
-    The whole pattern is tried first: an id may end in what looks like a level.
+    The whole pattern is tried first, since an id may end in what looks like a level.
     """
     for text, level in dict.fromkeys(((pattern, None), split_level(pattern))):
         wanted = text.lower()
@@ -111,9 +114,9 @@ def exact(pattern: str, models: Sequence[Model], naming: Naming) -> list[Choice]
 
 
 def matching(pattern: str, models: Sequence[Model]) -> list[Model]:
-    """The models that a glob matches, or that have `pattern` as part of their id or name, in the given order.
+    """Find the models that a glob matches, or whose id or name contains `pattern`, in the given order.
 
-    A provider before the first slash means its models alone. Versions are written `4.5` or `4-5`; here both mean both.
+    A provider before the first slash limits the search to its models. `4.5` and `4-5` match each other.
     """
     wanted = _loose(pattern)
     provider, _, rest = wanted.partition("/")
@@ -129,33 +132,38 @@ def matching(pattern: str, models: Sequence[Model]) -> list[Model]:
 
 
 def best(models: Sequence[Model]) -> Model:
-    """The one that a short name most likely means: of the first provider, an alias rather than a dated version,
-    the newest, the plainest."""
+    """Choose the model that a short name most likely means.
+
+    It is one of the first provider. An alias wins over a dated version, then the newest version, then the shortest id.
+    """
     first = [model for model in models if model.provider == models[0].provider]
     return min(first, key=_rank)
 
 
 def is_glob(pattern: str) -> bool:
+    """Tell whether the pattern has wildcards."""
     return any(character in pattern for character in "*?[")
 
 
 def full_name(model: Model) -> str:
+    """Return `provider/id`."""
     return f"{model.provider}/{model.id}"
 
 
 def bare_id(model: Model) -> str:
+    """Return the id without the provider."""
     return model.id
 
 
 def not_found(pattern: str, models: Sequence[Model]) -> ModelNotFound:
-    """The error for a pattern that matches nothing; it names what may have been meant."""
+    """Make the error for a pattern that matches no model. It suggests similar names."""
     text = f'Model "{pattern}" not found. Use --list-models to see available models.'
     near = _nearest(split_level(pattern)[0], models)
     return ModelNotFound(f"{text} Did you mean {_either(near)}?" if near else text)
 
 
 def ambiguous(pattern: str, models: Sequence[Model]) -> ModelNotFound:
-    """The error for an id that several providers have."""
+    """Make the error for an id that several providers offer."""
     return ModelNotFound(
         f'Model "{pattern}" is offered by several providers: name one of {", ".join(full_name(model) for model in models)}.'
     )
@@ -172,7 +180,7 @@ def _rank(model: Model) -> tuple[bool, list[int], int, str]:
     dated = re.search(r"[-@](\d{8}|\d{6}|\d{4}-\d{2}-\d{2}|\d{2}-\d{2}|\d{2}-\d{4}|\d{4})$", name)
     # A number of three digits or more is a size or a date, not a version.
     version = [-int(number) for number in re.findall(r"(?<!\d)\d{1,2}(?!\d)", name)]
-    # A list that goes on counts as newer: 5.5 over 5. The end mark compares higher than any negated number.
+    # A longer version counts as newer: 5.5 over 5. The final 1 compares higher than any negated number.
     return dated is not None, [*version, 1], len(name), name
 
 

@@ -1,14 +1,15 @@
-"""The models of a registry, ready to be asked."""
+"""The models of a registry as one session uses them: found by name, and asked through a stream."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from fairlead.config.threads import run_in_thread
 from fairlead.core.model import Model, ModelStream
 from fairlead.errors import ConfigError, FairleadError
 from fairlead.models.credentials import RequestAuth
@@ -18,12 +19,12 @@ from fairlead.models.registry import Registry
 if TYPE_CHECKING:
     from fairlead.models.context_windows import ContextWindows
 
-#: Milliseconds before its end at which a key counts as expired.
+#: Milliseconds before its expiry at which a key already counts as expired.
 EARLY_MS = 60_000
 
 
 class _Connected(Struct, frozen=True):
-    """A stream, and how long the key that it was made with holds."""
+    """A stream, and when the key that it was opened with expires."""
 
     stream: ModelStream
     version: int
@@ -31,7 +32,7 @@ class _Connected(Struct, frozen=True):
 
 
 class ModelStreams:
-    """Streams for models, one each, kept for the conversation."""
+    """Opens one stream per model and keeps it for the session. Implements `fairlead.session.models.Models`."""
 
     def __init__(
         self,
@@ -43,8 +44,16 @@ class ModelStreams:
         block_images: bool = False,
         after: Callable[[], None] = lambda: None,
     ) -> None:
-        """With `block_images` models get a note in the place of every image. `after` is called when a model's key has been
-        looked up, which may have added to the registry's warnings."""
+        """Use the models of `registry`.
+
+        Args:
+            registry: the models and their keys.
+            http: the connections to use.
+            now_ms: the time, in milliseconds since the epoch.
+            thinking_budgets: tokens by thinking level, for APIs that take a number.
+            block_images: send a note instead of every image.
+            after: called when a model's key has been looked up, which may have added to the registry's warnings.
+        """
         self._registry = registry
         self._http = http
         self._now_ms = now_ms
@@ -54,30 +63,36 @@ class ModelStreams:
         self._streams: dict[tuple[str, str], _Connected] = {}
 
     def available(self) -> list[Model]:
+        """Return the models that have credentials."""
         return self._registry.available()
 
     def find(self, provider: str, model_id: str) -> Model | None:
+        """Return the model of exactly this name; None if there is none."""
         return self._registry.find(provider, model_id)
 
     def providers(self) -> list[tuple[str, bool]]:
+        """Return each provider that has models, and whether it has a key."""
         return self._registry.providers()
 
     @property
     def windows(self) -> ContextWindows:
+        """The context windows that servers reported. All sessions of a process share them."""
         return self._registry.windows
 
     async def served_window(self, model: Model) -> int | None:
+        """Ask the server of `model` for its context window, in tokens; None if it does not say. Raises nothing."""
         if self._registry.stream(model) is not None:
-            return None  # a program asks the model in its own way
+            return None  # an extension asks the model in its own way
         from fairlead.models.context_windows import served_window
 
         try:
-            auth = await asyncio.to_thread(self._registry.auth, model)
+            auth = await run_in_thread(partial(self._registry.auth, model))
         except FairleadError:
             return None
         return await served_window(self._http, model, auth)
 
     def known(self, model: Model) -> ModelStream | None:
+        """Return the stream of `model` if it is open and its key still holds."""
         added = self._registry.stream(model)
         if added is not None:
             return added
@@ -87,6 +102,12 @@ class ModelStreams:
         return kept.stream if kept.expires is None or self._now_ms() + EARLY_MS < kept.expires else None
 
     async def stream(self, model: Model) -> ModelStream:
+        """Return the stream of `model`, and open it if it is not. That takes long if its key is the output of a command.
+
+        Raises:
+            NoCredentials: there is no key, or its login has expired and cannot be renewed.
+            ConfigError: the model's API or its `compat` settings are unusable.
+        """
         stream = self.known(model)
         if stream is None:
             registry = self._registry
@@ -97,7 +118,7 @@ class ModelStreams:
             version = registry.version
             # In a thread, because the key may be the output of a command.
             try:
-                auth = await asyncio.to_thread(registry.auth, model)
+                auth = await run_in_thread(partial(registry.auth, model))
             finally:
                 self._after()
             asked = replace(model, input=["text"]) if self._block_images else model
@@ -106,7 +127,7 @@ class ModelStreams:
         return stream
 
 
-#: The module and class for each API. Adapters are imported when a model needs them.
+#: The module and class of the adapter for each API. Adapters are imported when a model first needs them.
 ADAPTERS: Mapping[str, tuple[str, str]] = {
     "anthropic-messages": ("anthropic", "AnthropicMessages"),
     "openai-completions": ("openai_completions", "OpenAICompletions"),
@@ -134,13 +155,23 @@ def open_stream(
     *,
     thinking_budgets: Mapping[str, int] | None = None,
 ) -> ModelStream:
-    """A stream for `model`. Keep it for a whole conversation: it remembers the encoding of earlier messages.
+    """Open a stream for `model`. Keep it for a whole conversation: it remembers how it encoded earlier messages.
 
-    `thinking_budgets` are tokens per thinking level, for APIs that want a number. Raises ConfigError for an unknown API.
+    Args:
+        model: the model to ask.
+        auth: the key and headers of its requests.
+        http: the connections to use.
+        now_ms: the time, in milliseconds since the epoch.
+        thinking_budgets: tokens by thinking level, for APIs that take a number.
+
+    Raises:
+        ConfigError: the model's API is unknown, or its `compat` settings are unusable.
     """
     if model.api not in ADAPTERS:
         known = ", ".join(ADAPTERS)
-        raise ConfigError(f'The model {model.provider}/{model.id} has an unknown API, "{model.api}". Known are: {known}.')
+        raise ConfigError(
+            f'The model {model.provider}/{model.id} has the unknown API "{model.api}". Set its `api` to one of: {known}.'
+        )
     from importlib import import_module
 
     module, name = ADAPTERS[model.api]

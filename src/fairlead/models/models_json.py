@@ -1,6 +1,6 @@
-"""models.json: providers and models of the user's own, and changes to the ones that are built in.
+"""models.json: the user's own providers and models, and changes to the built-in ones.
 
-The format is pi's. Nothing is resolved here: keys and headers stay as written, see `credentials`.
+The format is pi's. Keys and headers stay as written here; `credentials` finds out what they stand for.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PartialPrice(Struct, rename="camel", frozen=True):
 
 
 class ModelChange(Struct, rename="camel", frozen=True):
-    """What an entry says of a model; None: nothing."""
+    """What an entry says about a model. None means that it says nothing."""
 
     name: str | None = None
     api: str | None = None
@@ -71,7 +71,7 @@ class ModelChange(Struct, rename="camel", frozen=True):
 
 
 class ModelEntry(ModelChange, rename="camel", frozen=True, kw_only=True):
-    """A model of the user's own."""
+    """A model that the user describes in full."""
 
     id: str
 
@@ -80,9 +80,9 @@ M = TypeVar("M", bound=ModelChange)
 
 
 class OAuthEntry(Struct, rename="camel", frozen=True):
-    """How to log in at a provider with a code that the user enters on a page of the provider's."""
+    """How to log in at a provider with a code that the user enters on its web page."""
 
-    #: Where a code is asked for, and where it is traded for a token.
+    #: Where to ask for a code, and where to exchange it for a token.
     device_url: str
     token_url: str
     client_id: str
@@ -90,13 +90,13 @@ class OAuthEntry(Struct, rename="camel", frozen=True):
 
 
 class ProviderEntry(Struct, rename="camel", frozen=True):
-    """What models.json says of one provider."""
+    """What models.json says about one provider."""
 
     base_url: str | None = None
     api: str | None = None
     api_key: str | None = None
     headers: dict[str, str] | None = None
-    #: Send the key as `Authorization: Bearer`, besides the way the API has for it.
+    #: Also send the key as `Authorization: Bearer`, besides the API's own way.
     auth_header: bool | None = None
     compat: dict[str, Any] | None = None
     oauth: OAuthEntry | None = None
@@ -135,9 +135,14 @@ class _File(Struct, frozen=True):
 
 
 def read_models_json(path: Path, warnings: list[str]) -> dict[str, ProviderEntry]:
-    """The providers of a models.json, in the order of the file; none if there is no file.
+    """Read the providers of a models.json.
 
-    What cannot be used is left out, and a sentence about it is added to `warnings`.
+    Args:
+        path: the file. It may be missing.
+        warnings: gets a sentence for each thing that cannot be used and is left out.
+
+    Returns:
+        The entries by provider, in the order of the file.
     """
     try:
         data = files.read_bytes(path)
@@ -150,38 +155,46 @@ def read_models_json(path: Path, warnings: list[str]) -> dict[str, ProviderEntry
     except ConfigError as error:
         warnings.append(str(error))
         return {}
-    return {name: _complete(path, name, _sound(path, name, entry, warnings), warnings) for name, entry in providers.items()}
+    return {
+        name: _only_reachable(path, name, _checked(path, name, entry, warnings), warnings) for name, entry in providers.items()
+    }
 
 
 def provider_entry(name: str, config: dict[str, Any], *, complete: bool = True) -> ProviderEntry:
-    """A provider that is described in the form of models.json, by a program. Raises ConfigError if it cannot be used as it is.
+    """Read the description of a provider that an extension adds.
 
-    With `complete`, its models must be reachable by what the description says.
+    Args:
+        name: the provider's name.
+        config: its description, in the format of models.json.
+        complete: whether the description must say how to reach its models.
+
+    Raises:
+        ConfigError: a part of the description cannot be used.
     """
     problems: list[str] = []
     here = Path("register_provider")
     entry = _read_piecewise(here, {"providers": {name: config}}, problems).get(name) or ProviderEntry()
-    entry = _sound(here, name, entry, problems)
+    entry = _checked(here, name, entry, problems)
     if complete:
-        entry = _complete(here, name, entry, problems)
+        entry = _only_reachable(here, name, entry, problems)
     if problems:
         raise ConfigError("\n".join(problems))
     return entry
 
 
-def _sound(path: Path, provider: str, entry: ProviderEntry, warnings: list[str]) -> ProviderEntry:
-    """The entry without values that no model can have; each leaves a warning, as do those that fairlead cannot heed."""
+def _checked(path: Path, provider: str, entry: ProviderEntry, warnings: list[str]) -> ProviderEntry:
+    """Drop values that no model can have. Each leaves a warning, and so does each setting that fairlead does not support."""
     where = f"{path}: providers.{provider}"
     _check_compat(where, entry.compat, warnings)
     models, overrides = entry.models, entry.model_overrides
     if models is not None:
-        models = [_sound_model(f"{where}.models[{index}]", model, warnings) for index, model in enumerate(models)]
+        models = [_checked_model(f"{where}.models[{index}]", model, warnings) for index, model in enumerate(models)]
     if overrides is not None:
-        overrides = {id: _sound_model(f"{where}.modelOverrides.{id}", change, warnings) for id, change in overrides.items()}
+        overrides = {id: _checked_model(f"{where}.modelOverrides.{id}", change, warnings) for id, change in overrides.items()}
     return msgspec.structs.replace(entry, models=models, model_overrides=overrides)
 
 
-def _sound_model(where: str, model: M, warnings: list[str]) -> M:
+def _checked_model(where: str, model: M, warnings: list[str]) -> M:
     _check_compat(where, model.compat, warnings)
     unusable: dict[str, None] = {}
     for field, key, tokens in (
@@ -204,8 +217,8 @@ def _check_compat(where: str, compat: dict[str, Any] | None, warnings: list[str]
         warnings.append(f'{where}.compat.thinkingFormat: "{style}" is not supported. The model is used, but not asked to think.')
 
 
-def _complete(path: Path, provider: str, entry: ProviderEntry, warnings: list[str]) -> ProviderEntry:
-    """The entry without models that nobody could reach."""
+def _only_reachable(path: Path, provider: str, entry: ProviderEntry, warnings: list[str]) -> ProviderEntry:
+    """Drop models without a base URL or an API. Each leaves a warning."""
     if entry.models is None or provider in PROVIDERS:
         return entry
     reachable: list[ModelEntry] = []
@@ -222,7 +235,7 @@ def _complete(path: Path, provider: str, entry: ProviderEntry, warnings: list[st
 
 
 def _read_piecewise(path: Path, content: dict[str, Any], warnings: list[str]) -> dict[str, ProviderEntry]:
-    """The providers and models that can be read, each for itself."""
+    """Read each provider and each model separately, and drop those that cannot be read. Each leaves a warning."""
     providers = content.get("providers")
     if providers is None:
         return {}

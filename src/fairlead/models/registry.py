@@ -1,4 +1,4 @@
-"""Which models there are, which of them can be used, and with what key."""
+"""Knows which models exist, which of them can be used, and with what key."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ DEFAULT_LEVEL: ThinkingLevel = "medium"
 
 
 class Registry:
-    """All models: those of the user's models.json first, in its order, then the catalog's.
+    """All models: those of the user's models.json first, in its order, then those of the catalog.
 
-    Made with `load`. Files are read when first needed: the catalog not at all while the user's own
-    models suffice. `warnings` has a sentence for everything that could not be used, and may grow.
+    Make one with `load`. Files are read when they are first needed; the catalog is not read while the user's own models
+    suffice. `warnings` has a sentence for each thing that could not be used, and may grow.
     """
 
     def __init__(self, home: Home, env: Mapping[str, str], credentials: Credentials, warnings: list[str]) -> None:
@@ -34,22 +34,29 @@ class Registry:
         self._env = env
         self._credentials = credentials
         self._entries: dict[str, ProviderEntry] | None = None
-        #: The Authorization headers of models whose base URL has a user in it, by provider and id.
+        #: The Authorization headers of models whose base URL contains a user name, by provider and id.
         self._logins: dict[tuple[str, str], str] = {}
         self._own: list[Model] | None = None
         self._all: list[Model] | None = None
-        #: Providers that a program has added, and how to ask their models, where the program does that itself.
+        #: Providers that extensions added, and how to ask their models if the extension does that itself.
         self._added: dict[str, ProviderEntry] = {}
         self._streams: dict[str, Callable[[Model], ModelStream]] = {}
-        #: Grows whenever keys may have changed: what was made with an older one is stale.
+        #: Increases whenever keys may have changed. Streams that were opened with an older version are stale.
         self.version = 0
 
     @classmethod
     def load(
         cls, home: Home, env: Mapping[str, str], *, api_key: str | None = None, api_key_provider: str | None = None
     ) -> Registry:
-        """`api_key` is the key of `api_key_provider`; without one, of the provider of the first model that is chosen
-        with `match`, `default` or `auth`."""
+        """Make the registry of a process. No file is read yet.
+
+        Args:
+            home: where models.json and auth.json are.
+            env: the environment variables.
+            api_key: a key from the command line.
+            api_key_provider: the provider of that key; without one, the provider of the first model that is chosen with
+                `match`, `default` or `auth`.
+        """
         warnings: list[str] = []
         credentials = Credentials(home, env, api_key=api_key, api_key_provider=api_key_provider, warnings=warnings)
         return cls(home, env, credentials, warnings)
@@ -57,20 +64,20 @@ class Registry:
     # which models there are
 
     def all(self) -> list[Model]:
-        """Every model that is known."""
+        """Return every known model."""
         return list(self._all_models())
 
     def available(self) -> list[Model]:
-        """The models whose provider has a key, or needs none. No command is run to find out."""
+        """Return the models that have a key or need none. Runs no command to find out."""
         return self._usable(self._all_models())
 
     def providers(self) -> list[tuple[str, bool]]:
-        """Whose models there are, and whether there is a key for them."""
+        """Return each provider that has models, and whether it has a key."""
         names = dict.fromkeys(model.provider for model in self._all_models())
         return [(name, self._has_key(name)) for name in names]
 
     def find(self, provider: str, model_id: str) -> Model | None:
-        """The model of exactly this name."""
+        """Return the model of exactly this name; None if there is none."""
         for models in (self._own_models, self._all_models):
             for model in models():
                 if model.id == model_id and model.provider == provider:
@@ -78,15 +85,26 @@ class Registry:
         return None
 
     def match(self, pattern: str, *, available_only: bool = False) -> tuple[Model, ThinkingLevel | None]:
-        """The model that `pattern` means, and the thinking level it names. Raises ModelNotFound."""
+        """Find the model that a pattern names; `model_patterns` describes patterns.
+
+        Args:
+            pattern: the pattern.
+            available_only: only consider models that can be used.
+
+        Returns:
+            The model, and the thinking level that the pattern names, if it does.
+
+        Raises:
+            ModelNotFound: no model matches, or models of several providers do.
+        """
         choice = self._match(pattern.strip(), available_only=available_only)
         self._credentials.choose(choice[0].provider)
         return choice
 
     def match_many(self, patterns: Sequence[str]) -> list[tuple[Model, ThinkingLevel | None]]:
-        """The models that a list of patterns means, each once, in the list's order; a glob means all it matches.
+        """Find the models that a list of patterns names, each once, in the order of the list. A glob names all it matches.
 
-        A pattern that matches nothing leaves a warning. Raises ModelNotFound if none matches anything.
+        A pattern that matches nothing leaves a warning. Raises ModelNotFound if no pattern matches anything.
         """
         chosen: dict[str, tuple[Model, ThinkingLevel | None]] = {}
         problems: list[ModelNotFound] = []
@@ -104,25 +122,28 @@ class Registry:
         return list(chosen.values())
 
     def default(self, settings: Settings) -> Model | None:
-        """The model to start with when none is named: the one of the settings if it can be used, else the best one of
-        the first provider that can."""
+        """Choose the model to start with when the user does not name one.
+
+        It is the model of the settings if that can be used, else the default of the first provider that can be used; None if
+        no model can be used.
+        """
         model = self._from_settings(settings) or self._first_usable()
         if model is not None:
             self._credentials.choose(model.provider)
         return model
 
     def default_of(self, provider: str) -> Model | None:
-        """The model to use when only a provider is named."""
+        """Return the model to use when only the provider is named; None if it has no model."""
         for model in self._own_models():
             if model.provider == provider:
                 return model
         known = PROVIDERS.get(provider)
         return None if known is None else self.find(provider, known.default_model)
 
-    # what programs add
+    # what extensions add
 
     def add_provider(self, name: str, entry: ProviderEntry, stream: Callable[[Model], ModelStream] | None = None) -> None:
-        """Add a provider, in the place of what models.json says of it. With `stream`, that is how its models are asked."""
+        """Add a provider, replacing what models.json says about it. With `stream`, its models are asked through that."""
         self._added[name] = entry
         self._streams.pop(name, None)
         if stream is not None:
@@ -130,13 +151,13 @@ class Registry:
         self._forget()
 
     def remove_provider(self, name: str) -> None:
-        """Take back a provider that was added."""
+        """Remove a provider that was added."""
         self._added.pop(name, None)
         self._streams.pop(name, None)
         self._forget()
 
     def stream(self, model: Model) -> ModelStream | None:
-        """How a program that has added the model asks it."""
+        """Return the stream of a model whose extension asks it in its own way; None for all other models."""
         make = self._streams.get(model.provider)
         return None if make is None else make(model)
 
@@ -144,13 +165,16 @@ class Registry:
         self._entries = self._own = self._all = None
         self.version += 1
 
-    # reaching one
+    # keys and logins
 
     def auth(self, model: Model) -> RequestAuth:
-        """The key and headers for requests to `model`. Raises NoCredentials, which says how to give a key.
+        """Find the key and headers for requests to `model`.
 
-        A `!command` in models.json or auth.json is run, for up to ten seconds, when its output is first
-        needed; callers with an event loop ask from a thread.
+        Call it from a thread: a `!command` in models.json or auth.json may run for up to ten seconds when its output is first
+        needed.
+
+        Raises:
+            NoCredentials: there is no key, or the login has expired. The text says how to provide a key.
         """
         self._credentials.choose(model.provider)
         entry = self._entry(model.provider)
@@ -174,15 +198,15 @@ class Registry:
     # keys and logins
 
     def logins(self) -> dict[str, OAuthEntry]:
-        """How to log in, by provider, where that is possible; in the order of models.json."""
+        """Return the login settings of each provider that supports login, in the order of models.json."""
         return {name: entry.oauth for name, entry in self._provider_entries().items() if entry.oauth is not None}
 
     def login(self, provider: str) -> LoginToken | None:
-        """The token that a login at the provider has left, if it is to be used."""
+        """Return the token of a login at the provider; None if there is none or the provider does not support login."""
         return self._credentials.token(provider) if provider in self.logins() else None
 
     def keys_changed(self) -> None:
-        """auth.json was changed: what it says is read anew."""
+        """Read auth.json again when it is next needed, because it has changed."""
         self._credentials.reload()
         self.version += 1
 
@@ -201,7 +225,7 @@ class Registry:
         return self._provider_entries().get(provider) or ProviderEntry()
 
     def _own_models(self) -> list[Model]:
-        """The models that models.json has in full."""
+        """The models that models.json or an extension describes in full."""
         if self._own is None:
             made = [
                 self._without_login(model)
@@ -221,17 +245,17 @@ class Registry:
         return self._all
 
     def _without_login(self, model: Model) -> Model:
-        """The model without the user and password of its base URL, which become a header: hosts see the URL."""
+        """Take the user and password out of the base URL, which hosts see, and keep them as a header."""
         base_url, authorization = split_login(model.base_url)
         if authorization is None:
-            # Of two entries with one name the last counts, and no other server may hear of this one's password.
+            # Of two entries with one name the last wins, and the password of the first must not go to its server.
             self._logins.pop((model.provider, model.id), None)
             return model
         self._logins[model.provider, model.id] = authorization
         return structs.replace(model, base_url=base_url)
 
     def _headers(self, model: Model) -> dict[str, str]:
-        """The extra headers for a model, as written: its provider's, its own, its override's, the login of its URL."""
+        """The extra headers for a model, as written, and the login of its URL."""
         found = self._entry(model.provider).headers_for(model.id)
         login = self._logins.get((model.provider, model.id))
         if login is not None and not any(name.lower() == "authorization" for name in found):
