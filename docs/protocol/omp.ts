@@ -1565,11 +1565,11 @@ export interface BashResult {
   outputBytes?: number;
 }
 
-/** What happened on the branch that ended at `from_id`, before the conversation moved elsewhere. */
+/** A summary of the branch that ended at `from_id` and that the conversation left. */
 export interface BranchSummaryEntry {
   type: "branch_summary";
   id: string;
-  /** The entry before this one; null begins a conversation. */
+  /** The id of the entry before this one; null for the first of a conversation. */
   parentId: string | null;
   /** ISO 8601 with milliseconds, in UTC. */
   timestamp: string;
@@ -1592,11 +1592,14 @@ export interface ClearedQueue {
   followUp: string[];
 }
 
-/** What came before `first_kept_entry_id` is told to the model as a summary. Its own id there: nothing is kept. */
+/**
+ * A summary that replaces everything before `first_kept_entry_id` for the model. With its own id there, nothing
+ * is kept.
+ */
 export interface CompactionEntry {
   type: "compaction";
   id: string;
-  /** The entry before this one; null begins a conversation. */
+  /** The id of the entry before this one; null for the first of a conversation. */
   parentId: string | null;
   /** ISO 8601 with milliseconds, in UTC. */
   timestamp: string;
@@ -1631,11 +1634,14 @@ export interface CompactionSummaryMessage {
   timestamp: number;
 }
 
-/** The model no longer sees the content of an earlier entry, but `replacement`; without one, nothing. */
+/**
+ * An edit of what the model sees: `replacement` instead of an earlier entry's content, or nothing if there is
+ * none.
+ */
 export interface ContextEditEntry {
   type: "context_edit";
   id: string;
-  /** The entry before this one; null begins a conversation. */
+  /** The id of the entry before this one; null for the first of a conversation. */
   parentId: string | null;
   /** ISO 8601 with milliseconds, in UTC. */
   timestamp: string;
@@ -1659,11 +1665,11 @@ export interface Cost {
   total: number;
 }
 
-/** State of an extension or of the agent itself; the model is not told. */
+/** State of an extension or of the agent itself, which the model does not see. */
 export interface CustomEntry {
   type: "custom";
   id: string;
-  /** The entry before this one; null begins a conversation. */
+  /** The id of the entry before this one; null for the first of a conversation. */
   parentId: string | null;
   /** ISO 8601 with milliseconds, in UTC. */
   timestamp: string;
@@ -1681,11 +1687,11 @@ export interface CustomMessage {
   details?: unknown;
 }
 
-/** What an extension tells the model. */
+/** A message from an extension to the model. */
 export interface CustomMessageEntry {
   type: "custom_message";
   id: string;
-  /** The entry before this one; null begins a conversation. */
+  /** The id of the entry before this one; null for the first of a conversation. */
   parentId: string | null;
   /** ISO 8601 with milliseconds, in UTC. */
   timestamp: string;
@@ -1761,7 +1767,11 @@ export interface HandedOff {
   savedPath?: string;
 }
 
-/** The first line of a session file. `parent_session` is the file this one was forked from. */
+/**
+ * The first line of a session file. `version` is missing in files of version 1. `cwd` is the working directory.
+ * `parent_session` is the path of the session that this one was forked from or, for a sub-agent, that started
+ * it.
+ */
 export interface Header {
   type: "session";
   version?: number;
@@ -1818,11 +1828,11 @@ export interface Integrations {
   integrations: (Record<string, unknown>)[];
 }
 
-/** A bookmark on an entry; without a label it takes an earlier one away. */
+/** A label on another entry. Without a text it removes the label. */
 export interface LabelEntry {
   type: "label";
   id: string;
-  /** The entry before this one; null begins a conversation. */
+  /** The id of the entry before this one; null for the first of a conversation. */
   parentId: string | null;
   /** ISO 8601 with milliseconds, in UTC. */
   timestamp: string;
@@ -1872,10 +1882,11 @@ export interface LoginProviders {
 
 export type Message = UserMessage | AssistantMessage | ToolResultMessage | BashExecutionMessage | CustomMessage | BranchSummaryMessage | CompactionSummaryMessage;
 
+/** A message of the user, the model or a tool, as JSON. */
 export interface MessageEntry {
   type: "message";
   id: string;
-  /** The entry before this one; null begins a conversation. */
+  /** The id of the entry before this one; null for the first of a conversation. */
   parentId: string | null;
   /** ISO 8601 with milliseconds, in UTC. */
   timestamp: string;
@@ -1910,10 +1921,11 @@ export interface Model {
   compat?: Record<string, unknown>;
 }
 
+/** The choice of a model. */
 export interface ModelChangeEntry {
   type: "model_change";
   id: string;
-  /** The entry before this one; null begins a conversation. */
+  /** The id of the entry before this one; null for the first of a conversation. */
   parentId: string | null;
   /** ISO 8601 with milliseconds, in UTC. */
   timestamp: string;
@@ -1944,7 +1956,7 @@ export interface OpenedSession {
   sessionFile?: string;
 }
 
-/** An entry of a type, or in a form, that is not known here. It keeps its place and its JSON. */
+/** An entry of an unknown type or form. It keeps its place in the tree and its JSON. */
 export interface OtherEntry {
   type: string;
   id: string;
@@ -1993,25 +2005,23 @@ export interface Reloaded {
   extensions: string[];
 }
 
+/** What the model sees instead of the content of an entry. */
 export interface Replacement {
   content: unknown;
 }
 
-/** A rule as hosts see it in `ttsr_triggered`. What its file does not say is left out. */
+/** A rule, in the form in which hosts see it. Fields that its file does not set are left out. */
 export interface Rule {
   name: string;
   path: string;
-  /** What the model is told. */
+  /** The text for the model. */
   content: string;
   _source: RuleSource;
   alwaysApply: boolean;
   description?: string;
-  /** The files it is about: with globs, only calls of tools that name such a file can match. */
+  /** The files it applies to. With globs, only tool calls that name such a file can match. */
   globs?: string[];
-  /**
-   * Regular expressions, one of which has to match. A rule without any is never compared with what a model
-   * writes.
-   */
+  /** Regular expressions, one of which has to match. A rule without any is not a stream rule and never matches. */
   condition?: string[];
   scope?: string[];
   interruptMode?: "always" | "never" | "prose-only" | "tool-only";
@@ -2019,7 +2029,7 @@ export interface Rule {
   repeatGap?: number;
 }
 
-/** Where a rule comes from, as hosts of omp know it. */
+/** Where a rule comes from, in the form that omp's hosts expect. */
 export interface RuleSource {
   provider: string;
   providerName: string;
@@ -2046,10 +2056,11 @@ export interface SessionInfo {
   problem?: string;
 }
 
+/** A name for the session. */
 export interface SessionInfoEntry {
   type: "session_info";
   id: string;
-  /** The entry before this one; null begins a conversation. */
+  /** The id of the entry before this one; null for the first of a conversation. */
   parentId: string | null;
   /** ISO 8601 with milliseconds, in UTC. */
   timestamp: string;
@@ -2251,10 +2262,11 @@ export interface ThinkingEnd {
   partial?: AssistantMessage;
 }
 
+/** The choice of a thinking level. */
 export interface ThinkingLevelChangeEntry {
   type: "thinking_level_change";
   id: string;
-  /** The entry before this one; null begins a conversation. */
+  /** The id of the entry before this one; null for the first of a conversation. */
   parentId: string | null;
   /** ISO 8601 with milliseconds, in UTC. */
   timestamp: string;
@@ -2272,6 +2284,7 @@ export interface ThinkingStart {
   partial?: AssistantMessage;
 }
 
+/** A named group of tasks. */
 export interface TodoPhase {
   id: string;
   name: string;
@@ -2282,13 +2295,14 @@ export interface TodoPhases {
   todoPhases: TodoPhase[];
 }
 
+/** One thing to do. */
 export interface TodoTask {
   id: string;
   content: string;
   status: "abandoned" | "completed" | "in_progress" | "pending";
   /** Context worth remembering. */
   notes?: string;
-  /** How it is to be done; of interest while it is in progress. */
+  /** How to do it; shown while it is in progress. */
   details?: string;
 }
 
@@ -2393,11 +2407,11 @@ export interface Usage {
   cost: Cost;
 }
 
-/** Tokens that were spent beside the model's answers, such as those of a sub-agent. `note` says for what. */
+/** Tokens that were spent apart from the model's answers, such as those of a sub-agent. `note` says what for. */
 export interface UsageEntry {
   type: "usage";
   id: string;
-  /** The entry before this one; null begins a conversation. */
+  /** The id of the entry before this one; null for the first of a conversation. */
   parentId: string | null;
   /** ISO 8601 with milliseconds, in UTC. */
   timestamp: string;
