@@ -91,7 +91,7 @@ class AgentExtensions:
     async def load(self) -> None:
         """Load what can be loaded without asking the user, before the session begins."""
         if self.late is not None:
-            await self.late.load_unasked()
+            await self.late.load_without_asking()
 
     async def reload(self) -> list[str]:
         """Load all of them anew; the names of those there are now. Raises BadCommand while a run is going on."""
@@ -185,9 +185,9 @@ class AgentExtensions:
         return await self.trust.decide(project)
 
     async def _ask_user(self, project: Path) -> bool | None:
-        from fairlead.extend.extensions.discovery import ask_user
+        from fairlead.extend.extensions.discovery import ask_user_for_trust
 
-        return None if self._session is None else await ask_user(self._session.ui, self._home, project, self._warn)
+        return None if self._session is None else await ask_user_for_trust(self._session.ui, self._home, project, self._warn)
 
     def _shut_down(self) -> None:
         self.shutdown_requested = True

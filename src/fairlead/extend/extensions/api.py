@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 from fairlead.core.messages import ImageContent, UserBlock
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.events import EventBus
-from fairlead.extend.extensions.outbox import at_once
-from fairlead.extend.extensions.registrations import Command, Extension, Flag, FlagType, FlagValue, handler_of
+from fairlead.extend.extensions.outbox import run_without_waiting
+from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Flag, FlagType, FlagValue, make_handler
 from fairlead.extend.extensions.state import State
-from fairlead.extend.extensions.values import expect, plain
+from fairlead.extend.extensions.values import check_types, converted
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model, ThinkingLevel
@@ -72,18 +72,18 @@ class Fairlead:
 
         The returned function takes it back. Without a handler, this is a decorator. Raises ConfigError for an unknown event.
         """
-        self._extension.be_alive()
+        self._extension.require_loaded()
         from fairlead.extend.extensions.events import EVENTS
 
         if event not in EVENTS:
             raise ConfigError(_unknown_event(event, list(EVENTS)))
-        expect(float | None, timeout=timeout)
+        check_types(float | None, timeout=timeout)
         if timeout is not None and not timeout > 0:
             raise ConfigError("timeout: expected a number of seconds above 0.")
         extension, engine = self._extension, self._engine
 
         def add(function: Any) -> Callable[[], None]:
-            listener = handler_of(extension, function, timeout)
+            listener = make_handler(extension, function, timeout)
             engine.listen(event, listener)
             return lambda: engine.unlisten(event, listener)
 
@@ -138,21 +138,21 @@ class Fairlead:
         """
         from fairlead.extend.extensions.tools import ToolDraft
 
-        self._extension.be_alive()
-        expect(str | None, name=name, description=description)
-        expect(str, label=label, snippet=snippet)
-        expect(list[str], guidelines=guidelines)
-        expect(float | None, timeout=timeout)
+        self._extension.require_loaded()
+        check_types(str | None, name=name, description=description)
+        check_types(str, label=label, snippet=snippet)
+        check_types(list[str], guidelines=guidelines)
+        check_types(float | None, timeout=timeout)
 
         def add(function: F) -> F:
             called = name or getattr(function, "__name__", "")
             if not _TOOL_NAME.fullmatch(called):
                 raise ConfigError(f"{called!r} cannot be the name of a tool: expected up to 64 letters, digits, _ and -.")
-            told = description or (getattr(function, "__doc__", None) or "").strip()
-            if not told:
+            summary = description or (getattr(function, "__doc__", None) or "").strip()
+            if not summary:
                 raise ConfigError(f"The tool {called} needs a description, or its function a docstring: the model goes by it.")
             draft = ToolDraft(
-                function, called, told, label, parameters, snippet, tuple(guidelines), exclusive=exclusive, timeout=timeout
+                function, called, summary, label, parameters, snippet, tuple(guidelines), exclusive=exclusive, timeout=timeout
             )
             self._engine.registrations.add_tool(self._extension, draft)
             return function
@@ -161,7 +161,7 @@ class Fairlead:
 
     def unregister_tool(self, name: str) -> None:
         """Take back a tool of this extension's."""
-        self._extension.be_alive()
+        self._extension.require_loaded()
         self._engine.registrations.remove_tool(self._extension, name)
 
     @overload
@@ -174,16 +174,16 @@ class Fairlead:
 
         Returns the name that the command got: if another extension has it, one with a number.
         """
-        self._extension.be_alive()
-        name, description = plain(str, name, "name"), plain(str, description, "description")
+        self._extension.require_loaded()
+        name, description = converted(str, name, "name"), converted(str, description, "description")
         if not name or name.startswith("/") or any(char.isspace() for char in name):
             raise ConfigError(f"{name!r} cannot be the name of a command: expected a word, without the slash.")
 
         def add(function: Any) -> str:
             free = self._engine.registrations.free_command_name(self._extension, name)
-            listener = handler_of(self._extension, function)
-            told = description or (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
-            self._extension.commands[free] = Command(free, told, listener)
+            listener = make_handler(self._extension, function)
+            summary = description or (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
+            self._extension.commands[free] = ExtensionCommand(free, summary, listener)
             return free
 
         def decorate(function: F) -> F:
@@ -215,8 +215,8 @@ class Fairlead:
         With `stream`, the extension asks the models itself: `async def stream(model, request, cancel)` yields text, and
         `ThinkingContent`, `ToolCall` and `Usage` where there are any. Such models need neither baseUrl, api nor a key.
         """
-        self._extension.be_alive()
-        expect(str, name=name)
+        self._extension.require_loaded()
+        check_types(str, name=name)
         self._engine.registrations.add_provider(self._extension, name, dict(config or {}), stream)
 
     def unregister_provider(self, name: str) -> None:
@@ -240,10 +240,10 @@ class Fairlead:
 
         Hosts are told of it, and whether to `display` it; `details` are for them alone.
         """
-        session, outbox = self._acting(), self._engine.outbox
-        custom_type, said = plain(str, custom_type, "custom_type"), plain(str | list[UserBlock], content, "content")
-        expect(bool, display=display)
-        expect(Literal["steer", "follow_up", "next_turn"] | None, deliver=deliver)
+        session, outbox = self._live_session(), self._engine.outbox
+        custom_type, said = converted(str, custom_type, "custom_type"), converted(str | list[UserBlock], content, "content")
+        check_types(bool, display=display)
+        check_types(Literal["steer", "follow_up", "next_turn"] | None, deliver=deliver)
 
         async def send() -> None:
             await session.send_message(
@@ -251,38 +251,38 @@ class Fairlead:
             )
 
         if outbox.is_empty and not (trigger_turn and not session.is_streaming):
-            at_once(send())
+            run_without_waiting(send())
         else:
-            self._engine.send(self._extension, "send_message", send)
+            self._engine.send_later(self._extension, "send_message", send)
 
     def send_user_message(self, content: str, images: list[ImageContent] | None = None, *, deliver: Deliver = "steer") -> None:
         """Say something to the agent as the user would; it is never taken for a slash command. It starts a run, or is queued
         if one is going on."""
-        session = self._acting()
-        text, shown = plain(str, content, "content"), plain(list[ImageContent] | None, images, "images")
-        expect(Deliver, deliver=deliver)
+        session = self._live_session()
+        text, shown = converted(str, content, "content"), converted(list[ImageContent] | None, images, "images")
+        check_types(Deliver, deliver=deliver)
 
         async def send() -> None:
             behavior = "followUp" if deliver == "follow_up" else "steer"
             await session.prompt(text, shown, expand=False, source="extension", behavior=behavior)
 
-        self._engine.send(self._extension, "send_user_message", send)
+        self._engine.send_later(self._extension, "send_user_message", send)
 
     def append_entry(self, custom_type: str, data: Any = None) -> str:
         """Keep JSON in the session that the model is not told of. Returns the entry's id."""
-        return self._acting().append_entry(plain(str, custom_type, "custom_type"), data)
+        return self._live_session().append_entry(converted(str, custom_type, "custom_type"), data)
 
     def set_label(self, entry_id: str, label: str | None) -> None:
         """Bookmark an entry; None takes its bookmark away. Raises EntryNotFound."""
-        self._acting().set_label(entry_id, plain(str | None, label, "label"))
+        self._live_session().set_label(entry_id, converted(str | None, label, "label"))
 
     def get_session_name(self) -> str | None:
         """What the session is called."""
-        return self._acting().conversation.name
+        return self._live_session().conversation.name
 
     def set_session_name(self, name: str) -> None:
         """Call the session something else. Raises BadCommand if that is nothing."""
-        self._acting().set_name(plain(str, name, "name"))
+        self._live_session().set_name(converted(str, name, "name"))
 
     async def exec(
         self,
@@ -310,28 +310,28 @@ class Fairlead:
 
     def get_active_tools(self) -> list[str]:
         """The names of the tools that the model may use."""
-        return self._acting().active_tools
+        return self._live_session().active_tools
 
     def set_active_tools(self, names: Sequence[str]) -> None:
         """Choose the tools that the model may use. Raises BadCommand for a name that no tool has."""
-        self._acting().set_active_tools(names)
+        self._live_session().set_active_tools(names)
 
     def get_all_tools(self) -> list[Tool]:
         """All tools, those that the model may not use included."""
-        return list(self._acting().tools.values())
+        return list(self._live_session().tools.values())
 
     def get_commands(self) -> list[SlashCommand]:
         """All that a prompt can begin with: commands of extensions, prompt templates, skills."""
-        return self._acting().slash_commands()
+        return self._live_session().slash_commands()
 
     def set_model(self, model: str | Model) -> Model:
         """Have another model answer: a `Model`, or `provider/id`. Raises ModelNotFound."""
         provider, _, model_id = model.partition("/") if isinstance(model, str) else (model.provider, "", model.id)
-        return self._acting().selection.set_model(provider, model_id)
+        return self._live_session().selection.set_model(provider, model_id)
 
     def get_thinking_level(self) -> ThinkingLevel:
         """How much the model thinks."""
-        return self._acting().thinking
+        return self._live_session().thinking
 
     def set_thinking_level(self, level: ThinkingLevel) -> None:
         """Have the model think more, or less. A level that it does not have becomes the nearest one that it has."""
@@ -339,11 +339,11 @@ class Fairlead:
 
         if level not in THINKING_LEVELS:
             raise ConfigError(f"{level!r} is no thinking level: expected one of {', '.join(THINKING_LEVELS)}.")
-        self._acting().selection.set_thinking(level)
+        self._live_session().selection.set_thinking(level)
 
-    def _acting(self) -> Session:
+    def _live_session(self) -> Session:
         """The session, if this extension may act on it now."""
-        return self._engine.acting(self._extension)
+        return self._engine.session_for(self._extension)
 
 
 def _unknown_event(event: str, known: list[str]) -> str:

@@ -17,18 +17,18 @@ from typing import Any, TextIO, TypeVar, cast
 from fairlead.config.threads import run_in_thread
 
 
-class _Divided:
+class _SplitStdout:
     """Standard output while extensions run: theirs goes to stderr, that of everybody else where it always went."""
 
     def __init__(self, real: TextIO) -> None:
         self.real = real
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(sys.stderr if _speaking[threading.get_ident()] else self.real, name)
+        return getattr(sys.stderr if _calls_by_thread[threading.get_ident()] else self.real, name)
 
 
 #: How many calls of extensions are on the stack of each thread.
-_speaking: Counter[int] = Counter()
+_calls_by_thread: Counter[int] = Counter()
 _lock = threading.Lock()
 
 
@@ -37,17 +37,17 @@ def quiet() -> Generator[None]:
     """While this lasts, what this thread prints goes to stderr."""
     me = threading.get_ident()
     with _lock:
-        if not isinstance(sys.stdout, _Divided):
-            sys.stdout = cast("TextIO", _Divided(sys.stdout))
-        _speaking[me] += 1
+        if not isinstance(sys.stdout, _SplitStdout):
+            sys.stdout = cast("TextIO", _SplitStdout(sys.stdout))
+        _calls_by_thread[me] += 1
     try:
         yield
     finally:
         with _lock:
-            _speaking[me] -= 1
-            if not _speaking[me]:
-                del _speaking[me]
-            if not _speaking and isinstance(sys.stdout, _Divided):
+            _calls_by_thread[me] -= 1
+            if not _calls_by_thread[me]:
+                del _calls_by_thread[me]
+            if not _calls_by_thread and isinstance(sys.stdout, _SplitStdout):
                 sys.stdout = sys.stdout.real
 
 
@@ -60,7 +60,7 @@ _LAST = 0.2
 _ending_since: list[float] = []
 
 
-def hurry() -> None:
+def interrupt_soon() -> None:
     """The process is to end: interrupt code that blocks, whatever time it has. May be called on any thread."""
     _ending_since.append(time.monotonic())
 
@@ -129,8 +129,8 @@ def interrupted_after(seconds: float | None) -> Generator[None]:
         return
     began = time.monotonic()
     until = None if seconds is None else began + seconds
-    before = signal.signal(signal.SIGALRM, lambda number, frame: _look(until, began, frame))
-    theirs, interval = signal.setitimer(signal.ITIMER_REAL, _next_look(until, began))
+    before = signal.signal(signal.SIGALRM, lambda number, frame: _on_alarm(until, began, frame))
+    theirs, interval = signal.setitimer(signal.ITIMER_REAL, _next_check(until, began))
     try:
         yield
     finally:
@@ -141,15 +141,15 @@ def interrupted_after(seconds: float | None) -> Generator[None]:
             signal.setitimer(signal.ITIMER_REAL, max(theirs - (time.monotonic() - began), 0.001), interval)
 
 
-def _look(until: float | None, began: float, frame: FrameType | None) -> None:
+def _on_alarm(until: float | None, began: float, frame: FrameType | None) -> None:
     """Interrupt what runs, if its time is over. Code that swallows an interruption is interrupted again."""
     is_over = _left(until, began) <= 0
-    signal.setitimer(signal.ITIMER_REAL, _TICK if is_over else _next_look(until, began))
-    if is_over and frame is not None and not _is_ours(frame):
+    signal.setitimer(signal.ITIMER_REAL, _TICK if is_over else _next_check(until, began))
+    if is_over and frame is not None and not _is_our_frame(frame):
         raise Overdue
 
 
-def _next_look(until: float | None, began: float) -> float:
+def _next_check(until: float | None, began: float) -> float:
     return min(max(_left(until, began), 0.001), _TICK)
 
 
@@ -161,7 +161,7 @@ def _left(until: float | None, began: float) -> float:
     return _TICK if until is None else until - time.monotonic()
 
 
-def _is_ours(frame: FrameType) -> bool:
+def _is_our_frame(frame: FrameType) -> bool:
     """Whether no extension is at work, but the code around it that gets ready for it, or tidies up."""
     return (
         frame.f_globals.get("__name__", "").startswith("fairlead.extend.extensions.") or frame.f_code.co_filename == _CONTEXTLIB
@@ -180,8 +180,8 @@ _GRACE = 1.0
 class TooSlow(Exception):
     """The code of an extension did not end in time."""
 
-    def __init__(self, seconds: float, *, heedless: bool = False) -> None:
-        rest = " It did not heed its cancellation, and was broken off." if heedless else ""
+    def __init__(self, seconds: float, *, ignored_cancellation: bool = False) -> None:
+        rest = " It did not heed its cancellation, and was broken off." if ignored_cancellation else ""
         super().__init__(f"Not done after {seconds:g} seconds, and stopped.{rest}")
 
 
@@ -311,7 +311,7 @@ async def _outcome(task: asyncio.Task[Any], steps: Steps[Any], deadline: Deadlin
     finally:
         deadline.stop()
     if expired and (task.cancelled() or isinstance(task.exception(), asyncio.CancelledError)):
-        raise TooSlow(deadline.limit or 0, heedless=steps.given_up)
+        raise TooSlow(deadline.limit or 0, ignored_cancellation=steps.given_up)
     if task.cancelled():
         raise RuntimeError("It was cancelled, but not by the agent.")
     return task.result()
@@ -351,13 +351,13 @@ async def in_thread(function: Callable[[], T]) -> T:
     return await run_in_thread(quietly, "fairlead-extension")
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """What an exception says, in one line if it can."""
     text = str(error).strip()
     return text if text and not isinstance(error, KeyError) else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
-def from_their_side(error: BaseException) -> BaseException:
+def without_our_frames(error: BaseException) -> BaseException:
     """An exception without the part of its traceback that is about how extensions are called."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("fairlead.extend.extensions."):

@@ -11,7 +11,7 @@ from msgspec import Struct, json
 from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Ui
 from fairlead.extend.extensions.calling import Deadline
-from fairlead.extend.extensions.patient_ui import PatientUi
+from fairlead.extend.extensions.ui import ExtensionUi
 
 if TYPE_CHECKING:
     from fairlead.core.events import CompactionResult
@@ -72,9 +72,9 @@ class SessionView:
 
     def messages(self) -> list[Message]:
         """The messages where it stands, as copies."""
-        from fairlead.extend.extensions.values import copied
+        from fairlead.extend.extensions.values import copy_message
 
-        return [copied(message) for message in self._session.conversation.messages]
+        return [copy_message(message) for message in self._session.conversation.messages]
 
 
 class Context:
@@ -89,7 +89,7 @@ class Context:
     @property
     def ui(self) -> Ui:
         """Asks and tells the person behind the host. Time spent waiting for an answer does not count against the handler."""
-        return PatientUi(self._session.ui, self._deadline, self._engine)
+        return ExtensionUi(self._session.ui, self._deadline, self._engine)
 
     @property
     def has_ui(self) -> bool:
@@ -165,18 +165,18 @@ class Context:
 
     def abort(self) -> None:
         """Stop the run that is going on. It ends by itself, soon."""
-        self._engine.soon(self._session.cancel)
+        self._engine.run_on_agent_thread(self._session.cancel)
 
     def shutdown(self) -> None:
         """End the process, with exit code 0, once what is going on has ended and been answered. In a library, which is not
         ended, `Agent.shutdown_requested` becomes true."""
-        self._engine.soon(self._engine.host.shutdown)
+        self._engine.run_on_agent_thread(self._engine.host.shutdown)
 
     async def compact(self, instructions: str | None = None) -> CompactionResult:
         """Replace older messages by a summary, after ending the run that is going on. Raises FairleadError if that fails.
 
         Not for a handler that the run waits for: it would wait for itself. Commands, and what they start, may."""
-        self._engine.be_on_its_thread()
+        self._engine.require_agent_thread()
         return await self._session.compactor.request(instructions)
 
     @property
@@ -205,7 +205,7 @@ class ToolRunContext(Context):
         from fairlead.extend.extensions.tools import as_result
 
         shown = as_result(result)
-        self._engine.soon(lambda: self._update(shown))
+        self._engine.run_on_agent_thread(lambda: self._update(shown))
 
 
 class CommandContext(Context):
@@ -223,35 +223,35 @@ class CommandContext(Context):
         Like all of these: False if an extension has cancelled it."""
         from fairlead.session.history import moves
 
-        return await self._go(lambda: moves.new_session(self._session, parent))
+        return await self._move(lambda: moves.new_session(self._session, parent))
 
     async def fork(self, entry_id: str) -> bool:
         """Go on in a new session with all that came before a message of the user's. Raises EntryNotFound."""
         from fairlead.session.history import moves
 
-        return await self._go(lambda: moves.fork(self._session, entry_id))
+        return await self._move(lambda: moves.fork(self._session, entry_id))
 
     async def navigate(self, target_id: str | None, *, summarise: bool = False, instructions: str | None = None) -> bool:
         """Go to another entry of the tree; None is the beginning. With `summarise`, the model is told of the branch that is
         left. Raises EntryNotFound."""
         from fairlead.session.history import moves
 
-        return await self._go(lambda: moves.navigate(self._session, target_id, summarise=summarise, instructions=instructions))
+        return await self._move(lambda: moves.navigate(self._session, target_id, summarise=summarise, instructions=instructions))
 
     async def switch_session(self, path: str | Path) -> bool:
         """Go on with the conversation in a file. Raises SessionError."""
         from fairlead.session.history import moves
 
-        return await self._go(lambda: moves.switch_session(self._session, str(path)))
+        return await self._move(lambda: moves.switch_session(self._session, str(path)))
 
     async def reload(self) -> None:
         """Load all extensions anew. What this command's own extension has kept in variables belongs to the past then."""
         await self._engine.host.reload()
 
-    async def _go(self, move: Callable[[], Awaitable[Any]]) -> bool:
+    async def _move(self, move: Callable[[], Awaitable[Any]]) -> bool:
         from fairlead.errors import MoveCancelled
 
-        self._engine.keep_states()
+        self._engine.save_states()
         try:
             await move()
         except MoveCancelled:

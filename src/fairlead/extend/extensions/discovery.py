@@ -34,7 +34,7 @@ FOLDER = "extensions"
 _LONGEST_LIST = 1 << 20
 
 
-def anything_there(host: ExtensionHost) -> bool:
+def may_have_extensions(host: ExtensionHost) -> bool:
     """Whether extensions were named, are in a usual folder, in settings, or announced by an installed package."""
     if host.named:
         return True
@@ -46,11 +46,11 @@ def anything_there(host: ExtensionHost) -> bool:
         or _has_entries(host.home.root / FOLDER)
         or _has_entries(project / FOLDER)
         or _names_extensions(host, project)
-        or is_announced()
+        or any_package_declares_one()
     )
 
 
-def is_announced() -> bool:
+def any_package_declares_one() -> bool:
     """Whether an installed package announces an extension. `importlib.metadata` would take 50 ms to say so."""
     return any(GROUP.encode() in _entry_points_of(package) for place in sys.path for package in _packages_in(place))
 
@@ -92,7 +92,7 @@ def _entry_points_of(package: str) -> bytes:
         os.close(handle)
 
 
-class Found(Struct, frozen=True):
+class FoundExtension(Struct, frozen=True):
     """An extension that may be loaded. `entry_point` is `module:function` of an installed package."""
 
     name: str
@@ -108,7 +108,7 @@ class Found(Struct, frozen=True):
         return self.entry_point or str(self.path)
 
 
-def own_extensions(host: ExtensionHost) -> list[Found]:
+def find_user_extensions(host: ExtensionHost) -> list[FoundExtension]:
     """What the user, the command line and installed packages bring. Of two with one name, the first counts."""
     found = list(_named(host.named))
     if host.find:
@@ -118,7 +118,7 @@ def own_extensions(host: ExtensionHost) -> list[Found]:
     return found
 
 
-def project_extensions(host: ExtensionHost, cwd: Path) -> list[Found]:
+def find_project_extensions(host: ExtensionHost, cwd: Path) -> list[FoundExtension]:
     """What the project brings. Whether it may is for others to say."""
     from fairlead.config.project_settings import project_extensions
     from fairlead.config.trust import is_own_folder
@@ -133,25 +133,25 @@ def project_extensions(host: ExtensionHost, cwd: Path) -> list[Found]:
     return [each if within is None or each.problem else _checked(each, within) for each in found]
 
 
-def _named(paths: Sequence[Path]) -> Iterator[Found]:
+def _named(paths: Sequence[Path]) -> Iterator[FoundExtension]:
     """What the command line asks for, or a program that uses the library."""
     for path in paths:
         yield from _at(path, Origin(path, "cli", "temporary"))
 
 
-def _listed(names: Sequence[str], user: Path, scope: Level, within: Path | None = None) -> Iterator[Found]:
+def _listed(names: Sequence[str], user: Path, scope: Level, within: Path | None = None) -> Iterator[FoundExtension]:
     """What settings ask for."""
     for name in names:
         path = user / name[2:] if name.startswith("~/") else Path(name)
         yield from _at(path, Origin(path, "local", scope), within)
 
 
-def _in_folder(base: Path, scope: Level, within: Path | None = None) -> Iterator[Found]:
+def _in_folder(base: Path, scope: Level, within: Path | None = None) -> Iterator[FoundExtension]:
     """What is in the folder `extensions` of a home, or of a project's `.fairlead`."""
     yield from _inside(base / FOLDER, scope, base, within=within)
 
 
-def _checked(found: Found, within: Path) -> Found:
+def _checked(found: FoundExtension, within: Path) -> FoundExtension:
     """An extension of a project, which cannot be loaded if its file is outside the project."""
     file = found.path if found.path.suffix == ".py" else found.path / "__init__.py"
     try:
@@ -161,18 +161,18 @@ def _checked(found: Found, within: Path) -> Found:
     return found
 
 
-def _installed() -> Iterator[Found]:
+def _installed() -> Iterator[FoundExtension]:
     """What installed packages announce."""
-    if not is_announced():
+    if not any_package_declares_one():
         return
     from importlib.metadata import entry_points
 
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         path = Path(point.value.partition(":")[0].replace(".", "/"))
-        yield Found(point.name, path, Origin(path, "auto", "user"), point.value)
+        yield FoundExtension(point.name, path, Origin(path, "auto", "user"), point.value)
 
 
-def _at(path: Path, origin: Origin, within: Path | None = None) -> Iterator[Found]:
+def _at(path: Path, origin: Origin, within: Path | None = None) -> Iterator[FoundExtension]:
     """The extension at a path that somebody named, or all that are in a folder."""
     if _is_extension(path):
         yield _found(path, origin)
@@ -180,16 +180,16 @@ def _at(path: Path, origin: Origin, within: Path | None = None) -> Iterator[Foun
         yield from _inside(path, origin.scope, None, origin, within)
     else:
         problem = f"There is no Python extension at {path}: expected a .py file, or a folder with an __init__.py."
-        yield Found(path.stem, path, origin, problem=problem)
+        yield FoundExtension(path.stem, path, origin, problem=problem)
 
 
 def _inside(
     folder: Path, scope: str, base: Path | None, origin: Origin | None = None, within: Path | None = None
-) -> Iterator[Found]:
+) -> Iterator[FoundExtension]:
     problems: list[str] = []
     names = list_folder(folder, problems, within=within)
     where = origin or Origin(folder, "auto", "project" if scope == "project" else "user", base)
-    yield from (Found(folder.name, folder, where, problem=problem) for problem in problems)
+    yield from (FoundExtension(folder.name, folder, where, problem=problem) for problem in problems)
     for name in names:
         path = folder / name
         if not name.startswith((".", "_")) and _is_extension(path):
@@ -203,8 +203,8 @@ def _is_extension(path: Path) -> bool:
     return os.path.isfile(path / "__init__.py")  # noqa: PTH113
 
 
-def _found(path: Path, origin: Origin) -> Found:
-    return Found(path.stem if path.suffix == ".py" else path.name, path, origin)
+def _found(path: Path, origin: Origin) -> FoundExtension:
+    return FoundExtension(path.stem if path.suffix == ".py" else path.name, path, origin)
 
 
 #: Modules of extensions are known to Python under names that no package has.
@@ -213,14 +213,14 @@ _numbers = count(1)
 SETUP = "setup"
 
 
-def module_name(found: Found) -> str:
+def module_name(found: FoundExtension) -> str:
     """What an extension's module is called. Loaded anew, or for another session, it is another module."""
     if found.entry_point is not None:
         return found.entry_point.partition(":")[0].strip()
     return f"{_PREFIX}{next(_numbers)}_" + "".join(char if char.isalnum() else "_" for char in found.name)
 
 
-def setup_function(found: Found, module_name: str) -> Callable[[Any], Any]:
+def setup_function(found: FoundExtension, module_name: str) -> Callable[[Any], Any]:
     """Import an extension, and give its `setup`. Raises whatever its module raises, and ConfigError if there is no `setup`."""
     if found.problem is not None:
         raise ConfigError(found.problem)
@@ -236,7 +236,7 @@ def setup_function(found: Found, module_name: str) -> Callable[[Any], Any]:
     return setup
 
 
-def forget(module_name: str) -> None:
+def forget_module(module_name: str) -> None:
     """Have the modules of an extension loaded anew the next time."""
     for loaded in [each for each in sys.modules if each == module_name or each.startswith(f"{module_name}.")]:
         del sys.modules[loaded]
@@ -253,7 +253,7 @@ def without_bytecode() -> Generator[None]:
         sys.dont_write_bytecode = before
 
 
-def _load(found: Found, name: str) -> ModuleType:
+def _load(found: FoundExtension, name: str) -> ModuleType:
     is_package = found.path.suffix != ".py"
     file = found.path / "__init__.py" if is_package else found.path
     spec = spec_from_file_location(name, file, submodule_search_locations=[str(found.path)] if is_package else None)
@@ -270,21 +270,21 @@ def _load(found: Found, name: str) -> ModuleType:
 
 
 #: Seconds that the user has to answer: a prompt waits meanwhile.
-PATIENCE = 120.0
+TRUST_TIMEOUT = 120.0
 
 
-async def ask_user(ui: Ui, home: Home, project: Path, warn: Callable[[Sequence[str]], None]) -> bool | None:
+async def ask_user_for_trust(ui: Ui, home: Home, project: Path, warn: Callable[[Sequence[str]], None]) -> bool | None:
     """Whether the user trusts a project, which is remembered if so; None if nobody says."""
     if not ui.available:
         return None
     question = f"{project} brings extensions or servers of its own. They run with all your rights. Trust it from now on?"
-    if not await ui.confirm("Trust this project?", question, timeout=PATIENCE):
+    if not await ui.confirm("Trust this project?", question, timeout=TRUST_TIMEOUT):
         return None
-    remember(home, project, True, warn)
+    save_trust(home, project, True, warn)
     return True
 
 
-def remember(home: Home, project: Path, trusted: bool, warn: Callable[[Sequence[str]], None]) -> None:
+def save_trust(home: Home, project: Path, trusted: bool, warn: Callable[[Sequence[str]], None]) -> None:
     """Keep a decision for the runs to come. If that is not possible, it still holds for this one."""
     from fairlead.config.trust import save_decision
 

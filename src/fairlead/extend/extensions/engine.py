@@ -14,20 +14,20 @@ from fairlead.config.ending import on_process_ending
 from fairlead.core.events import ExtensionError
 from fairlead.errors import FairleadError
 from fairlead.extend.extensions.api import Fairlead
-from fairlead.extend.extensions.calling import Deadline, call, from_their_side, hurry, told
+from fairlead.extend.extensions.calling import Deadline, call, error_text, interrupt_soon, without_our_frames
 from fairlead.extend.extensions.context import CommandContext, Context
 from fairlead.extend.extensions.discovery import (
-    Found,
-    forget,
-    own_extensions,
-    project_extensions,
+    FoundExtension,
+    find_project_extensions,
+    find_user_extensions,
+    forget_module,
     setup_function,
     without_bytecode,
 )
 from fairlead.extend.extensions.events import EventBus, Listeners
 from fairlead.extend.extensions.outbox import Outbox
-from fairlead.extend.extensions.registrations import Command, Extension, Handler, Registrations
-from fairlead.extend.extensions.values import answer
+from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations
+from fairlead.extend.extensions.values import checked_result
 from fairlead.session.additions import SlashCommand
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ class Engine:
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         #: The tasks in which handlers are at work, and those that nobody waits for.
-        self.at_work: set[asyncio.Task[Any]] = set()
+        self.handler_tasks: set[asyncio.Task[Any]] = set()
         self._background: set[asyncio.Task[Any]] = set()
-        host.trust.consult = self._consult
-        on_process_ending(hurry)
+        host.trust.consult = self._ask_about_trust
+        on_process_ending(interrupt_soon)
 
     # Loading
 
@@ -66,9 +66,9 @@ class Engine:
         the project's are left for later unless it is known that they may run."""
         if not self._has_own:
             self._has_own = True
-            await self._load_all(own_extensions(self.host))
+            await self._load_all(find_user_extensions(self.host))
         cwd, trust = self.host.cwd, self.host.trust
-        projects = [] if self._has_projects else project_extensions(self.host, cwd)
+        projects = [] if self._has_projects else find_project_extensions(self.host, cwd)
         if projects and (await trust.decide(cwd) if ask else trust.known(cwd)):
             self._has_projects = True
             await self._load_all(projects)
@@ -76,17 +76,17 @@ class Engine:
     def begin(self) -> None:
         """From here on extensions may act on the session."""
         self._began = True
-        self.take_up_states()
+        self.restore_states()
 
     async def unload(self) -> None:
         """Take back everything that extensions brought."""
         for extension in self.extensions:
             self._remove(extension)
-            forget(extension.module_name)
+            forget_module(extension.module_name)
         self.extensions.clear()
         self._has_own = self._has_projects = False
 
-    async def _load_all(self, found: Iterable[Found]) -> None:
+    async def _load_all(self, found: Iterable[FoundExtension]) -> None:
         for each in found:
             taken = next((known for known in self.extensions if known.name == each.name), None)
             if taken is not None:
@@ -96,8 +96,8 @@ class Engine:
             await self._load(each)
             await asyncio.sleep(0)  # others get a turn between two extensions
 
-    async def _load(self, found: Found) -> None:
-        extension = Extension(found, EventBus(self._bus, lambda event, work: self._start(extension, event, work)))
+    async def _load(self, found: FoundExtension) -> None:
+        extension = Extension(found, EventBus(self._bus, lambda event, work: self._start_background(extension, event, work)))
         self.extensions.append(extension)
         fl = Fairlead(self, extension)
 
@@ -110,12 +110,12 @@ class Engine:
         except Exception as error:
             self._remove(extension)
             self.extensions.remove(extension)
-            forget(extension.module_name)
-            self.host.warn([f"The extension {extension.path} was not loaded: {told(error)}"])
+            forget_module(extension.module_name)
+            self.host.warn([f"The extension {extension.path} was not loaded: {error_text(error)}"])
             self.report(extension.path, "load", error)
 
     def _remove(self, extension: Extension) -> None:
-        extension.is_alive = False
+        extension.is_loaded = False
         extension.bus.close()
         self.registrations.remove_all(extension)
         self.listeners = {
@@ -127,7 +127,7 @@ class Engine:
     # Listening
 
     def listen(self, event: str, handler: Handler) -> None:
-        if handler.owner.is_alive:
+        if handler.owner.is_loaded:
             self.listeners[event] = [*self.listeners.get(event, ()), handler]
 
     def unlisten(self, event: str, handler: Handler) -> None:
@@ -139,21 +139,23 @@ class Engine:
 
     # Calling
 
-    async def ask(self, event: str, handler: Handler, about: Any, *, most: float = math.inf) -> Any:
-        """What a handler says to an event, within `most` seconds if not within fewer. Raises an Exception of the handler's, or
-        about it."""
+    async def ask(self, event: str, handler: Handler, payload: Any, *, max_seconds: float = math.inf) -> Any:
+        """Call a handler, which may take `max_seconds` at most, and return what it returns.
+
+        Raises what the handler raises, TooSlow or Quit.
+        """
         limit = self.host.timeout if handler.timeout is None else handler.timeout
-        deadline = Deadline(min(limit, most))
+        deadline = Deadline(min(limit, max_seconds))
         context = Context(self, deadline)
         try:
-            return await self.call(handler.owner, handler.bind(about, context), deadline)
+            return await self.call(handler.owner, handler.bind(payload, context), deadline)
         finally:
-            self.keep_state(handler.owner, event)
+            self.save_state(handler.owner, event)
 
-    async def heard(self, event: str, handler: Handler, about: Any, *, most: float = math.inf) -> Any:
+    async def ask_or_report(self, event: str, handler: Handler, payload: Any, *, max_seconds: float = math.inf) -> Any:
         """The same, if a handler may say that; None if it fails, or says something else, which is told."""
         try:
-            return answer(event, await self.ask(event, handler, about, most=most))
+            return checked_result(event, await self.ask(event, handler, payload, max_seconds=max_seconds))
         except Exception as error:
             self.report(handler.owner.path, event, error)
             return None
@@ -164,12 +166,12 @@ class Engine:
         def waits() -> None:
             if on_wait is not None:
                 on_wait()
-            self.keep_state(owner, "state")
+            self.save_state(owner, "state")
             self.outbox.send()
 
-        return await call(work, deadline, waits, self._at_work)
+        return await call(work, deadline, waits, self._track_handler)
 
-    async def run(self, command: Command, arguments: str, on_wait: Callable[[], None] | None = None) -> None:
+    async def run_command(self, command: ExtensionCommand, arguments: str, on_wait: Callable[[], None] | None = None) -> None:
         """Run a command to its end. `on_wait` is called whenever it waits for something."""
         deadline = Deadline(None)
         context = CommandContext(self, deadline)
@@ -180,9 +182,9 @@ class Engine:
             except Exception as error:
                 self.report(f"command:{command.name}", "command", error)
             finally:
-                self.keep_state(owner, "command")
+                self.save_state(owner, "command")
 
-    def soon(self, work: Callable[[], object]) -> None:
+    def run_on_agent_thread(self, work: Callable[[], object]) -> None:
         """Do something on the agent's own thread: at once, if this is it."""
         if threading.get_ident() == self._thread:
             work()
@@ -192,23 +194,23 @@ class Engine:
     def report(self, path: str, event: str, error: Exception) -> None:
         """Tell the host, and whoever watches stderr, that an extension failed."""
         if not isinstance(error, FairleadError):
-            traceback.print_exception(from_their_side(error), file=sys.stderr)
-        self.session.tell(ExtensionError(path, event, told(error)))
+            traceback.print_exception(without_our_frames(error), file=sys.stderr)
+        self.session.tell(ExtensionError(path, event, error_text(error)))
 
-    def acting(self, extension: Extension) -> Session:
+    def session_for(self, extension: Extension) -> Session:
         """The session, for an extension that wants to act on it. Raises RuntimeError if it may not."""
-        extension.be_alive()
+        extension.require_loaded()
         if not self._began:
             raise RuntimeError("The session has not begun: do this in a handler (of session_start, for example), not in setup().")
-        self.be_on_its_thread()
+        self.require_agent_thread()
         return self.session
 
-    def be_on_its_thread(self) -> None:
+    def require_agent_thread(self) -> None:
         """Raises RuntimeError on any other thread than the agent's own, such as that of a tool that is a plain function."""
         if threading.get_ident() != self._thread:
             raise RuntimeError("This is for the agent's own thread. Make the function a coroutine function (async def).")
 
-    def send(self, owner: Extension, event: str, work: Callable[[], Awaitable[None]]) -> None:
+    def send_later(self, owner: Extension, event: str, work: Callable[[], Awaitable[None]]) -> None:
         """Say something to the session, when there is time for it."""
 
         async def sending() -> None:
@@ -219,7 +221,7 @@ class Engine:
 
         self.outbox.put(sending)
 
-    def _start(self, owner: Extension, event: str, work: Callable[[], Any]) -> None:
+    def _start_background(self, owner: Extension, event: str, work: Callable[[], Any]) -> None:
         """Call code of an extension's that nobody waits for."""
 
         async def background() -> None:
@@ -228,22 +230,22 @@ class Engine:
             except Exception as error:
                 self.report(owner.path, event, error)
             finally:
-                self.keep_state(owner, event)
+                self.save_state(owner, event)
 
         def start() -> None:
             task = self._loop.create_task(background())
             self._background.add(task)
             task.add_done_callback(self._background.discard)
 
-        self.soon(start)
+        self.run_on_agent_thread(start)
 
-    def _at_work(self, task: asyncio.Task[Any]) -> None:
-        self.at_work.add(task)
-        task.add_done_callback(self.at_work.discard)
+    def _track_handler(self, task: asyncio.Task[Any]) -> None:
+        self.handler_tasks.add(task)
+        task.add_done_callback(self.handler_tasks.discard)
 
     # Commands
 
-    def command(self, name: str) -> Command | None:
+    def command(self, name: str) -> ExtensionCommand | None:
         return next((extension.commands[name] for extension in self.extensions if name in extension.commands), None)
 
     def slash_commands(self) -> list[SlashCommand]:
@@ -255,37 +257,37 @@ class Engine:
 
     # State
 
-    def take_up_states(self) -> None:
+    def restore_states(self) -> None:
         """The conversation is another one, or stands elsewhere: states are what they were there."""
         conversation = self.session.conversation
         for extension in self.extensions:
-            extension.state.take_up(conversation.log if conversation.has_begun else None)
+            extension.state.restore(conversation.log if conversation.has_begun else None)
 
-    def keep_state(self, extension: Extension, event: str) -> None:
+    def save_state(self, extension: Extension, event: str) -> None:
         """Write down what has changed in the state of an extension."""
         try:
-            changed = extension.state.changed()
-            if changed is not None and extension.is_alive and self._began:
+            changed = extension.state.take_changes()
+            if changed is not None and extension.is_loaded and self._began:
                 self.session.append_entry(extension.state.custom_type, changed)
         except Exception as error:  # the disk is full, or it holds something that JSON cannot
             self.report(extension.path, event, error)
 
-    def keep_states(self) -> None:
+    def save_states(self) -> None:
         """Write down what has changed in all states, before the conversation is another one or stands elsewhere."""
         for extension in self.extensions:
-            self.keep_state(extension, "state")
+            self.save_state(extension, "state")
 
     # Trust
 
-    async def _consult(self, project: Path) -> bool | None:
+    async def _ask_about_trust(self, project: Path) -> bool | None:
         """What the user's own extensions say of a project; the first that has an opinion decides."""
-        from fairlead.extend.extensions.discovery import remember
+        from fairlead.extend.extensions.discovery import save_trust
         from fairlead.extend.extensions.events import ProjectTrust
 
         for handler in self.listeners.get("project_trust", ()):
-            said = await self.heard("project_trust", handler, ProjectTrust(project))
-            if said is not None:
-                if said.remember:
-                    remember(self.host.home, project, said.trusted, self.host.warn)
-                return said.trusted
+            answer = await self.ask_or_report("project_trust", handler, ProjectTrust(project))
+            if answer is not None:
+                if answer.remember:
+                    save_trust(self.host.home, project, answer.trusted, self.host.warn)
+                return answer.trusted
         return None

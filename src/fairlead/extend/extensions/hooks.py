@@ -19,10 +19,10 @@ from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
 from fairlead.extend.extensions import events as e
 from fairlead.extend.extensions import results as r
-from fairlead.extend.extensions.calling import told
+from fairlead.extend.extensions.calling import error_text
 from fairlead.extend.extensions.engine import Engine
-from fairlead.extend.extensions.outbox import Lane
-from fairlead.extend.extensions.values import answer, copied, copied_event, unchanged_are_kept
+from fairlead.extend.extensions.outbox import WorkQueue
+from fairlead.extend.extensions.values import checked_result, copy_event, copy_message, restore_unchanged
 from fairlead.session.extending import FAREWELL
 from fairlead.session.hooks import (
     EVENT_NAMES,
@@ -50,8 +50,8 @@ class ExtensionHooks:
     def __init__(self, host: ExtensionHost, session: Session) -> None:
         self.engine = Engine(host, session)
         self._session = session
-        self._overheard = Lane()
-        self._interception = Interception(self.engine)
+        self._background_events = WorkQueue()
+        self._provider_interceptor = ProviderInterceptor(self.engine)
 
     def wants(self, name: str) -> bool:
         return name in self.engine.listeners
@@ -68,44 +68,44 @@ class ExtensionHooks:
     async def hear(self, event: Event) -> None:
         task = asyncio.current_task()
         # In order, but a handler that makes something happen must not wait for itself.
-        if self._overheard.busy and task not in self.engine.at_work and not self._overheard.is_mine(task):
-            await self._overheard.idle()
-        await self._tell(event)
+        if self._background_events.busy and task not in self.engine.handler_tasks and not self._background_events.runs_in(task):
+            await self._background_events.idle()
+        await self._deliver(event)
 
     def overhear(self, event: Event) -> None:
         try:
             asyncio.get_running_loop()
         except RuntimeError:  # a program changes something between two runs: there is no time in which to tell of it
             return
-        self._overheard.put(lambda: self._tell(event))
+        self._background_events.put(lambda: self._deliver(event))
 
-    async def _tell(self, event: Event) -> None:
+    async def _deliver(self, event: Event) -> None:
         for name in EVENT_NAMES.get(type(event), ()):
             for handler in self.engine.listeners.get(name, ()):
-                about = _as_heard(name, event)
-                if about is not None:
-                    await self.engine.heard(name, handler, about)
+                given = _event_for_handlers(name, event)
+                if given is not None:
+                    await self.engine.ask_or_report(name, handler, given)
 
     async def session_started(self, reason: StartReason, previous: str | None = None) -> None:
         self.engine.begin()
         await self._discover("reload" if reason == "reload" else "startup")
-        await self._happened("session_start", e.SessionStart(reason, previous))
+        await self._notify("session_start", e.SessionStart(reason, previous))
 
     async def session_ends(self, reason: EndReason, target: str | None = None) -> None:
-        most = FAREWELL if reason == "quit" else math.inf
-        await self._happened("session_shutdown", e.SessionShutdown(reason, target), most=most)
+        max_seconds = FAREWELL if reason == "quit" else math.inf
+        await self._notify("session_shutdown", e.SessionShutdown(reason, target), max_seconds=max_seconds)
 
     def stands_elsewhere(self) -> None:
-        self.engine.take_up_states()
+        self.engine.restore_states()
 
     async def sent(self) -> None:
         await self.engine.outbox.sent()
 
     async def moved(self, new_leaf: str | None, old_leaf: str | None, summary_entry: str | None, from_extension: bool) -> None:
-        await self._happened("session_tree", e.SessionTree(new_leaf, old_leaf, summary_entry, from_extension))
+        await self._notify("session_tree", e.SessionTree(new_leaf, old_leaf, summary_entry, from_extension))
 
     async def compacted(self, entry: dict[str, Any], reason: CompactionReason, from_extension: bool) -> None:
-        await self._happened("session_compact", e.SessionCompact(entry, reason, from_extension))
+        await self._notify("session_compact", e.SessionCompact(entry, reason, from_extension))
 
     async def _discover(self, reason: Literal["startup", "reload"]) -> None:
         """Ask for skills and templates that extensions bring."""
@@ -113,7 +113,7 @@ class ExtensionHooks:
             return
         workspace, additions = self._session.workspace, self.engine.host.additions
         found: list[r.Resources] = [
-            each async for each in self._answers("resources_discover", e.ResourcesDiscover(workspace.cwd, reason))
+            each async for each in self._ask_each("resources_discover", e.ResourcesDiscover(workspace.cwd, reason))
         ]
         additions.discover(
             [workspace.resolve(str(path)) for each in found for path in each.skills],
@@ -126,90 +126,92 @@ class ExtensionHooks:
         return self.engine.slash_commands()
 
     def has_command(self, text: str) -> bool:
-        return text.startswith("/") and self.engine.command(_words(text)[0]) is not None
+        return text.startswith("/") and self.engine.command(_split_command(text)[0]) is not None
 
     async def run_command(self, text: str, on_wait: Callable[[], None] | None = None) -> None:
-        name, arguments = _words(text)
+        name, arguments = _split_command(text)
         command = self.engine.command(name)
         if command is not None:
-            await self.engine.run(command, arguments, on_wait)
+            await self.engine.run_command(command, arguments, on_wait)
 
     # Asking
 
     async def input(self, text: str, images: list[ImageContent] | None, source: InputSource, behavior: Behavior | None) -> Heard:
-        heard = Heard(text, images)
-        about = e.Input(text, images, source, behavior)
-        async for said in self._answers("input", about):
-            if isinstance(said, r.Handled):
-                heard.handled = True
-                return heard
-            heard.text = about.text = said.text
-            if said.images is not None:
-                heard.images = about.images = said.images
-        return heard
+        user_input = Heard(text, images)
+        event = e.Input(text, images, source, behavior)
+        async for answer in self._ask_each("input", event):
+            if isinstance(answer, r.Handled):
+                user_input.handled = True
+                return user_input
+            user_input.text = event.text = answer.text
+            if answer.images is not None:
+                user_input.images = event.images = answer.images
+        return user_input
 
     async def opening(self, prompt: str, images: list[ImageContent] | None, system_prompt: str) -> Opening:
         opening = Opening()
-        about = e.BeforeAgentStart(prompt, images, system_prompt)
-        async for said in self._answers("before_agent_start", about):
-            opening.messages += [self._message(note) for note in said.messages]
-            if said.system_prompt is not None:
-                opening.system_prompt = about.system_prompt = said.system_prompt
+        event = e.BeforeAgentStart(prompt, images, system_prompt)
+        async for answer in self._ask_each("before_agent_start", event):
+            opening.messages += [self._message(note) for note in answer.messages]
+            if answer.system_prompt is not None:
+                opening.system_prompt = event.system_prompt = answer.system_prompt
         return opening
 
     async def context(self, messages: list[ModelMessage], system_prompt: str) -> tuple[list[ModelMessage], str]:
         for handler in self.engine.listeners.get("context", ()):
-            copies = [copied(message) for message in messages]
-            said = await self.engine.heard("context", handler, e.ModelContext(list(copies)))
-            if said is not None and said.messages is not None:
-                messages = unchanged_are_kept(messages, copies, said.messages)
+            copies = [copy_message(message) for message in messages]
+            answer = await self.engine.ask_or_report("context", handler, e.ModelContext(list(copies)))
+            if answer is not None and answer.messages is not None:
+                messages = restore_unchanged(messages, copies, answer.messages)
         for handler in self.engine.listeners.get("context_with_system", ()):
-            copies = [copied(message) for message in messages]
-            said = await self.engine.heard("context_with_system", handler, e.ModelContextWithSystem(list(copies), system_prompt))
-            if said is not None and said.messages is not None:
-                messages = unchanged_are_kept(messages, copies, said.messages)
-            if said is not None and said.system_prompt is not None:
-                system_prompt = said.system_prompt
+            copies = [copy_message(message) for message in messages]
+            answer = await self.engine.ask_or_report(
+                "context_with_system", handler, e.ModelContextWithSystem(list(copies), system_prompt)
+            )
+            if answer is not None and answer.messages is not None:
+                messages = restore_unchanged(messages, copies, answer.messages)
+            if answer is not None and answer.system_prompt is not None:
+                system_prompt = answer.system_prompt
         return messages, system_prompt
 
     async def tool_call(self, tool_name: str, call_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        about = e.ToolCallEvent(tool_name, call_id, arguments)
+        event = e.ToolCallEvent(tool_name, call_id, arguments)
         for handler in self.engine.listeners.get("tool_call", ()):
             # A handler that fails might have been about to forbid the call: it does not happen.
             try:
-                said = answer("tool_call", await self.engine.ask("tool_call", handler, about))
+                answer = checked_result("tool_call", await self.engine.ask("tool_call", handler, event))
             except ToolError:
                 raise
             except Exception as error:
-                raise ToolError(told(error)) from error
-            if said is not None:
-                raise ToolError(said.reason)
-        if not isinstance(about.arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ToolError(error_text(error)) from error
+            if answer is not None:
+                raise ToolError(answer.reason)
+        if not isinstance(event.arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ToolError("An extension has put something in the place of the arguments that is no dict.")
-        return about.arguments
+        return event.arguments
 
     async def tool_result(
         self, tool_name: str, call_id: str, arguments: Mapping[str, Any], result: ToolResult, is_error: bool
     ) -> tuple[ToolResult, bool]:
-        about = e.ToolResultEvent(tool_name, call_id, dict(arguments), result.content, result.details, is_error)
-        async for said in self._answers("tool_result", about):
-            if said.content is not None:
-                content = [TextContent(said.content)] if isinstance(said.content, str) else list(said.content)
+        event = e.ToolResultEvent(tool_name, call_id, dict(arguments), result.content, result.details, is_error)
+        async for answer in self._ask_each("tool_result", event):
+            if answer.content is not None:
+                content = [TextContent(answer.content)] if isinstance(answer.content, str) else list(answer.content)
                 result = replace(result, content=content)
-            result = result if said.details is UNSET else replace(result, details=said.details)
-            is_error = is_error if said.is_error is None else said.is_error
-            about.content, about.details, about.is_error = result.content, result.details, is_error
+            result = result if answer.details is UNSET else replace(result, details=answer.details)
+            is_error = is_error if answer.is_error is None else answer.is_error
+            event.content, event.details, event.is_error = result.content, result.details, is_error
         return result, is_error
 
     async def before_settle(self, messages: list[Message]) -> list[CustomMessage]:
-        about = e.AgentBeforeSettle([copied(message) for message in messages])
-        return [self._message(note) async for said in self._answers("agent_before_settle", about) for note in said.messages]
+        event = e.AgentBeforeSettle([copy_message(message) for message in messages])
+        return [self._message(note) async for answer in self._ask_each("agent_before_settle", event) for note in answer.messages]
 
     async def before_switch(self, reason: Literal["new", "resume"], target: str | None) -> Cancelled | None:
-        return await self._forbidden("session_before_switch", e.SessionBeforeSwitch(reason, target))
+        return await self._first_cancel("session_before_switch", e.SessionBeforeSwitch(reason, target))
 
     async def before_fork(self, entry_id: str, position: Literal["before", "at"]) -> Cancelled | None:
-        return await self._forbidden("session_before_fork", e.SessionBeforeFork(entry_id, position))
+        return await self._first_cancel("session_before_fork", e.SessionBeforeFork(entry_id, position))
 
     async def before_compact(self, plan: CompactionPlan) -> Summary | Cancelled | None:
         return await self._summary("session_before_compact", plan)
@@ -218,52 +220,52 @@ class ExtensionHooks:
         return await self._summary("session_before_tree", plan)
 
     async def user_bash(self, command: str, exclude_from_context: bool) -> BashDone | None:
-        about = e.UserBash(command, exclude_from_context, self._session.workspace.cwd)
-        async for said in self._answers("user_bash", about):
-            return _bash_done(command, exclude_from_context, said, self._session.runtime.now_ms())
+        event = e.UserBash(command, exclude_from_context, self._session.workspace.cwd)
+        async for answer in self._ask_each("user_bash", event):
+            return _bash_done(command, exclude_from_context, answer, self._session.runtime.now_ms())
         return None
 
     @property
     def interceptor(self) -> Interceptor | None:
-        return self._interception if self._interception.is_wanted else None
+        return self._provider_interceptor if self._provider_interceptor.is_wanted else None
 
     # Inside
 
-    async def _happened(self, name: str, about: Any, *, most: float = math.inf) -> None:
+    async def _notify(self, name: str, event: Any, *, max_seconds: float = math.inf) -> None:
         for handler in self.engine.listeners.get(name, ()):
-            await self.engine.heard(name, handler, replace(about), most=most)
+            await self.engine.ask_or_report(name, handler, replace(event), max_seconds=max_seconds)
 
-    async def _answers(self, name: str, about: Any) -> AsyncGenerator[Any]:
-        """What each of the handlers says that has something to say. Between two of them `about` may be changed."""
+    async def _ask_each(self, name: str, event: Any) -> AsyncGenerator[Any]:
+        """What each of the handlers says that has something to say. Between two of them `event` may be changed."""
         for handler in self.engine.listeners.get(name, ()):
-            said = await self.engine.heard(name, handler, _own(about))
-            if said is not None:
-                yield said
+            answer = await self.engine.ask_or_report(name, handler, _private_copy(event))
+            if answer is not None:
+                yield answer
 
-    async def _forbidden(self, name: str, about: Any) -> Cancelled | None:
-        async for said in self._answers(name, about):
-            return Cancelled(said.reason)
+    async def _first_cancel(self, name: str, event: Any) -> Cancelled | None:
+        async for answer in self._ask_each(name, event):
+            return Cancelled(answer.reason)
         return None
 
     async def _summary(self, name: str, plan: CompactionPlan | TreePlan) -> Summary | Cancelled | None:
         """The first handler that forbids it, or else the first that has a summary."""
         summary: Summary | None = None
-        async for said in self._answers(name, plan):
-            if isinstance(said, r.Cancel):
-                return Cancelled(said.reason)
-            summary = summary or said
+        async for answer in self._ask_each(name, plan):
+            if isinstance(answer, r.Cancel):
+                return Cancelled(answer.reason)
+            summary = summary or answer
         return summary
 
     def _message(self, note: r.Note) -> CustomMessage:
         return CustomMessage(note.custom_type, note.content, note.display, self._session.runtime.now_ms(), note.details)
 
 
-def _own(about: Any) -> Any:
+def _private_copy(event: Any) -> Any:
     """A question as one handler's own. A plan is frozen, its entries are copies, and it can be called off."""
-    return about if isinstance(about, CompactionPlan | TreePlan) else deepcopy(about)
+    return event if isinstance(event, CompactionPlan | TreePlan) else deepcopy(event)
 
 
-def _as_heard(name: str, event: Event) -> Any:
+def _event_for_handlers(name: str, event: Event) -> Any:
     """An event as extensions hear of it, as their own copy; None: it is not what they listen to."""
     if name == "session_compact_failed":
         assert isinstance(event, CompactionEnd)
@@ -272,10 +274,10 @@ def _as_heard(name: str, event: Event) -> Any:
         return e.SessionCompactFailed(event.reason, event.error, event.aborted, event.will_retry)
     if isinstance(event, EntryAppended):
         return e.EntryAppended(json.decode(event.entry))
-    return copied_event(event)
+    return copy_event(event)
 
 
-def _words(text: str) -> tuple[str, str]:
+def _split_command(text: str) -> tuple[str, str]:
     """The name of a slash command, and what follows it."""
     name, _, arguments = text[1:].partition(" ") if text.startswith("/") else ("", "", "")
     first, *rest = name.split(None, 1) or [""]
@@ -285,7 +287,7 @@ def _words(text: str) -> tuple[str, str]:
 _NAMES = ("before_provider_request", "before_provider_headers", "after_provider_response")
 
 
-class Interception:
+class ProviderInterceptor:
     """Implements `fairlead.core.interceptor.Interceptor`."""
 
     def __init__(self, engine: Engine) -> None:
@@ -297,17 +299,17 @@ class Interception:
 
     async def request(self, payload: dict[str, Any], headers: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
         request = e.BeforeProviderRequest(payload)
-        await self._tell("before_provider_request", request)
+        await self._deliver("before_provider_request", request)
         heads = e.BeforeProviderHeaders(headers)
-        await self._tell("before_provider_headers", heads)
+        await self._deliver("before_provider_headers", heads)
         return request.payload, heads.headers
 
     async def response(self, status: int, headers: Mapping[str, str]) -> None:
-        await self._tell("after_provider_response", e.AfterProviderResponse(status, dict(headers)))
+        await self._deliver("after_provider_response", e.AfterProviderResponse(status, dict(headers)))
 
-    async def _tell(self, name: str, about: Any) -> None:
+    async def _deliver(self, name: str, event: Any) -> None:
         for handler in self._engine.listeners.get(name, ()):
-            await self._engine.heard(name, handler, about)
+            await self._engine.ask_or_report(name, handler, event)
 
 
 def _bash_done(command: str, exclude_from_context: bool, ran: r.Ran, now_ms: int) -> BashDone:

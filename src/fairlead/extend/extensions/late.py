@@ -66,7 +66,7 @@ class ExtensionHost:
         #: Ends the process, when an extension asks for it.
         self.shutdown: Callable[[], None] = lambda: None
         #: Loads everything anew.
-        self.reload: Callable[[], Awaitable[None]] = _nothing
+        self.reload: Callable[[], Awaitable[None]] = _do_nothing
         #: Called when everything is loaded.
         self.loaded: Callable[[], None] = lambda: None
 
@@ -76,7 +76,7 @@ class ExtensionHost:
         return self._find_trust()
 
 
-async def _nothing() -> None: ...
+async def _do_nothing() -> None: ...
 
 
 class LateExtensions:
@@ -94,21 +94,21 @@ class LateExtensions:
 
     def exist(self) -> bool:
         """Whether there may be any extension to be loaded."""
-        from fairlead.extend.extensions.discovery import anything_there
+        from fairlead.extend.extensions.discovery import may_have_extensions
 
-        return anything_there(self.host)
+        return may_have_extensions(self.host)
 
     async def ready(self) -> ExtensionHooks:
         """Load them. Who has been loaded is not loaded again."""
-        hooks = self._made()
+        hooks = self._get_hooks()
         await hooks.engine.load()
         self.host.loaded()
         return hooks
 
-    async def load_unasked(self) -> None:
+    async def load_without_asking(self) -> None:
         """Load them before the session knows of it, as far as that takes no question to the user."""
         if self.exist():
-            await self._made().engine.load(ask=False)
+            await self._get_hooks().engine.load(ask=False)
 
     async def reload(self) -> None:
         """Look for them again, and load them anew. Raises BadCommand while a run is going on."""
@@ -121,7 +121,7 @@ class LateExtensions:
             raise BadCommand("Extensions cannot be reloaded while the agent is running. Wait for its end, or abort it.")
         self.host.trust.reconsider()
         if session.extending is not None and session.hooks is not None:
-            await session.extending.renew(self._made().reload)
+            await session.extending.renew(self._get_hooks().reload)
             self.host.loaded()
         elif self.exist():
             hooks = await self.ready()
@@ -141,7 +141,7 @@ class LateExtensions:
         """The flags of the command line that they have registered."""
         return [] if self._hooks is None else self._hooks.engine.registrations.flags()
 
-    def _made(self) -> ExtensionHooks:
+    def _get_hooks(self) -> ExtensionHooks:
         assert self._session is not None, "extensions are part of a session"
         if self._hooks is None:
             from fairlead.extend.extensions.hooks import ExtensionHooks

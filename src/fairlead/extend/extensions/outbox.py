@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 
-class Lane:
+class WorkQueue:
     """One thing after another, on a task of its own while there is something to do. What is put in raises nothing."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Callable[[], Awaitable[None]]] = deque()
+        self._pending: deque[Callable[[], Awaitable[None]]] = deque()
         self._task: asyncio.Task[None] | None = None
 
     def put(self, work: Callable[[], Awaitable[None]]) -> None:
-        self._waiting.append(work)
+        self._pending.append(work)
         if self._task is None:
             # What surrounds whoever asks for it, does not surround the work.
             self._task = asyncio.get_running_loop().create_task(self._work(), context=Context())
@@ -30,7 +30,7 @@ class Lane:
     def busy(self) -> bool:
         return self._task is not None
 
-    def is_mine(self, task: asyncio.Task[object] | None) -> bool:
+    def runs_in(self, task: asyncio.Task[object] | None) -> bool:
         return task is not None and task is self._task
 
     async def idle(self) -> None:
@@ -40,8 +40,8 @@ class Lane:
 
     async def _work(self) -> None:
         try:
-            while self._waiting:
-                await self._waiting.popleft()()
+            while self._pending:
+                await self._pending.popleft()()
         finally:
             self._task = None
 
@@ -56,11 +56,11 @@ class Outbox:
     def __init__(self) -> None:
         self._held: list[Callable[[], Awaitable[None]]] = []
         self._holding = 0
-        self._lane = Lane()
+        self._queue = WorkQueue()
 
     @property
     def is_empty(self) -> bool:
-        return not self._held and not self._lane.busy
+        return not self._held and not self._queue.busy
 
     def put(self, work: Callable[[], Awaitable[None]]) -> None:
         self._held.append(work)
@@ -71,7 +71,7 @@ class Outbox:
         """Let go of everything."""
         held, self._held = self._held, []
         for work in held:
-            self._lane.put(work)
+            self._queue.put(work)
 
     @contextmanager
     def held(self) -> Generator[None]:
@@ -87,10 +87,10 @@ class Outbox:
     async def sent(self) -> None:
         """Wait until all of it is with the session."""
         self.send()
-        await self._lane.idle()
+        await self._queue.idle()
 
 
-def at_once(work: Any) -> Any:
+def run_without_waiting(work: Any) -> Any:
     """What a coroutine returns that waits for nothing."""
     try:
         work.send(None)

@@ -44,7 +44,7 @@ async def run_program(
         process = subprocess.Popen(  # noqa: ASYNC220 (nothing waits for it but a thread)
             [command, *args], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd=cwd, env=env, start_new_session=True
         )
-        killed = await _until_its_end(process, timeout, cancel)
+        killed = await _wait_for_exit(process, timeout, cancel)
         stdout.seek(0)
         stderr.seek(0)
         texts = [file.read().decode("utf-8", "replace") for file in (stdout, stderr)]
@@ -52,16 +52,16 @@ async def run_program(
     return ExecResult(texts[0], texts[1], code if code >= 0 else 128 - code, killed)
 
 
-async def _until_its_end(process: Popen[bytes], timeout: float | None, cancel: Cancel | None) -> bool:
+async def _wait_for_exit(process: Popen[bytes], timeout: float | None, cancel: Cancel | None) -> bool:
     """Wait for a program to end; True if it had to be stopped."""
     from fairlead.config.threads import run_in_thread
 
     ended = asyncio.ensure_future(run_in_thread(process.wait))
     called_off = asyncio.Event()
     forget = cancel.on_fire(called_off.set) if cancel is not None else (lambda: None)
-    waiting = asyncio.ensure_future(called_off.wait())
+    cancelled = asyncio.ensure_future(called_off.wait())
     try:
-        await asyncio.wait({ended, waiting}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({ended, cancelled}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if ended.done():
             return False
         _signal(process, signal.SIGTERM)
@@ -70,7 +70,7 @@ async def _until_its_end(process: Popen[bytes], timeout: float | None, cancel: C
         return True
     finally:
         forget()
-        waiting.cancel()
+        cancelled.cancel()
         if not ended.done():
             _signal(process, None)
             await asyncio.shield(ended)

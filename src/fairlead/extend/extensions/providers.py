@@ -14,8 +14,8 @@ from fairlead.core.messages import ThinkingContent, ToolCall, Usage
 from fairlead.core.model import Model, ModelStream, PartialMessage, Request, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
-from fairlead.extend.extensions.calling import told
-from fairlead.extend.extensions.values import plain
+from fairlead.extend.extensions.calling import error_text
+from fairlead.extend.extensions.values import converted
 
 #: Text, reasoning, a call of a tool, or what the answer has used so far.
 Piece: TypeAlias = str | ThinkingContent | ToolCall | Usage
@@ -48,7 +48,7 @@ def model_stream(ask: ProviderStream, wrap: Callable[[Any], Any]) -> Callable[[M
             except ProviderError as error:
                 partial.fail(str(error), status=error.status, retry_after=error.retry_after, transient=error.transient)
             except Exception as error:  # whatever the extension raises ends the answer, and nothing else
-                partial.fail(told(error))
+                partial.fail(error_text(error))
             yield partial.take()
 
         return stream
@@ -85,7 +85,7 @@ class _Answer:
     def add(self, piece: Any) -> None:
         partial = self._partial
         if isinstance(piece, ThinkingContent | ToolCall | Usage):
-            piece = plain(type(piece), piece, type(piece).__name__)
+            piece = converted(type(piece), piece, type(piece).__name__)
         match piece:
             case str():
                 self._open("text", lambda key: partial.start_text(key))

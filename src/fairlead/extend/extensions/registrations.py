@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from fairlead.core.tool import Tool, ToolContext
 from fairlead.errors import BadCommand, ConfigError, FairleadError, ToolError
-from fairlead.extend.extensions.calling import Deadline, Steps, in_thread, told
+from fairlead.extend.extensions.calling import Deadline, Steps, error_text, in_thread
 from fairlead.extend.extensions.context import TOOL_CONTEXTS, ToolRunContext
-from fairlead.extend.extensions.discovery import Found, module_name
+from fairlead.extend.extensions.discovery import FoundExtension, module_name
 from fairlead.extend.extensions.events import EventBus
 from fairlead.extend.extensions.state import State
 from fairlead.extend.extensions.tools import ToolDraft, make_tool
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 #: What a handler can be given: an event, or the arguments of a command, and the context.
-_MOST = 2
+_MAX_ARGUMENTS = 2
 
 FlagType: TypeAlias = Literal["boolean", "string"]
 FlagValue: TypeAlias = bool | str | None
@@ -51,7 +51,7 @@ class Handler(Struct, eq=False, frozen=True):
         return lambda: self.function(*given[: self.takes])
 
 
-class Command(Struct, eq=False, frozen=True):
+class ExtensionCommand(Struct, eq=False, frozen=True):
     """Something that a user can begin a prompt with."""
 
     name: str
@@ -62,7 +62,7 @@ class Command(Struct, eq=False, frozen=True):
 class Extension:
     """An extension that was loaded, or is being loaded, and all that goes when it goes."""
 
-    def __init__(self, found: Found, bus: EventBus) -> None:
+    def __init__(self, found: FoundExtension, bus: EventBus) -> None:
         self.found = found
         self.name = found.name
         self.path = found.shown_path
@@ -70,19 +70,19 @@ class Extension:
         self.bus = bus
         self.state = State(found.name)
         self.tools: dict[str, Tool] = {}
-        self.commands: dict[str, Command] = {}
+        self.commands: dict[str, ExtensionCommand] = {}
         self.flags: dict[str, Flag] = {}
         self.providers: set[str] = set()
         #: Until it fails to load, or another takes its place.
-        self.is_alive = True
+        self.is_loaded = True
 
-    def be_alive(self) -> None:
+    def require_loaded(self) -> None:
         """Raises RuntimeError in what is left of an extension that was loaded anew."""
-        if not self.is_alive:
+        if not self.is_loaded:
             raise RuntimeError(f"The extension {self.name} was reloaded: what is left of it cannot act any more.")
 
 
-def handler_of(owner: Extension, function: Callable[..., Any], timeout: float | None = None) -> Handler:
+def make_handler(owner: Extension, function: Callable[..., Any], timeout: float | None = None) -> Handler:
     """A handler that gets as many of the arguments for it as it needs. Raises TypeError if it wants more.
 
     What has a default is the author's own: `lambda event, name=name: ...` is how a loop binds a variable.
@@ -92,14 +92,15 @@ def handler_of(owner: Extension, function: Callable[..., Any], timeout: float | 
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except ValueError:  # one that is written in C
-        return Handler(owner, function, _MOST, timeout)
+        return Handler(owner, function, _MAX_ARGUMENTS, timeout)
     if any(each.kind is each.VAR_POSITIONAL for each in parameters):
-        return Handler(owner, function, _MOST, timeout)
-    places = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    needed = sum(each.default is each.empty for each in places)
-    if needed > _MOST or any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters):
+        return Handler(owner, function, _MAX_ARGUMENTS, timeout)
+    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    needed = sum(each.default is each.empty for each in positional)
+    if needed > _MAX_ARGUMENTS or any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters):
         name = getattr(function, "__name__", "The handler")
-        raise TypeError(f"{name} must take at most {_MOST} arguments: the event (or the arguments of a command) and the context.")
+        expected = "the event (or the arguments of a command) and the context"
+        raise TypeError(f"{name} must take at most {_MAX_ARGUMENTS} arguments: {expected}.")
     return Handler(owner, function, needed, timeout)
 
 
@@ -117,16 +118,16 @@ class Registrations:
         before = dict(extension.tools)
         extension.tools[tool.name] = tool
         try:
-            self._show(extension)
+            self._update_toolbox(extension)
         except BadCommand:
             extension.tools = before
             raise ConfigError(f"There is a tool of the name {tool.name} already. Give yours another name.") from None
 
     def remove_tool(self, extension: Extension, name: str) -> None:
         if extension.tools.pop(name, None) is not None:
-            self._show(extension)
+            self._update_toolbox(extension)
 
-    def _show(self, extension: Extension) -> None:
+    def _update_toolbox(self, extension: Extension) -> None:
         tools = list(extension.tools.values())
         idle = [tool.name for tool in tools if not self._engine.host.is_wanted(tool.name)]
         self._engine.session.toolbox.replace(_owner(extension), tools, inactive=idle)
@@ -144,9 +145,9 @@ class Registrations:
             except FairleadError as error:
                 raise error if isinstance(error, ToolError) else ToolError(str(error)) from error
             except Exception as error:
-                raise ToolError(told(error)) from error
+                raise ToolError(error_text(error)) from error
             finally:
-                engine.keep_state(extension, f"tool:{draft.name}")
+                engine.save_state(extension, f"tool:{draft.name}")
 
         return invoke
 
@@ -204,7 +205,7 @@ class Registrations:
         """Take back everything that an extension has registered."""
         if extension.tools:
             extension.tools.clear()
-            self._show(extension)
+            self._update_toolbox(extension)
         for name in list(extension.providers):
             self.remove_provider(extension, name)
         extension.commands.clear()

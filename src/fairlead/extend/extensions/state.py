@@ -53,7 +53,7 @@ class State(MutableMapping[str, Any]):
     def __repr__(self) -> str:
         return f"State({self._values!r})"
 
-    def take_up(self, log: Log | None) -> None:
+    def restore(self, log: Log | None) -> None:
         """Be what was written last on the way to where the conversation stands."""
         from fairlead.session.history.entries import CustomEntry
 
@@ -68,7 +68,7 @@ class State(MutableMapping[str, Any]):
         self._values = msgspec.json.decode(self._written)
         self._touched = False
 
-    def changed(self) -> dict[str, Any] | None:
+    def take_changes(self) -> dict[str, Any] | None:
         """What is to be written; None if nothing has changed since the last time. Raises if it can not be written."""
         if not self._touched:
             return None

@@ -79,18 +79,18 @@ def make_tool(draft: ToolDraft, context_types: tuple[type[Any], ...], invoke: In
 
 def as_result(value: Any) -> ToolResult:
     """What a function returned, as the result of a tool: text and blocks as they are, anything else as JSON."""
-    from fairlead.extend.extensions.values import plain
+    from fairlead.extend.extensions.values import converted
 
     try:
         if isinstance(value, ToolResult):
-            return plain(ToolResult, value, "ToolResult")
+            return converted(ToolResult, value, "ToolResult")
         if isinstance(value, TextContent | ImageContent):
-            return plain(ToolResult, ToolResult([value]), type(value).__name__)
+            return converted(ToolResult, ToolResult([value]), type(value).__name__)
         if _are_blocks(value):
-            return plain(ToolResult, ToolResult(value), "blocks")
+            return converted(ToolResult, ToolResult(value), "blocks")
         if value is None or isinstance(value, str):
             return ToolResult.text(value or "")
-        return ToolResult.text(msgspec.json.encode(plain(Any, value, type(value).__name__)).decode())
+        return ToolResult.text(msgspec.json.encode(converted(Any, value, type(value).__name__)).decode())
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolError(f"The tool returned something that cannot be told to the model: {error}") from None
 

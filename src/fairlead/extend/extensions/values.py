@@ -16,26 +16,26 @@ from fairlead.errors import ConfigError
 from fairlead.extend.extensions.results import RESULTS, Replace, Resources
 
 
-def answer(event: str, said: Any) -> Any:
+def checked_result(event: str, result: Any) -> Any:
     """What a handler said to an event, if it may say that. Raises ConfigError if not: what it meant is not known."""
     allowed = RESULTS.get(event)
-    if said is None or allowed is None:
+    if result is None or allowed is None:
         return None
-    kind = next((each for each in allowed if isinstance(said, each)), None)
+    kind = next((each for each in allowed if isinstance(result, each)), None)
     if kind is None:
         expected = ", ".join(each.__name__ for each in allowed)
-        raise ConfigError(f"A handler of {event} returns {expected} or None, not {type(said).__name__}.")
+        raise ConfigError(f"A handler of {event} returns {expected} or None, not {type(result).__name__}.")
     try:
         if kind is Replace:
-            return _replace(said)
+            return _replace(result)
         if kind is Resources:
-            return Resources(*(_paths(name, getattr(said, name)) for name in ("skills", "prompts")))
-        return plain(kind, said, kind.__name__)
+            return Resources(*(_paths(name, getattr(result, name)) for name in ("skills", "prompts")))
+        return converted(kind, result, kind.__name__)
     except TypeError as error:
         raise ConfigError(f"What a handler of {event} returned cannot be used. {error}") from None
 
 
-def plain(kind: Any, value: Any, what: str) -> Any:
+def converted(kind: Any, value: Any, what: str) -> Any:
     """A copy of a value that is what its type says, and that JSON can hold; lone surrogates become U+FFFD. Raises TypeError."""
     try:
         return msgspec.convert(lenient.scrub(msgspec.to_builtins(value, str_keys=True)), kind)
@@ -43,7 +43,7 @@ def plain(kind: Any, value: Any, what: str) -> Any:
         raise TypeError(f"{what}: {error}") from None
 
 
-def expect(kind: Any, /, **given: Any) -> None:
+def check_types(kind: Any, /, **given: Any) -> None:
     """Raises TypeError, which names the parameter, unless all of these are of the kind."""
     for name, value in given.items():
         try:
@@ -52,18 +52,18 @@ def expect(kind: Any, /, **given: Any) -> None:
             raise TypeError(f"{name}: {error}") from None
 
 
-def _replace(said: Replace) -> Replace:
+def _replace(result: Replace) -> Replace:
     """What the model is to be told. The messages stay the objects they are: who has left one alone is told by that."""
-    expect(str | None, system_prompt=said.system_prompt)
-    if said.messages is None:
-        return said
-    messages = _list("messages", said.messages)
+    check_types(str | None, system_prompt=result.system_prompt)
+    if result.messages is None:
+        return result
+    messages = _list("messages", result.messages)
     known = get_args(ModelMessage)
     for message in messages:
         if not isinstance(message, known):
             raise TypeError(f"messages: {type(message).__name__} is no message of a model's.")
-        plain(type(message), message, "messages")
-    return Replace(messages, said.system_prompt)
+        converted(type(message), message, "messages")
+    return Replace(messages, result.system_prompt)
 
 
 def _paths(name: str, given: Any) -> list[str]:
@@ -85,7 +85,7 @@ M = TypeVar("M", bound=Message)
 _decoders: dict[type, msgspec.json.Decoder[object]] = {}
 
 
-def copied(message: M) -> M:
+def copy_message(message: M) -> M:
     """A copy of a message. Through its JSON, which is five times as fast as to copy it part by part."""
     kind = type(message)
     decoder = _decoders.get(kind)
@@ -97,14 +97,14 @@ def copied(message: M) -> M:
         return deepcopy(message)
 
 
-def copied_event(event: Event) -> Event:
+def copy_event(event: Event) -> Event:
     """A copy of an event, as far as it can be changed. A message that is still arriving is not copied over and over."""
     if isinstance(event, MessageUpdate | SubagentEvent):
         return event
     return event.copy() if isinstance(event, QueueUpdate) else deepcopy(event)
 
 
-def unchanged_are_kept(originals: Sequence[M], copies: Sequence[M], changed: Sequence[M]) -> list[M]:
+def restore_unchanged(originals: Sequence[M], copies: Sequence[M], changed: Sequence[M]) -> list[M]:
     """`changed`, with the original in the place of every copy that is as it was: what was made of originals stays of use."""
     known = {id(copy): original for original, copy in zip(originals, copies, strict=True)}
     kept: list[M] = []

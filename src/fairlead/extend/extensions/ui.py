@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Approval, NotifyKind, Placement, Ui
 from fairlead.extend.extensions.calling import Deadline
-from fairlead.extend.extensions.values import expect, plain
+from fairlead.extend.extensions.values import check_types, converted
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.engine import Engine
 
 
-class PatientUi:
+class ExtensionUi:
     """Implements `fairlead.core.ui.Ui`. Showing works on every thread, asking on the agent's own."""
 
     def __init__(self, ui: Ui, deadline: Deadline, engine: Engine) -> None:
@@ -32,74 +32,74 @@ class PatientUi:
     async def select(
         self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: Cancel | None = None
     ) -> str | None:
-        expect(str, title=title)
-        choices = plain(list[str], options, "options")
+        check_types(str, title=title)
+        choices = converted(list[str], options, "options")
         with self._asking(timeout):
             return await self._ui.select(title, choices, timeout=timeout, cancel=cancel)
 
     async def confirm(self, title: str, message: str = "", *, timeout: float | None = None, cancel: Cancel | None = None) -> bool:
-        expect(str, title=title, message=message)
+        check_types(str, title=title, message=message)
         with self._asking(timeout):
             return await self._ui.confirm(title, message, timeout=timeout, cancel=cancel)
 
     async def input(
         self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: Cancel | None = None
     ) -> str | None:
-        expect(str, title=title)
-        expect(str | None, placeholder=placeholder)
+        check_types(str, title=title)
+        check_types(str | None, placeholder=placeholder)
         with self._asking(timeout):
             return await self._ui.input(title, placeholder, timeout=timeout, cancel=cancel)
 
     async def editor(self, title: str, prefill: str | None = None, *, cancel: Cancel | None = None) -> str | None:
-        expect(str, title=title)
-        expect(str | None, prefill=prefill)
+        check_types(str, title=title)
+        check_types(str | None, prefill=prefill)
         with self._asking():
             return await self._ui.editor(title, prefill, cancel=cancel)
 
     async def approve(
         self, title: str, message: str, *, timeout: float | None = None, cancel: Cancel | None = None
     ) -> Approval | None:
-        expect(str, title=title, message=message)
+        check_types(str, title=title, message=message)
         with self._asking(timeout):
             return await self._ui.approve(title, message, timeout=timeout, cancel=cancel)
 
     @contextmanager
     def _asking(self, timeout: float | None = None) -> Generator[None]:
-        expect(float | None, timeout=timeout)
-        self._engine.be_on_its_thread()
+        check_types(float | None, timeout=timeout)
+        self._engine.require_agent_thread()
         with self._deadline.paused():
             yield
 
     # Showing
 
     def notify(self, message: str, kind: NotifyKind | None = None) -> None:
-        expect(str, message=message)
-        expect(NotifyKind | None, kind=kind)
+        check_types(str, message=message)
+        check_types(NotifyKind | None, kind=kind)
         self._show(lambda: self._ui.notify(message, kind))
 
     def set_status(self, key: str, text: str | None) -> None:
-        expect(str, key=key)
-        expect(str | None, text=text)
+        check_types(str, key=key)
+        check_types(str | None, text=text)
         self._show(lambda: self._ui.set_status(key, text))
 
     def set_widget(self, key: str, lines: Sequence[str] | None, placement: Placement | None = None) -> None:
-        expect(str, key=key)
-        expect(Placement | None, placement=placement)
-        shown = plain(list[str] | None, lines, "lines")
+        check_types(str, key=key)
+        check_types(Placement | None, placement=placement)
+        shown = converted(list[str] | None, lines, "lines")
         self._show(lambda: self._ui.set_widget(key, shown, placement))
 
     def set_title(self, title: str) -> None:
-        expect(str, title=title)
+        check_types(str, title=title)
         self._show(lambda: self._ui.set_title(title))
 
     def set_editor_text(self, text: str) -> None:
-        expect(str, text=text)
+        check_types(str, text=text)
         self._show(lambda: self._ui.set_editor_text(text))
 
     def open_url(self, url: str, instructions: str | None = None) -> None:
-        expect(str, url=url)
-        expect(str | None, instructions=instructions)
+        check_types(str, url=url)
+        check_types(str | None, instructions=instructions)
         self._show(lambda: self._ui.open_url(url, instructions))
 
     def _show(self, work: Callable[[], None]) -> None:
-        self._engine.soon(work)
+        self._engine.run_on_agent_thread(work)
