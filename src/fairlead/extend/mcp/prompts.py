@@ -14,12 +14,12 @@ from fairlead.session.additions import SlashCommand
 if TYPE_CHECKING:
     from mcp import ClientSession, types
 
-    from fairlead.extend.mcp.server import Server
+    from fairlead.extend.mcp.server import McpServer
 
 COMMAND = "mcp:"
 
 
-def listed(servers: Mapping[str, Server]) -> list[SlashCommand]:
+def prompt_commands(servers: Mapping[str, McpServer]) -> list[SlashCommand]:
     """All prompts, as hosts are told of them. One whose name has spaces cannot be asked for."""
     return [
         SlashCommand(f"{COMMAND}{key}:{prompt.name}", _description(prompt), "prompt", server.config.origin)
@@ -29,7 +29,7 @@ def listed(servers: Mapping[str, Server]) -> list[SlashCommand]:
     ]
 
 
-async def filled(text: str, servers: Mapping[str, Server], cancel: Cancel) -> tuple[str, list[ImageContent]]:
+async def expand_prompt(text: str, servers: Mapping[str, McpServer], cancel: Cancel) -> tuple[str, list[ImageContent]]:
     """What a message that begins with such a command stands for. Raises ConfigError if it does not stand for anything."""
     from fairlead.extend.mcp.results import prompt_text
 
@@ -39,7 +39,7 @@ async def filled(text: str, servers: Mapping[str, Server], cancel: Cancel) -> tu
     server = servers.get(key)
     prompt = next((each for each in server.offer.prompts if each.name == name), None) if server is not None else None
     if server is None or prompt is None:
-        known = ", ".join(f"/{each.name}" for each in listed(servers))
+        known = ", ".join(f"/{each.name}" for each in prompt_commands(servers))
         raise ConfigError(f"There is no prompt /{command}. There are: {known or 'none'}.")
     arguments = _arguments(command, prompt, written)
 

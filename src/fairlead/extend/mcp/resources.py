@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mcp import ClientSession, types
 
-    from fairlead.extend.mcp.server import Server
+    from fairlead.extend.mcp.server import McpServer
 
 SCHEME = "mcp://"
 LIST_TOOL = "mcp_resources"
@@ -25,7 +25,7 @@ LIST_TOOL = "mcp_resources"
 class McpUris:
     """Implements `fairlead.tools.uris.Uris`. `servers` waits for those that are about to be there, and gives them by key."""
 
-    def __init__(self, servers: Callable[[Cancel], Awaitable[Mapping[str, Server]]]) -> None:
+    def __init__(self, servers: Callable[[Cancel], Awaitable[Mapping[str, McpServer]]]) -> None:
         self._servers = servers
 
     def has(self, path: str) -> bool:
@@ -35,7 +35,7 @@ class McpUris:
         from fairlead.extend.mcp.results import document
 
         key, _, resource = uri[len(SCHEME) :].partition("/")
-        server = _named(await self._servers(cancel), key)
+        server = _find_server(await self._servers(cancel), key)
         if not resource:
             raise ToolError(f"{uri} names no resource: it is {SCHEME}{key}/ and the URI that the server knows the resource by.")
 
@@ -48,14 +48,14 @@ class McpUris:
         raise ToolError(f"{uri} cannot be written: resources of MCP servers are for reading only.")
 
 
-def resources_tool(servers: Callable[[Cancel], Awaitable[Mapping[str, Server]]], timeout: float) -> Tool:
+def resources_tool(servers: Callable[[Cancel], Awaitable[Mapping[str, McpServer]]], timeout: float) -> Tool:
     """The tool that lists resources."""
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         found = {key: server for key, server in (await servers(context.cancel)).items() if server.offer.resources}
         wanted = arguments.get("server")
         if wanted is not None:
-            found = {wanted: _named(found, wanted)}
+            found = {wanted: _find_server(found, wanted)}
         lines = [line for key, server in found.items() for line in await _listed(key, server, context.cancel)]
         shown = head("\n".join(lines) or "There are no resources.")
         note = f"\n\n[The first {shown.output_lines} of {len(lines)} are shown.]" if shown.truncated else ""
@@ -75,7 +75,7 @@ def resources_tool(servers: Callable[[Cancel], Awaitable[Mapping[str, Server]]],
     )
 
 
-async def _listed(key: str, server: Server, cancel: Cancel) -> list[str]:
+async def _listed(key: str, server: McpServer, cancel: Cancel) -> list[str]:
     """The resources of a server, a line each; those whose URIs have to be filled in come last."""
     from mcp import MCPError
 
@@ -100,7 +100,7 @@ def _line(uri: str, resource: types.Resource | types.ResourceTemplate) -> str:
     return f"{uri}  {resource.title or resource.name}{kind}" + (f": {about}" if about else "")
 
 
-def _named(servers: Mapping[str, Server], key: str) -> Server:
+def _find_server(servers: Mapping[str, McpServer], key: str) -> McpServer:
     server = servers.get(key)
     if server is None:
         known = f"There are: {', '.join(servers)}." if servers else "There are none."

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from mcp import types
 
 #: How many images of one answer a model is shown: providers refuse requests with too many.
-_MOST_IMAGES = 20
+_MAX_IMAGES = 20
 #: Characters of what a server says of its progress.
-_LONGEST_PROGRESS = 1000
+_MAX_PROGRESS_CHARS = 1000
 
 
 def tool_result(answer: types.CallToolResult, key: str, workspace: Workspace) -> ToolResult:
@@ -39,11 +39,11 @@ def tool_result(answer: types.CallToolResult, key: str, workspace: Workspace) ->
     content = _bounded(blocks, workspace)
     if answer.is_error:
         texts = [block.text for block in content if isinstance(block, TextContent)]
-        raise ToolError(redacted("\n".join(texts)) or "The tool failed without saying why.", _without_secrets(details))
+        raise ToolError(redacted("\n".join(texts)) or "The tool failed without saying why.", _redacted_details(details))
     return ToolResult(content, details)
 
 
-def _without_secrets(details: dict[str, Any]) -> dict[str, Any]:
+def _redacted_details(details: dict[str, Any]) -> dict[str, Any]:
     """What a server adds to a failure."""
     written = msgspec.json.encode(details).decode()
     shown = redacted(written)
@@ -61,7 +61,7 @@ def document(answer: types.ReadResourceResult, uri: str, key: str) -> Document:
         raise ToolError(f"{uri} has no contents.")
     blocks = [block for each in answer.contents for block in _contents(each, key, is_answer=True)]
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
-    images = [block for block in blocks if isinstance(block, ImageContent)][:_MOST_IMAGES]
+    images = [block for block in blocks if isinstance(block, ImageContent)][:_MAX_IMAGES]
     kind = answer.contents[0].mime_type or "text/plain"
     return Document("\n\n".join(texts) or uri, [], {"contentType": kind}, images)
 
@@ -82,7 +82,7 @@ def prompt_text(answer: types.GetPromptResult, key: str) -> tuple[str, list[Imag
 
 def progress_text(progress: float, total: float | None, message: str | None) -> str:
     done = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
-    return f"[{done}] {cut(message, _LONGEST_PROGRESS)}" if message else f"[{done}]"
+    return f"[{done}] {cut(message, _MAX_PROGRESS_CHARS)}" if message else f"[{done}]"
 
 
 def _blocks(block: types.ContentBlock, key: str) -> Iterable[UserBlock]:
@@ -136,13 +136,13 @@ def _bounded(blocks: Sequence[UserBlock], workspace: Workspace) -> list[UserBloc
     """What a model can be shown of these, in whatever number of pieces they come."""
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
     images: list[UserBlock] = [block for block in blocks if isinstance(block, ImageContent)]
-    left_out = len(images) - _MOST_IMAGES
+    left_out = len(images) - _MAX_IMAGES
     note: list[UserBlock] = [TextContent(f"[{left_out} more images are left out.]")] if left_out > 0 else []
     joined = TextContent("\n".join(texts))
     shortened = _shortened(joined, workspace)
     if shortened is joined and not note:
         return list(blocks)
-    return [*([shortened] if texts else []), *images[:_MOST_IMAGES], *note]
+    return [*([shortened] if texts else []), *images[:_MAX_IMAGES], *note]
 
 
 def _shortened(block: TextContent, workspace: Workspace) -> TextContent:

@@ -20,7 +20,7 @@ from fairlead.session.additions import Origin
 if TYPE_CHECKING:
     from fairlead.core.messages import ImageContent
     from fairlead.extend.mcp.config import ServerConfig
-    from fairlead.extend.mcp.server import Server
+    from fairlead.extend.mcp.server import McpServer
     from fairlead.session.additions import SlashCommand
     from fairlead.session.session import Session
 
@@ -30,7 +30,7 @@ NO_PACKAGE = (
 )
 
 
-def sources(found: Iterable[tuple[Level, Path]], named: Iterable[Path], within: Path | None = None) -> list[Source]:
+def config_sources(found: Iterable[tuple[Level, Path]], named: Iterable[Path], within: Path | None = None) -> list[Source]:
     """The files of servers that were found in the usual places, then those that were named. The project's must be `within`."""
     usual = [
         Source(Origin(path, "auto", level, path.parent), within=within if level == "project" else None) for level, path in found
@@ -60,7 +60,7 @@ class McpServers:
     def __init__(self, options: McpOptions) -> None:
         self._options = options
         self._session: Session | None = None
-        self._servers: dict[str, Server] = {}
+        self._servers: dict[str, McpServer] = {}
         self._starting: asyncio.Task[None] | None = None
         self._began_at = 0.0
         self._closed = False
@@ -82,29 +82,29 @@ class McpServers:
         self.start()
         if self._starting is None:
             return
-        from fairlead.extend.mcp.server import unless
+        from fairlead.extend.mcp.server import wait_or_cancel
 
         wait = self._options.wait
         if not self._starting.done():
-            await unless(cancel, self._starting, self._began_at + wait - time.monotonic())
+            await wait_or_cancel(cancel, self._starting, self._began_at + wait - time.monotonic())
         for server in self._servers.values():
             server.connect()
         for server in self._servers.values():
-            await server.settled(wait, cancel)
+            await server.wait_until_settled(wait, cancel)
 
     def commands(self) -> list[SlashCommand]:
         if not self._servers:
             return []
-        from fairlead.extend.mcp.prompts import listed
+        from fairlead.extend.mcp.prompts import prompt_commands
 
-        return listed(self._servers)
+        return prompt_commands(self._servers)
 
     async def expand(self, text: str, cancel: Cancel) -> tuple[str, list[ImageContent]] | None:
         if not text.startswith("/mcp:"):
             return None
-        from fairlead.extend.mcp.prompts import filled
+        from fairlead.extend.mcp.prompts import expand_prompt
 
-        return await filled(text, await self._ready_servers(cancel), cancel)
+        return await expand_prompt(text, await self._ready_servers(cancel), cancel)
 
     async def close(self) -> None:
         self._closed = True
@@ -119,7 +119,7 @@ class McpServers:
         for server in self._servers.values():
             server.kill()
 
-    async def _ready_servers(self, cancel: Cancel) -> Mapping[str, Server]:
+    async def _ready_servers(self, cancel: Cancel) -> Mapping[str, McpServer]:
         await self.ready(cancel)
         return self._servers
 
@@ -139,7 +139,7 @@ class McpServers:
             return
         keys = server_keys(dict.fromkeys(config.name for config in (*own, *with_project)))
         undisputed = [config for config in own if config in with_project]
-        self._begin(undisputed, keys)
+        self._connect_servers(undisputed, keys)
         chosen = own
         if own != with_project:
             await session.ready()  # extensions have a say in what is trusted
@@ -147,7 +147,7 @@ class McpServers:
                 chosen = with_project
         if chosen == with_project:
             options.warn(problems)
-        self._begin([config for config in chosen if config not in undisputed], keys)
+        self._connect_servers([config for config in chosen if config not in undisputed], keys)
 
     async def _has_package(self) -> bool:
         error = await _load_package()
@@ -157,29 +157,29 @@ class McpServers:
             self._options.warn([f"MCP servers are left out, because the package that talks to them cannot be loaded: {error}"])
         return error is None
 
-    def _begin(self, configs: Iterable[ServerConfig], keys: Mapping[str, str]) -> None:
-        from fairlead.extend.mcp.server import Server
+    def _connect_servers(self, configs: Iterable[ServerConfig], keys: Mapping[str, str]) -> None:
+        from fairlead.extend.mcp.server import McpServer
 
         assert self._session is not None
         if self._closed:
             return
         for config in configs:
             key = keys[config.name]
-            server = Server(config, key, self._session.workspace, self._take_over, self._tell_of)
+            server = McpServer(config, key, self._session.workspace, self._update_tools, self._report)
             self._servers[key] = server
             # Its place among the others: which of them is ready first must not decide the order of the tools.
             self._session.toolbox.replace(_owner(server), [])
             server.connect()
 
-    def _take_over(self, server: Server) -> None:
+    def _update_tools(self, server: McpServer) -> None:
         """Give the session what a server has."""
-        from fairlead.extend.mcp.tools import tools_of
+        from fairlead.extend.mcp.tools import server_tools
 
         assert self._session is not None
         toolbox, workspace = self._session.toolbox, self._session.workspace
         problems: list[str] = []
         owner = _owner(server)
-        tools = tools_of(server, workspace, toolbox.taken(owner), problems)
+        tools = server_tools(server, workspace, toolbox.taken(owner), problems)
         self._options.warn(problems)
         unwanted = {tool.name for tool in tools if not self._options.is_wanted(tool.name)}
         toolbox.replace(owner, tools, inactive=unwanted)
@@ -195,13 +195,13 @@ class McpServers:
             tool = resources_tool(self._ready_servers, self._session.workspace.default_timeout)
             toolbox.replace("mcp", [tool], inactive=() if self._options.is_wanted(LIST_TOOL) else (LIST_TOOL,))
 
-    def _tell_of(self, server: Server, kind: str, text: str) -> None:
+    def _report(self, server: McpServer, kind: str, text: str) -> None:
         assert self._session is not None
         self._options.warn([text])
         self._session.tell(ExtensionError(f"mcp:{server.config.name}", kind, text))
 
 
-def _owner(server: Server) -> str:
+def _owner(server: McpServer) -> str:
     return f"mcp:{server.key}"
 
 

@@ -22,7 +22,7 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from mcp import ClientSession, types
 
-    from fairlead.extend.mcp.server import Server
+    from fairlead.extend.mcp.server import McpServer
 
 
 LONGEST = 64
@@ -36,16 +36,16 @@ _MARK = 8
 def server_keys(names: Iterable[str]) -> dict[str, str]:
     """A key for each server's name. It has no `__`, so that a tool's name shows where that of its server ends."""
     plain = {name: _UNDERSCORES.sub("_", _ILLEGAL.sub("_", name)).strip("_") or "server" for name in names}
-    return _told_apart(plain, "")
+    return _made_unique(plain, "")
 
 
 def tool_names(key: str, names: Iterable[str]) -> dict[str, str]:
     """The name that the model knows each tool of a server by: `mcp__<server>__<tool>`."""
     prefix = f"{_PREFIX}{key}__"
-    return _told_apart({name: prefix + _ILLEGAL.sub("_", name) for name in names}, prefix)
+    return _made_unique({name: prefix + _ILLEGAL.sub("_", name) for name in names}, prefix)
 
 
-def _told_apart(plain: dict[str, str], prefix: str) -> dict[str, str]:
+def _made_unique(plain: dict[str, str], prefix: str) -> dict[str, str]:
     """The plain names; one that is too long, or that several would have, is marked. Who has it by right keeps it."""
     shared = {name for name, count in Counter(plain.values()).items() if count > 1}
     return {
@@ -63,7 +63,7 @@ def _marked(name: str, original: str) -> str:
 _EACH, _PACE = 100, 0.1
 
 
-def tools_of(server: Server, workspace: Workspace, taken: Collection[str], problems: list[str]) -> list[Tool]:
+def server_tools(server: McpServer, workspace: Workspace, taken: Collection[str], problems: list[str]) -> list[Tool]:
     """The tools that a server has. Left out, and told of: those with parameters that no call can be checked against, and
     those whose names somebody else has (`taken`)."""
     offered = {tool.name: tool for tool in server.offer.tools}
@@ -82,7 +82,7 @@ def tools_of(server: Server, workspace: Workspace, taken: Collection[str], probl
     return found
 
 
-def _tool(server: Server, name: str, offer: types.Tool, workspace: Workspace) -> Tool:
+def _tool(server: McpServer, name: str, offer: types.Tool, workspace: Workspace) -> Tool:
     hints = offer.annotations
     title = offer.title or (hints.title if hints is not None else None)
     return Tool(
@@ -96,7 +96,7 @@ def _tool(server: Server, name: str, offer: types.Tool, workspace: Workspace) ->
     )
 
 
-async def _run(server: Server, name: str, workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+async def _run(server: McpServer, name: str, workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     shown = 0
     latest = ToolResult.text("")
     soon = Paced(lambda: context.update(latest), _PACE)

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from mcp.types import JSONRPCMessage
 
 #: Bytes of a line that no server has reason to exceed.
-_LONGEST_LINE = 64 * 1024 * 1024
+_MAX_LINE_BYTES = 64 * 1024 * 1024
 #: Lines that may wait to be handled; while there are more, the server is not read.
-_WAITING = 64
+_MAX_QUEUED_LINES = 64
 #: Seconds that the last output of a server which has ended may take to arrive.
 _DRAIN = 0.1
 #: Seconds after which a server that has closed its output but has not ended is taken for lost.
-_UNTOLD = 0.5
+_EXIT_WAIT = 0.5
 
 
-class Child(asyncio.SubprocessProtocol):
+class ServerProcess(asyncio.SubprocessProtocol):
     """A server process. `lost` has the reason, as the end of a sentence, once nothing more can be said to it or heard from it."""
 
     def __init__(self) -> None:
@@ -52,23 +52,23 @@ class Child(asyncio.SubprocessProtocol):
         self._writable.set()
 
     @classmethod
-    async def start(cls, command: Sequence[str], env: Mapping[str, str], cwd: str) -> Child:
+    async def start(cls, command: Sequence[str], env: Mapping[str, str], cwd: str) -> ServerProcess:
         """Start a server. Raises ConfigError if that is not possible."""
         if any("\0" in text for text in (*command, *env, *env.values(), cwd)):
             raise ConfigError("its command, environment or working directory contains a NUL character.")
         loop = asyncio.get_running_loop()
         try:
-            _, child = await loop.subprocess_exec(
+            _, process = await loop.subprocess_exec(
                 cls, *command, stderr=None, env=env, cwd=cwd, start_new_session=True, close_fds=True
             )
         except OSError as error:
             raise ConfigError(_why_not_started(command[0], cwd, error)) from error
-        return child
+        return process
 
     async def next_line(self) -> bytes | None:
         """The next line; None at the end."""
         line = await self.lines.get()
-        if self._paused and self.lines.qsize() < _WAITING // 2:
+        if self._paused and self.lines.qsize() < _MAX_QUEUED_LINES // 2:
             self._paused = False
             self._stdout().resume_reading()
         return line
@@ -81,7 +81,7 @@ class Child(asyncio.SubprocessProtocol):
         if pipe is not None and not pipe.is_closing():
             cast("asyncio.WriteTransport", pipe).write(data)
 
-    def ask_to_end(self) -> None:
+    def terminate(self) -> None:
         """Tell it, and everything it has started, to end by itself."""
         if hasattr(signal, "SIGTERM"):
             self._signal(signal.SIGTERM)
@@ -102,15 +102,15 @@ class Child(asyncio.SubprocessProtocol):
         self._parts.append(data)
         self._size += len(data)
         if b"\n" not in data:
-            if self._size > _LONGEST_LINE:
-                self._lose(f"it wrote a line of more than {_LONGEST_LINE >> 20} MiB")
+            if self._size > _MAX_LINE_BYTES:
+                self._set_lost(f"it wrote a line of more than {_MAX_LINE_BYTES >> 20} MiB")
                 self.kill()
             return
         *lines, rest = b"".join(self._parts).split(b"\n")
         self._parts, self._size = [rest], len(rest)
         for line in lines:
             self.lines.put_nowait(line)
-        if not self._paused and self.lines.qsize() > _WAITING:
+        if not self._paused and self.lines.qsize() > _MAX_QUEUED_LINES:
             self._paused = True
             self._stdout().pause_reading()
 
@@ -120,18 +120,18 @@ class Child(asyncio.SubprocessProtocol):
             return
         self._output_ended = True
         if self._exit is not None:
-            self._lose(self._exit)
+            self._set_lost(self._exit)
         else:  # its exit, which says more, is usually told of a moment later
-            self._loop.call_later(_UNTOLD, self._lose, "it closed its output")
+            self._loop.call_later(_EXIT_WAIT, self._set_lost, "it closed its output")
 
     def process_exited(self) -> None:
         assert self._transport is not None
         code = self._transport.get_returncode() or 0
         self._exit = f"it exited with code {code}" if code >= 0 else f"it was ended by {_signal_name(-code)}"
         if self._output_ended:
-            self._lose(self._exit)
+            self._set_lost(self._exit)
         else:  # something that it started may hold its output open for ever
-            self._loop.call_later(_DRAIN, self._lose, self._exit)
+            self._loop.call_later(_DRAIN, self._set_lost, self._exit)
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -152,20 +152,20 @@ class Child(asyncio.SubprocessProtocol):
         assert self._transport is not None
         return cast("asyncio.ReadTransport", self._transport.get_pipe_transport(1))
 
-    def _lose(self, how: str) -> None:
+    def _set_lost(self, how: str) -> None:
         self._writable.set()
         if not self.lost.done():
             self.lost.set_result(how)
             self.lines.put_nowait(None)
 
 
-def transport(child: Child) -> Transport:
+def process_transport(process: ServerProcess) -> Transport:
     """The child as a transport of the package's. Leaving it ends the child."""
-    return cast("Transport", _streams(child))
+    return cast("Transport", _streams(process))
 
 
 @asynccontextmanager
-async def _streams(child: Child) -> AsyncGenerator[tuple[Any, Any]]:
+async def _streams(process: ServerProcess) -> AsyncGenerator[tuple[Any, Any]]:
     import anyio
     from mcp.shared.message import SessionMessage
 
@@ -174,7 +174,7 @@ async def _streams(child: Child) -> AsyncGenerator[tuple[Any, Any]]:
 
     async def hear() -> None:
         async with heard:
-            while (line := await child.next_line()) is not None:
+            while (line := await process.next_line()) is not None:
                 if not line.strip():
                     continue
                 for item in _messages(line):
@@ -184,7 +184,7 @@ async def _streams(child: Child) -> AsyncGenerator[tuple[Any, Any]]:
         async with to_say:
             async for message in to_say:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await child.write(text.encode() + b"\n")
+                await process.write(text.encode() + b"\n")
 
     async with to_client, from_client, anyio.create_task_group() as group:
         group.start_soon(hear)
@@ -192,7 +192,7 @@ async def _streams(child: Child) -> AsyncGenerator[tuple[Any, Any]]:
         try:
             yield to_client, from_client
         finally:
-            child.kill()
+            process.kill()
             group.cancel_scope.cancel()
 
 
