@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.extend.additions import UserAdditions
-from fairlead.extend.places import Places
+from fairlead.extend.search_paths import SearchPaths
 
 
 @dataclass
@@ -42,8 +42,8 @@ class Around:
             path.write_text(text)
 
     def additions(self, *, skill_commands: bool = True, isolated: bool = False, **changes: Any) -> UserAdditions:
-        places = Places(home=None if isolated else self.home, user=self.user, **changes)
-        return UserAdditions(lambda: places, skill_commands=skill_commands, warn=self.problems.extend)
+        search_paths = SearchPaths(home=None if isolated else self.home, user=self.user, **changes)
+        return UserAdditions(lambda: search_paths, skill_commands=skill_commands, warn=self.problems.extend)
 
 
 def a_skill(description: str = "Does things.", body: str = "Do it.", **fields: str) -> str:

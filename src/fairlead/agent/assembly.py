@@ -36,7 +36,7 @@ from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.extend.mcp.servers import McpServers
-    from fairlead.extend.places import Places
+    from fairlead.extend.search_paths import SearchPaths
     from fairlead.policy.sandbox import Bubblewrap
     from fairlead.session.approvals import Approvals
     from fairlead.session.rules.keeper import RuleKeeper
@@ -291,10 +291,10 @@ class Assembly:
         skills = [workspace.resolve(str(path)) for path in options.skills]
         templates = [workspace.resolve(str(path)) for path in options.prompt_templates]
 
-        def find_places() -> Places:
-            from fairlead.extend.places import Places
+        def find_search_paths() -> SearchPaths:
+            from fairlead.extend.search_paths import SearchPaths
 
-            return Places(
+            return SearchPaths(
                 home=None if options.isolated else self._home.root,
                 user=user_folder(self._env),
                 context_files=options.context_files,
@@ -307,7 +307,7 @@ class Assembly:
                 check=readable(workspace.guard),
             )
 
-        return UserAdditions(find_places, skill_commands=settings.enable_skill_commands, warn=self._warn)
+        return UserAdditions(find_search_paths, skill_commands=settings.enable_skill_commands, warn=self._warn)
 
     def _mcp_servers(self, workspace: Workspace) -> McpServers | None:
         """The MCP servers, if there are any files of such. No more than that is looked at before they are needed."""

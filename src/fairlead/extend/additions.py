@@ -13,13 +13,17 @@ from msgspec import Struct
 from fairlead.config.threads import run_in_thread
 
 if TYPE_CHECKING:
-    from fairlead.extend.places import Places
+    from fairlead.extend.search_paths import SearchPaths
     from fairlead.extend.skills import Skill
     from fairlead.extend.templates import Template
     from fairlead.session.additions import PromptParts, SkillSummary, SlashCommand
 
 
-class _Found(Struct, frozen=True):
+#: What the slash command of a skill begins with.
+_SKILL_COMMAND = "skill:"
+
+
+class _LoadedAdditions(Struct, frozen=True):
     """Everything there is for work in one directory."""
 
     parts: PromptParts
@@ -34,22 +38,24 @@ class UserAdditions:
     Every agent has one from its start, where it must cost nothing: whatever it needs is loaded with what it reads.
     """
 
-    def __init__(self, find_places: Callable[[], Places], *, skill_commands: bool, warn: Callable[[Sequence[str]], None]) -> None:
-        self._find_places = find_places
+    def __init__(
+        self, find_search_paths: Callable[[], SearchPaths], *, skill_commands: bool, warn: Callable[[Sequence[str]], None]
+    ) -> None:
+        self._find_search_paths = find_search_paths
         self._skill_commands = skill_commands
         self._warn = warn
-        self._found: dict[Path, _Found] = {}
+        self._loaded: dict[Path, _LoadedAdditions] = {}
         #: What is being read. The result of an entry that `reload` has removed is not used.
-        self._reading: dict[Path, asyncio.Future[_Found]] = {}
+        self._reading: dict[Path, asyncio.Future[_LoadedAdditions]] = {}
 
     def prepare(self, cwd: Path) -> Awaitable[None] | None:
-        return None if cwd in self._found else self._prepare(cwd)
+        return None if cwd in self._loaded else self._prepare(cwd)
 
     async def _prepare(self, cwd: Path) -> None:
-        while cwd not in self._found:
+        while cwd not in self._loaded:
             if cwd not in self._reading:
                 # A daemon thread: a process that exits does not wait for it, even if a read is stuck in the kernel.
-                self._reading[cwd] = asyncio.ensure_future(run_in_thread(partial(_read, self._places, cwd)))
+                self._reading[cwd] = asyncio.ensure_future(run_in_thread(partial(_read, self._search_paths, cwd)))
             reading = self._reading[cwd]
             try:
                 found = await asyncio.shield(reading)
@@ -58,64 +64,60 @@ class UserAdditions:
                 if is_current:  # also if it failed: then it is tried again the next time
                     del self._reading[cwd]
             if is_current:
-                self._keep(cwd, found)
+                self._store(cwd, found)
 
     def prompt_parts(self, cwd: Path) -> PromptParts:
-        return self._all(cwd).parts
+        return self._get(cwd).parts
 
     def commands(self, cwd: Path) -> list[SlashCommand]:
-        found = self._all(cwd)
+        found = self._get(cwd)
         if not found.templates and not (found.skills and self._skill_commands):
             return []
-        from fairlead.extend.commands import listed
-
-        return listed(found.templates, found.skills if self._skill_commands else {})
+        return _commands(found.templates, found.skills if self._skill_commands else {})
 
     def expand(self, text: str, cwd: Path) -> str:
         if not text.startswith("/"):
             return text
-        from fairlead.extend.commands import expanded
-
-        found = self._all(cwd)
-        return expanded(text, found.templates, found.skills if self._skill_commands else None)
+        found = self._get(cwd)
+        return _expanded(text, found.templates, found.skills if self._skill_commands else None)
 
     def skills(self, cwd: Path) -> list[SkillSummary]:
         from fairlead.session.additions import SkillSummary
 
-        return [SkillSummary(each.name, each.description) for each in self._all(cwd).skills.values() if not each.hidden]
+        return [SkillSummary(each.name, each.description) for each in self._get(cwd).skills.values() if not each.hidden]
 
     def skill_text(self, name: str, cwd: Path) -> str:
         from fairlead.extend.skills import require_skill
 
-        return require_skill(name, {each.name: each for each in self._all(cwd).skills.values() if not each.hidden}).invoked("")
+        return require_skill(name, {each.name: each for each in self._get(cwd).skills.values() if not each.hidden}).invoked("")
 
     def discover(self, skills: Sequence[Path], templates: Sequence[Path]) -> None:
         """Look for skills and templates in these places, too, in place of those that extensions named before."""
         from msgspec.structs import replace
 
-        self._places = replace(self._places, discovered_skills=skills, discovered_templates=templates)
+        self._search_paths = replace(self._search_paths, discovered_skills=skills, discovered_templates=templates)
         self.reload()
 
     def reload(self) -> None:
-        self._found.clear()
+        self._loaded.clear()
         self._reading.clear()
 
     @cached_property
-    def _places(self) -> Places:
-        return self._find_places()
+    def _search_paths(self) -> SearchPaths:
+        return self._find_search_paths()
 
-    def _all(self, cwd: Path) -> _Found:
+    def _get(self, cwd: Path) -> _LoadedAdditions:
         """What was read. If `prepare` was not called, it is read now, and blocks the event loop."""
-        if cwd not in self._found:
-            self._keep(cwd, _read(self._places, cwd))
-        return self._found[cwd]
+        if cwd not in self._loaded:
+            self._store(cwd, _read(self._search_paths, cwd))
+        return self._loaded[cwd]
 
-    def _keep(self, cwd: Path, found: _Found) -> None:
-        self._found[cwd] = found
+    def _store(self, cwd: Path, found: _LoadedAdditions) -> None:
+        self._loaded[cwd] = found
         self._warn(found.problems)
 
 
-def _read(places: Places, cwd: Path) -> _Found:
+def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
     """Read everything for work in `cwd`."""
     from fairlead.session.additions import PromptParts
 
@@ -123,29 +125,58 @@ def _read(places: Places, cwd: Path) -> _Found:
     skills: Mapping[str, Skill] = {}
     templates: Mapping[str, Template] = {}
     skills_told = ""
-    if skill_places := places.present(places.skill_places(cwd), cwd):
-        from fairlead.extend.skills import load_skills, skill_list
+    if skill_paths := search_paths.present(search_paths.skill_paths(cwd), cwd):
+        from fairlead.extend.skills import load_skills, skills_prompt
 
-        skills = load_skills(skill_places, problems, places.check)
-        skills_told = skill_list(skills.values())
-    if template_places := places.present(places.template_places(cwd), cwd):
+        skills = load_skills(skill_paths, problems, search_paths.check)
+        skills_told = skills_prompt(skills.values())
+    if template_paths := search_paths.present(search_paths.template_paths(cwd), cwd):
         from fairlead.extend.templates import load_templates
 
-        templates = load_templates(template_places, problems, places.check)
-    home = places.home
+        templates = load_templates(template_paths, problems, search_paths.check)
+    home = search_paths.home
     if home is None:
-        return _Found(PromptParts(skills=skills_told), skills, templates, problems)
-    from fairlead.extend.context_files import Reader, told
+        return _LoadedAdditions(PromptParts(skills=skills_told), skills, templates, problems)
+    from fairlead.extend.context_files import ContextReader, context_prompt
 
-    reader = Reader(places, problems)
+    reader = ContextReader(search_paths, problems)
     appended = reader.prompt_file("APPEND_SYSTEM.md", home, cwd)
     instead = reader.prompt_file("SYSTEM.md", home, cwd)
-    context = reader.context_files(home, cwd) if places.context_files else []
+    context = reader.context_files(home, cwd) if search_paths.context_files else []
     parts = PromptParts(
         instead=instead,
         appended=() if appended is None else (appended,),
-        context=told(context),
+        context=context_prompt(context),
         context_files=[file.path for file in context],
         skills=skills_told,
     )
-    return _Found(parts, skills, templates, problems)
+    return _LoadedAdditions(parts, skills, templates, problems)
+
+
+def _commands(templates: Mapping[str, Template], skills: Mapping[str, Skill]) -> list[SlashCommand]:
+    """The slash commands of these templates and skills."""
+    from fairlead.session.additions import SlashCommand
+
+    prompts = [SlashCommand(each.name, each.description, "prompt", each.origin) for each in templates.values()]
+    return prompts + [
+        SlashCommand(_SKILL_COMMAND + each.name, each.description, "skill", each.origin) for each in skills.values()
+    ]
+
+
+def _expanded(text: str, templates: Mapping[str, Template], skills: Mapping[str, Skill] | None) -> str:
+    """Return the prompt that `text`, which begins with a slash, stands for.
+
+    An unknown name is plain text, because it may be a path. `/skill:` cannot be a path, and the name of a missing skill must not
+    reach the model as text: that raises ConfigError. If `skills` is None, `/skill:name` is plain text too.
+    """
+    words = text[1:].split(None, 1)
+    if not words or not text.startswith(words[0], 1):
+        return text
+    name, arguments = words[0], words[1].strip() if len(words) > 1 else ""
+    if name in templates:
+        return templates[name].filled(arguments)
+    if skills is None or not name.startswith(_SKILL_COMMAND):
+        return text
+    from fairlead.extend.skills import require_skill
+
+    return require_skill(name.removeprefix(_SKILL_COMMAND), skills).invoked(arguments)

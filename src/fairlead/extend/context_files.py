@@ -15,13 +15,13 @@ from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
-    from fairlead.extend.places import Places
+    from fairlead.extend.search_paths import SearchPaths
 
 #: Names of the file of a folder; the first one there counts.
 CONTEXT_NAMES = ("AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 
 #: The largest size of all of them together.
-LARGEST_CONTEXT = 4 * 1024 * 1024
+MAX_CONTEXT_BYTES = 4 * 1024 * 1024
 
 _INTRODUCTION = "Instructions of the user's and the project's. Where two of them differ, the later one holds."
 
@@ -31,14 +31,14 @@ class ContextFile(Struct, frozen=True):
     text: str
 
 
-class Reader:
+class ContextReader:
     """Reads the instructions of one user for work in one directory. `problems` gets a sentence for what cannot be read."""
 
-    def __init__(self, places: Places, problems: list[str]) -> None:
-        self._places = places
+    def __init__(self, search_paths: SearchPaths, problems: list[str]) -> None:
+        self._search_paths = search_paths
         self._problems = problems
         #: For the files of all directories together.
-        self._budget = Budget(size=LARGEST_CONTEXT)
+        self._budget = Budget(size=MAX_CONTEXT_BYTES)
 
     def context_files(self, home: Path, cwd: Path) -> list[ContextFile]:
         """One file of the home, then one of each directory from the top down to `cwd`."""
@@ -63,16 +63,16 @@ class Reader:
         """The text of a file; None if there is none. `project` is the directory that it comes with, if it is not the user's."""
         if not os.path.lexists(path):  # in most places; much cheaper than to fail
             return None
-        within = None if project is None else self._places.boundary(project)
+        within = None if project is None else self._search_paths.boundary(project)
         try:
-            data = self._budget.read(path, self._places.check, within=within)
+            data = self._budget.read(path, self._search_paths.check, within=within)
         except ConfigError as error:
             self._problems.append(str(error))
             return None
         return None if data is None else data.decode("utf-8", "replace").strip()
 
 
-def told(files: Sequence[ContextFile]) -> str:
+def context_prompt(files: Sequence[ContextFile]) -> str:
     """What the model is told of these files."""
     if not files:
         return ""

@@ -28,6 +28,6 @@ def read_markdown(
         raise ConfigError(f"{path}: {error}") from None
 
 
-def budget_of(within: Path | None, shared: Budget) -> Budget:
+def budget_for(within: Path | None, shared: Budget) -> Budget:
     """What may be read in a place: places of the project share a budget, so that none of it is taken from the user's."""
     return Budget() if within is None else shared

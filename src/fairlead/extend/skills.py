@@ -21,18 +21,18 @@ from msgspec import Struct
 from fairlead.config.files import Budget, Check, list_folder
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
-from fairlead.extend.markdown import budget_of, read_markdown
-from fairlead.extend.places import Place, is_folder
+from fairlead.extend.markdown import budget_for, read_markdown
+from fairlead.extend.search_paths import SearchPath, is_folder
 from fairlead.session.additions import Origin
 
 FILE = "SKILL.md"
-LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
+MAX_NAME, MAX_DESCRIPTION = 64, 1024
 #: How deep below a directory of skills one is looked for.
-DEEPEST = 10
+MAX_DEPTH = 10
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _KEYS = ("name", "description", "disable-model-invocation")
-_EXPECTED = f"expected at most {LONGEST_NAME} small letters, digits and single hyphens between them"
+_EXPECTED = f"expected at most {MAX_NAME} small letters, digits and single hyphens between them"
 _INTRODUCTION = (
     "Skills tell you how certain work is done. When a task fits the description of one, read the file at its location "
     "before you begin. Relative paths in it start at the folder of that file."
@@ -58,16 +58,16 @@ class Skill(Struct, frozen=True, kw_only=True):
         return f"{block}\n\n{arguments}" if arguments else block
 
 
-def load_skills(places: Iterable[Place], problems: list[str], check: Check | None = None) -> dict[str, Skill]:
+def load_skills(search_paths: Iterable[SearchPath], problems: list[str], check: Check | None = None) -> dict[str, Skill]:
     """The skills in these places by name; of two with one name, the first counts."""
     skills: dict[str, Skill] = {}
     seen: set[str] = set()
     shared = Budget()
-    for place in places:
-        budget = budget_of(place.within, shared)
-        for path in _files(place, seen, budget, problems):
+    for source in search_paths:
+        budget = budget_for(source.within, shared)
+        for path in _files(source, seen, budget, problems):
             try:
-                skill = read_skill(path, place, problems, check, budget)
+                skill = read_skill(path, source, problems, check, budget)
             except ConfigError as error:
                 problems.append(f"{error} This skill is left out.")
             else:
@@ -83,27 +83,27 @@ def require_skill(name: str, skills: Mapping[str, Skill]) -> Skill:
     return skills[name]
 
 
-def read_skill(path: Path, place: Place, problems: list[str], check: Check | None, budget: Budget) -> Skill:
+def read_skill(path: Path, source: SearchPath, problems: list[str], check: Check | None, budget: Budget) -> Skill:
     """The skill in a file. Raises ConfigError, which says why it cannot be used."""
-    fields, _ = read_markdown(path, _KEYS, check, within=place.within, budget=budget)
-    origin = place.origin
+    fields, _ = read_markdown(path, _KEYS, check, within=source.within, budget=budget)
+    origin = source.origin
     description = fields.get("description", "")
     if not description:
         raise ConfigError(f"{path}: description: expected a text that says what the skill is good for.")
-    if len(description) > LONGEST_DESCRIPTION:
-        problems.append(f"{path}: description: longer than {LONGEST_DESCRIPTION} characters; the rest is left out.")
+    if len(description) > MAX_DESCRIPTION:
+        problems.append(f"{path}: description: longer than {MAX_DESCRIPTION} characters; the rest is left out.")
     return Skill(
         name=_name(fields.get("name", ""), path, problems),
-        description=description[:LONGEST_DESCRIPTION],
+        description=description[:MAX_DESCRIPTION],
         path=path,
         origin=Origin(path, origin.source, origin.scope, origin.base),
         hidden=fields.get("disable-model-invocation", "").lower() == "true",
         check=check,
-        within=place.within,
+        within=source.within,
     )
 
 
-def skill_list(skills: Iterable[Skill]) -> str:
+def skills_prompt(skills: Iterable[Skill]) -> str:
     """What the model is told of these skills."""
     listed = [
         f"  <skill>\n    <name>{skill.name}</name>\n    <description>{_escaped(skill.description)}</description>\n"
@@ -114,18 +114,18 @@ def skill_list(skills: Iterable[Skill]) -> str:
     return "\n".join([_INTRODUCTION, "", "<available_skills>", *listed, "</available_skills>"]) if listed else ""
 
 
-def _files(place: Place, seen: set[str], budget: Budget, problems: list[str]) -> Iterator[Path]:
+def _files(source: SearchPath, seen: set[str], budget: Budget, problems: list[str]) -> Iterator[Path]:
     """The files of the skills in a place."""
-    path = place.path
+    path = source.path
     if is_folder(path):
-        yield from _below(path, place, DEEPEST, seen, budget, problems)
+        yield from _below(path, source, MAX_DEPTH, seen, budget, problems)
     elif os.path.lexists(path):
         yield path
-    elif place.named is not None:
-        problems.append(f"{place.named}: {path}: there is no such file or folder.")
+    elif source.named is not None:
+        problems.append(f"{source.named}: {path}: there is no such file or folder.")
 
 
-def _below(folder: Path, place: Place, deeper: int, seen: set[str], budget: Budget, problems: list[str]) -> Iterator[Path]:
+def _below(folder: Path, source: SearchPath, deeper: int, seen: set[str], budget: Budget, problems: list[str]) -> Iterator[Path]:
     """The files of the skills in and below a directory. What is in the directory of a skill belongs to that skill.
 
     A directory that links lead to again is not looked at twice, nor is one outside the project, or on another file system.
@@ -134,20 +134,20 @@ def _below(folder: Path, place: Place, deeper: int, seen: set[str], budget: Budg
     if real in seen:
         return
     seen.add(real)
-    names = list_folder(folder, problems, within=place.within, budget=budget)
+    names = list_folder(folder, problems, within=source.within, budget=budget)
     if FILE in names:
         yield folder / FILE
         return
     inside = [folder / name for name in names if not name.startswith(".") and name != "node_modules"]
     folders = [path for path in inside if is_folder(path)]
     if folders and not deeper:
-        problems.append(f"{folder}: skills are looked for {DEEPEST} directories deep. Those below are left out.")
+        problems.append(f"{folder}: skills are looked for {MAX_DEPTH} directories deep. Those below are left out.")
         return
     for path in folders:
-        if place.within is not None and not _is_same_device(path, folder):
+        if source.within is not None and not _is_same_device(path, folder):
             problems.append(f"{path}: not looked at: it is on another file system than the project.")
         else:
-            yield from _below(path, place, deeper - 1, seen, budget, problems)
+            yield from _below(path, source, deeper - 1, seen, budget, problems)
 
 
 def _is_same_device(path: Path, other: Path) -> bool:
@@ -160,7 +160,7 @@ def _is_same_device(path: Path, other: Path) -> bool:
 def _name(given: str, path: Path, problems: list[str]) -> str:
     other = path.parent.name if path.name == FILE else path.stem
     for name in (given, other):
-        if _NAME.fullmatch(name) and len(name) <= LONGEST_NAME:
+        if _NAME.fullmatch(name) and len(name) <= MAX_NAME:
             if given and name != given:
                 problems.append(f"{path}: name: {_EXPECTED}, found {given!r}. The skill is called {name}.")
             return name

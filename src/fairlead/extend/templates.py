@@ -16,13 +16,13 @@ from msgspec import Struct
 from fairlead.config.files import Budget, Check, list_folder
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
-from fairlead.extend.markdown import budget_of, read_markdown
-from fairlead.extend.places import Place, is_folder
+from fairlead.extend.markdown import budget_for, read_markdown
+from fairlead.extend.search_paths import SearchPath, is_folder
 from fairlead.session.additions import Origin
 
 SUFFIX = ".md"
 #: Characters of a template's first line that stand for a missing description.
-SHOWN = 60
+MAX_SHOWN = 60
 
 _PLACEHOLDER = re.compile(r"\$(?:(?P<number>[0-9]+)|(?P<all>@|ARGUMENTS)|\{@:(?P<start>[0-9]+)(?::(?P<count>[0-9]+))?\})")
 #: A word: a quote only begins a quoted part if it ends too, and a single one only at the beginning of a word, so that
@@ -60,15 +60,15 @@ def split_arguments(written: str) -> list[str]:
     return [found["single"] if found["single"] is not None else _QUOTED.sub(r"\1", found[0]) for found in _WORD.finditer(written)]
 
 
-def load_templates(places: Iterable[Place], problems: list[str], check: Check | None = None) -> dict[str, Template]:
+def load_templates(search_paths: Iterable[SearchPath], problems: list[str], check: Check | None = None) -> dict[str, Template]:
     """The templates in these places by name; of two with one name, the first counts."""
     templates: dict[str, Template] = {}
     shared = Budget()
-    for place in places:
-        budget = budget_of(place.within, shared)
-        for path in _files(place, budget, problems):
+    for source in search_paths:
+        budget = budget_for(source.within, shared)
+        for path in _files(source, budget, problems):
             try:
-                template = read_template(path, place, check, budget)
+                template = read_template(path, source, check, budget)
             except ConfigError as error:
                 problems.append(f"{error} This prompt template is left out.")
             else:
@@ -76,10 +76,10 @@ def load_templates(places: Iterable[Place], problems: list[str], check: Check | 
     return {name: templates[name] for name in sorted(templates)}
 
 
-def read_template(path: Path, place: Place, check: Check | None, budget: Budget) -> Template:
+def read_template(path: Path, source: SearchPath, check: Check | None, budget: Budget) -> Template:
     """The template in a file. Raises ConfigError, which says why it cannot be used."""
-    fields, text = read_markdown(path, ("description",), check, within=place.within, budget=budget)
-    origin = place.origin
+    fields, text = read_markdown(path, ("description",), check, within=source.within, budget=budget)
+    origin = source.origin
     name = scrub_text(path.stem)
     if name.split() != [name]:
         raise ConfigError(f"{path}: a name with spaces cannot be asked for: rename the file.")
@@ -91,20 +91,20 @@ def read_template(path: Path, place: Place, check: Check | None, budget: Budget)
     )
 
 
-def _files(place: Place, budget: Budget, problems: list[str]) -> Iterator[Path]:
-    path = place.path
+def _files(source: SearchPath, budget: Budget, problems: list[str]) -> Iterator[Path]:
+    path = source.path
     if is_folder(path):
-        files = (path / name for name in list_folder(path, problems, within=place.within, budget=budget))
+        files = (path / name for name in list_folder(path, problems, within=source.within, budget=budget))
         yield from (file for file in files if file.suffix == SUFFIX and not is_folder(file))
     elif os.path.lexists(path):
         yield path
-    elif place.named is not None:
-        problems.append(f"{place.named}: {path}: there is no such file or folder.")
+    elif source.named is not None:
+        problems.append(f"{source.named}: {path}: there is no such file or folder.")
 
 
 def _first_line(text: str) -> str:
     line = text.partition("\n")[0].strip()
-    return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+    return line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}..."
 
 
 def _at(arguments: Sequence[str], number: int) -> str:

@@ -17,7 +17,7 @@ from fairlead.session.additions import Origin
 SHARED_FOLDERS = (".agents", ".claude")
 
 
-class Place(Struct, frozen=True):
+class SearchPath(Struct, frozen=True):
     """A file, or a directory of files.
 
     `named` is the flag or setting that asked for it; None: it may be missing. `project` is the directory of the project that
@@ -31,7 +31,7 @@ class Place(Struct, frozen=True):
     within: Path | None = None
 
 
-class Places(Struct, frozen=True, kw_only=True):
+class SearchPaths(Struct, frozen=True, kw_only=True):
     """All places of a user. The lists are paths that were named: on the command line, and in the settings."""
 
     #: fairlead's home, and the user's own directory; None: nothing of the user's or the project's is looked for.
@@ -50,21 +50,21 @@ class Places(Struct, frozen=True, kw_only=True):
     #: Says which files must not be read; None: nobody does.
     check: Check | None = None
 
-    def skill_places(self, cwd: Path) -> Iterator[Place]:
+    def skill_paths(self, cwd: Path) -> Iterator[SearchPath]:
         """Where skills are; of two with one name, the one that is found first counts."""
         yield from _flagged("--skill", self.skills)
         yield from _discovered(self.discovered_skills)
         if self.home is None or not self.find_skills:
             return
         yield _folder(cwd / PROJECT_FOLDER, "skills", "project", cwd)
-        for folder in _up_to_the_root(cwd):
+        for folder in _up_to_repository_root(cwd):
             if folder != self.user:
                 yield from (_folder(folder / name, "skills", "project", folder) for name in SHARED_FOLDERS)
         yield from self._listed("skills", self.settings_skills, cwd)
         yield _folder(self.home, "skills", "user")
         yield from (_folder(self.user / name, "skills", "user") for name in SHARED_FOLDERS)
 
-    def template_places(self, cwd: Path) -> Iterator[Place]:
+    def template_paths(self, cwd: Path) -> Iterator[SearchPath]:
         """Where prompt templates are; of two with one name, the one that is found first counts."""
         yield from _flagged("--prompt-template", self.templates)
         yield from _discovered(self.discovered_templates)
@@ -74,46 +74,50 @@ class Places(Struct, frozen=True, kw_only=True):
         yield from self._listed("prompts", self.settings_templates, cwd)
         yield _folder(self.home, "prompts", "user")
 
-    def present(self, places: Iterable[Place], cwd: Path) -> list[Place]:
+    def present(self, search_paths: Iterable[SearchPath], cwd: Path) -> list[SearchPath]:
         """Those that exist, and those that were asked for by name, with the directory that their files must stay in."""
-        return [self._bounded(place, cwd) for place in places if place.named is not None or os.path.lexists(place.path)]
+        return [
+            self._with_boundary(source, cwd)
+            for source in search_paths
+            if source.named is not None or os.path.lexists(source.path)
+        ]
 
     def boundary(self, folder: Path) -> Path | None:
         """The directory that project files in `folder` must stay in; None if they are the user's own."""
         return None if self.home is None else project_boundary(folder, self.user, self.home)
 
-    def _bounded(self, place: Place, cwd: Path) -> Place:
-        if place.project is not None:
-            return replace(place, within=self.boundary(place.project))
-        if place.named is None:
-            return place
+    def _with_boundary(self, source: SearchPath, cwd: Path) -> SearchPath:
+        if source.project is not None:
+            return replace(source, within=self.boundary(source.project))
+        if source.named is None:
+            return source
         # Where the name leads is the choice of whoever gave it. What is in the project is still the project's.
         project = project_boundary(cwd, self.user, self.home or self.user / PROJECT_FOLDER)
-        if project is not None and is_inside(Path(os.path.realpath(place.path)), project):
-            return replace(place, within=project)
-        return place
+        if project is not None and is_inside(Path(os.path.realpath(source.path)), project):
+            return replace(source, within=project)
+        return source
 
-    def _listed(self, setting: str, names: Sequence[str], cwd: Path) -> Iterator[Place]:
+    def _listed(self, setting: str, names: Sequence[str], cwd: Path) -> Iterator[SearchPath]:
         for name in names:
             path = self.user / name[2:] if name.startswith("~/") else Path(name)
             scope = "project" if path.is_relative_to(cwd) else "user"
-            yield Place(path, Origin(path, "local", scope), f"{setting} in settings.json")
+            yield SearchPath(path, Origin(path, "local", scope), f"{setting} in settings.json")
 
 
-def _flagged(flag: str, paths: Sequence[Path]) -> Iterator[Place]:
-    return (Place(path, Origin(path, "cli", "temporary"), flag) for path in paths)
+def _flagged(flag: str, paths: Sequence[Path]) -> Iterator[SearchPath]:
+    return (SearchPath(path, Origin(path, "cli", "temporary"), flag) for path in paths)
 
 
-def _discovered(paths: Sequence[Path]) -> Iterator[Place]:
-    return (Place(path, Origin(path, "local", "temporary"), "an extension") for path in paths)
+def _discovered(paths: Sequence[Path]) -> Iterator[SearchPath]:
+    return (SearchPath(path, Origin(path, "local", "temporary"), "an extension") for path in paths)
 
 
-def _folder(base: Path, name: str, scope: Level, project: Path | None = None) -> Place:
+def _folder(base: Path, name: str, scope: Level, project: Path | None = None) -> SearchPath:
     path = base / name
-    return Place(path, Origin(path, "auto", scope, base), project=project)
+    return SearchPath(path, Origin(path, "auto", scope, base), project=project)
 
 
-def _up_to_the_root(cwd: Path) -> Iterator[Path]:
+def _up_to_repository_root(cwd: Path) -> Iterator[Path]:
     """`cwd` and the folders above it, up to that of the repository; up to the top if there is none."""
     for folder in (cwd, *cwd.parents):
         yield folder
