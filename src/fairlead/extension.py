@@ -1,4 +1,4 @@
-"""For those who write extensions: the names that `setup(fl)` and handlers are made of.
+"""The names that extension authors import.
 
     from fairlead.extension import Block, Context, Fairlead, ToolCallEvent
 
@@ -7,7 +7,7 @@
         def careful(event: ToolCallEvent, context: Context) -> Block | None:
             return Block("Not that.") if "rm -rf" in str(event.arguments) else None
 
-What merely happens in a run (`turn_end`, `message_update` ...) comes as the values of `fairlead.events`.
+The events of a run (`turn_end`, `message_update` ...) are the classes of `fairlead.events`.
 """
 
 from __future__ import annotations

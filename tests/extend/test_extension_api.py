@@ -348,7 +348,7 @@ def setup(fl):
         async with extended(tmp_path, source) as it:
             await it.command("/bad")
             await it.command("/worse")
-            assert "'x' cannot be kept in a state" in it.errors[0][2] and len(it.errors) == 2
+            assert "'x' cannot be saved in a state" in it.errors[0][2] and len(it.errors) == 2
 
     run(work())
 

@@ -1,4 +1,4 @@
-"""`fl`: what an extension is given to add itself to the agent."""
+"""`fl`: the object with which an extension adds itself to the agent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: When a message is heard that is sent while the agent runs: as soon as it listens, or when it would stop.
+#: When a message that is sent during a run reaches the model: after the current turn, or at the end of the run.
 Deliver: TypeAlias = Literal["steer", "follow_up"]
 
 _TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -37,8 +37,9 @@ _FLAG_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 class Fairlead:
     """The agent, as an extension's `setup(fl)` gets it.
 
-    What is registered can be registered at any time. What acts on the session (`send_message` and those below it) is for
-    handlers, commands and tools: while `setup` runs, the session has not begun.
+    An extension can register tools, commands and handlers at any time. The methods that act on the session (`send_message` and
+    those after it) are for handlers, commands and tools: they raise RuntimeError while `setup` runs, because the session has not
+    started yet.
     """
 
     def __init__(self, engine: Engine, extension: Extension) -> None:
@@ -47,17 +48,17 @@ class Fairlead:
 
     @property
     def name(self) -> str:
-        """What this extension is called: its file, its folder or its entry point."""
+        """The name of this extension: that of its file, its directory or its entry point."""
         return self._extension.name
 
     @property
     def events(self) -> EventBus:
-        """A bus that all extensions share: `fl.events.on(name, handler)`, `fl.events.emit(name, data)`."""
+        """The event bus that all extensions share: `fl.events.on(name, handler)`, `fl.events.emit(name, data)`."""
         return self._extension.bus
 
     @property
     def state(self) -> State:
-        """A dict of this extension's that is kept in the session, and is there again when the session is resumed."""
+        """A dict of JSON values that is saved in the session and restored when the session is resumed."""
         return self._extension.state
 
     # Listening
@@ -67,10 +68,14 @@ class Fairlead:
     @overload
     def on(self, event: str, handler: None = None, *, timeout: float | None = None) -> Callable[[F], F]: ...
     def on(self, event: str, handler: Callable[..., Any] | None = None, *, timeout: float | None = None) -> Any:
-        """Call `handler(event, context)` when something happens; a function or a coroutine function, which may leave out the
-        context. `timeout` is how many seconds it has, if not as many as the settings say.
+        """Call `handler(event, context)` whenever `event` happens. Without a handler, this is a decorator.
 
-        The returned function takes it back. Without a handler, this is a decorator. Raises ConfigError for an unknown event.
+        Args:
+            event: the name of the event.
+            handler: a function or a coroutine function. It may leave out the context, or both arguments.
+            timeout: the seconds that the handler may take; None uses the limit in the settings.
+
+        Returns a function that removes the handler again. Raises ConfigError if there is no such event.
         """
         self._extension.require_loaded()
         from fairlead.extend.extensions.events import EVENTS
@@ -126,15 +131,23 @@ class Fairlead:
         exclusive: bool = False,
         timeout: float | None = None,
     ) -> Any:
-        """Give the model a tool: a decorator, with or without arguments.
+        """Give the model a tool. This is a decorator, with or without arguments.
 
-        The tool's name, description and parameters are the function's: its name, its docstring, its type hints
-        (`Annotated[str, Meta(description=...)]` describes one). A parameter of the type `Context` or `ToolRunContext` gets the
-        context of the call. With `parameters`, a JSON Schema, the function gets the arguments as one dict instead.
+        By default, the tool takes its name, description and parameters from the function: from its name, its docstring and its
+        type hints (`Annotated[str, Meta(description=...)]` describes a parameter). A parameter of the type `Context` or
+        `ToolRunContext` gets the context of the call.
 
-        A coroutine function runs on the agent's loop, a plain one on a thread, where it may block. It returns text, content
-        blocks, a `ToolResult`, or anything that JSON can hold; whatever it raises fails the call, and the model is told.
-        `timeout` is in seconds; without one a call may take as long as it takes.
+        A coroutine function runs on the agent's event loop. A plain function runs on a thread and may block. Either returns text,
+        content blocks, a `ToolResult` or any JSON value. An exception fails the call; its text goes to the model.
+
+        Args:
+            parameters: a JSON Schema for the arguments. The function then gets the arguments as one dict.
+            snippet: a line about the tool for the system prompt.
+            guidelines: rules about the tool for the system prompt.
+            exclusive: whether the tool changes something on the machine and must not run beside others.
+            timeout: the seconds that a call may take; None sets no limit.
+
+        Raises ConfigError if the function cannot be a tool, or if another tool has its name.
         """
         from fairlead.extend.extensions.tools import ToolDraft
 
@@ -147,10 +160,10 @@ class Fairlead:
         def add(function: F) -> F:
             called = name or getattr(function, "__name__", "")
             if not _TOOL_NAME.fullmatch(called):
-                raise ConfigError(f"{called!r} cannot be the name of a tool: expected up to 64 letters, digits, _ and -.")
+                raise ConfigError(f"{called!r} cannot be the name of a tool: use 1 to 64 letters, digits, _ and -.")
             summary = description or (getattr(function, "__doc__", None) or "").strip()
             if not summary:
-                raise ConfigError(f"The tool {called} needs a description, or its function a docstring: the model goes by it.")
+                raise ConfigError(f"The tool {called} needs a description. Pass one, or give its function a docstring.")
             draft = ToolDraft(
                 function, called, summary, label, parameters, snippet, tuple(guidelines), exclusive=exclusive, timeout=timeout
             )
@@ -160,7 +173,7 @@ class Fairlead:
         return add if function is None else add(function)
 
     def unregister_tool(self, name: str) -> None:
-        """Take back a tool of this extension's."""
+        """Remove a tool of this extension. Does nothing if it has no tool of that name."""
         self._extension.require_loaded()
         self._engine.registrations.remove_tool(self._extension, name)
 
@@ -169,15 +182,18 @@ class Fairlead:
     @overload
     def register_command(self, name: str, handler: None = None, description: str = "") -> Callable[[F], F]: ...
     def register_command(self, name: str, handler: Callable[..., Any] | None = None, description: str = "") -> Any:
-        """Let users begin a prompt with `/name arguments`: `handler(arguments, context)` runs instead of the model, with the
-        arguments as text and a `CommandContext`. It may take as long as it takes. Without a handler, this is a decorator.
+        """Add a slash command: `/name arguments` calls `handler(arguments, context)` instead of prompting the model.
 
-        Returns the name that the command got: if another extension has it, one with a number.
+        The handler gets the arguments as text, and a `CommandContext`. It has no time limit. Without a handler, this is a
+        decorator.
+
+        Returns the name of the command. If another extension already has the name, a number is added. Raises ConfigError if the
+        name is not one word without a slash.
         """
         self._extension.require_loaded()
         name, description = converted(str, name, "name"), converted(str, description, "description")
         if not name or name.startswith("/") or any(char.isspace() for char in name):
-            raise ConfigError(f"{name!r} cannot be the name of a command: expected a word, without the slash.")
+            raise ConfigError(f"{name!r} cannot be the name of a command: use one word, without the slash.")
 
         def add(function: Any) -> str:
             free = self._engine.registrations.free_command_name(self._extension, name)
@@ -193,16 +209,23 @@ class Fairlead:
         return decorate if handler is None else add(handler)
 
     def register_flag(self, name: str, type: FlagType = "boolean", default: FlagValue = None, description: str = "") -> FlagValue:
-        """Accept `--name` on the command line, or `--name VALUE` if it is a `string`. Returns what was given, or `default`."""
+        """Accept `--name` on the command line, or `--name VALUE` if the type is `string`.
+
+        Returns the value from the command line, or `default`. Raises ConfigError if the name or type cannot be used, or a value
+        is missing.
+        """
         if not _FLAG_NAME.fullmatch(name):
-            raise ConfigError(f"{name!r} cannot be the name of a flag: expected small letters, digits and hyphens.")
+            raise ConfigError(f"{name!r} cannot be the name of a flag: use lower-case letters, digits and hyphens.")
         if type not in ("boolean", "string"):
             raise ConfigError(f'--{name}: expected the type "boolean" or "string", got {type!r}.')
         self._extension.flags[name] = Flag(name, type, default, description)
         return self.get_flag(name)
 
     def get_flag(self, name: str) -> FlagValue:
-        """What the command line says of a flag of this extension's; its default if it says nothing. Raises ConfigError."""
+        """Return the value of a flag of this extension from the command line, or its default.
+
+        Raises ConfigError if this extension has not registered the flag, or the flag needs a value and has none.
+        """
         if name not in self._extension.flags:
             raise ConfigError(f"This extension has not registered the flag --{name}.")
         return self._engine.registrations.flag_value(self._extension.flags[name])
@@ -210,17 +233,22 @@ class Fairlead:
     def register_provider(
         self, name: str, config: Mapping[str, Any] | None = None, *, stream: ProviderStream | None = None
     ) -> None:
-        """Add a provider of models, described as in models.json (baseUrl, api, apiKey, models ...). Raises ConfigError.
+        """Add a provider of models.
 
-        With `stream`, the extension asks the models itself: `async def stream(model, request, cancel)` yields text, and
-        `ThinkingContent`, `ToolCall` and `Usage` where there are any. Such models need neither baseUrl, api nor a key.
+        Args:
+            name: the name of the provider.
+            config: its description, with the fields of models.json (baseUrl, api, apiKey, models ...).
+            stream: `async def stream(model, request, cancel)`, which asks a model and yields text, `ThinkingContent`, `ToolCall`
+                and `Usage`. With it, models need no baseUrl, no api and no key.
+
+        Raises ConfigError if the description cannot be used, or if another extension has the provider.
         """
         self._extension.require_loaded()
         check_types(str, name=name)
         self._engine.registrations.add_provider(self._extension, name, dict(config or {}), stream)
 
     def unregister_provider(self, name: str) -> None:
-        """Take back a provider of this extension's."""
+        """Remove a provider of this extension. Does nothing if it has no provider of that name."""
         self._engine.registrations.remove_provider(self._extension, name)
 
     # Acting on the session
@@ -235,10 +263,16 @@ class Fairlead:
         deliver: Literal["steer", "follow_up", "next_turn"] | None = None,
         trigger_turn: bool = False,
     ) -> None:
-        """Add a message for the model. While the agent runs it is queued, as steering unless `deliver` says otherwise; else it
-        is added at once, and starts a run if `trigger_turn` is set. `next_turn`: it goes with the next prompt.
+        """Add a message for the model to the session. Without a run, it is added at once.
 
-        Hosts are told of it, and whether to `display` it; `details` are for them alone.
+        Args:
+            custom_type: a name for this kind of message, for hosts.
+            content: what the model gets.
+            display: whether hosts should show the message.
+            details: JSON for hosts; the model does not get it.
+            deliver: when a message that is sent during a run reaches the model (`steer` by default). `next_turn` keeps it for
+                the next prompt.
+            trigger_turn: whether to start a run if none is active.
         """
         session, outbox = self._live_session(), self._engine.outbox
         custom_type, said = converted(str, custom_type, "custom_type"), converted(str | list[UserBlock], content, "content")
@@ -256,8 +290,10 @@ class Fairlead:
             self._engine.send_later(self._extension, "send_message", send)
 
     def send_user_message(self, content: str, images: list[ImageContent] | None = None, *, deliver: Deliver = "steer") -> None:
-        """Say something to the agent as the user would; it is never taken for a slash command. It starts a run, or is queued
-        if one is going on."""
+        """Send a message to the agent as the user would. It starts a run, or is queued if a run is active.
+
+        Slash commands in the message are not expanded.
+        """
         session = self._live_session()
         text, shown = converted(str, content, "content"), converted(list[ImageContent] | None, images, "images")
         check_types(Deliver, deliver=deliver)
@@ -269,19 +305,19 @@ class Fairlead:
         self._engine.send_later(self._extension, "send_user_message", send)
 
     def append_entry(self, custom_type: str, data: Any = None) -> str:
-        """Keep JSON in the session that the model is not told of. Returns the entry's id."""
+        """Save JSON in the session. The model does not get it. Returns the id of the new entry."""
         return self._live_session().append_entry(converted(str, custom_type, "custom_type"), data)
 
     def set_label(self, entry_id: str, label: str | None) -> None:
-        """Bookmark an entry; None takes its bookmark away. Raises EntryNotFound."""
+        """Set the label of an entry; None removes it. Raises EntryNotFound."""
         self._live_session().set_label(entry_id, converted(str | None, label, "label"))
 
     def get_session_name(self) -> str | None:
-        """What the session is called."""
+        """Return the name of the session, or None."""
         return self._live_session().conversation.name
 
     def set_session_name(self, name: str) -> None:
-        """Call the session something else. Raises BadCommand if that is nothing."""
+        """Rename the session. Raises BadCommand if the name is empty."""
         self._live_session().set_name(converted(str, name, "name"))
 
     async def exec(
@@ -294,8 +330,16 @@ class Fairlead:
         env: Mapping[str, str] | None = None,
         cancel: Cancel | None = None,
     ) -> ExecResult:
-        """Run a program, without a shell, in the agent's directory and with its environment. After `timeout` seconds, or when
-        `cancel` fires, it and its children are killed. Raises OSError if it cannot be started."""
+        """Run a program, without a shell.
+
+        Args:
+            timeout: the seconds after which the program and its children are killed.
+            cwd: its working directory; the agent's by default.
+            env: variables to add to the agent's environment.
+            cancel: kills the program and its children when it fires.
+
+        Returns its output and exit code. Raises OSError if the program cannot be started.
+        """
         from fairlead.extend.extensions.programs import run_program
 
         workspace = self._engine.session.workspace
@@ -309,40 +353,43 @@ class Fairlead:
         )
 
     def get_active_tools(self) -> list[str]:
-        """The names of the tools that the model may use."""
+        """Return the names of the tools that the model may use."""
         return self._live_session().active_tools
 
     def set_active_tools(self, names: Sequence[str]) -> None:
-        """Choose the tools that the model may use. Raises BadCommand for a name that no tool has."""
+        """Set the tools that the model may use. Raises BadCommand if a name is unknown."""
         self._live_session().set_active_tools(names)
 
     def get_all_tools(self) -> list[Tool]:
-        """All tools, those that the model may not use included."""
+        """Return all tools, including those that the model may not use."""
         return list(self._live_session().tools.values())
 
     def get_commands(self) -> list[SlashCommand]:
-        """All that a prompt can begin with: commands of extensions, prompt templates, skills."""
+        """Return all slash commands: those of extensions, prompt templates and skills."""
         return self._live_session().slash_commands()
 
     def set_model(self, model: str | Model) -> Model:
-        """Have another model answer: a `Model`, or `provider/id`. Raises ModelNotFound."""
+        """Switch to another model: a `Model`, or `provider/id`. Returns it. Raises ModelNotFound."""
         provider, _, model_id = model.partition("/") if isinstance(model, str) else (model.provider, "", model.id)
         return self._live_session().selection.set_model(provider, model_id)
 
     def get_thinking_level(self) -> ThinkingLevel:
-        """How much the model thinks."""
+        """Return the model's thinking level."""
         return self._live_session().thinking
 
     def set_thinking_level(self, level: ThinkingLevel) -> None:
-        """Have the model think more, or less. A level that it does not have becomes the nearest one that it has."""
+        """Set the model's thinking level. A level that the model does not support becomes the nearest one that it does.
+
+        Raises ConfigError if there is no such level.
+        """
         from fairlead.core.model import THINKING_LEVELS
 
         if level not in THINKING_LEVELS:
-            raise ConfigError(f"{level!r} is no thinking level: expected one of {', '.join(THINKING_LEVELS)}.")
+            raise ConfigError(f"{level!r} is not a thinking level. Use one of {', '.join(THINKING_LEVELS)}.")
         self._live_session().selection.set_thinking(level)
 
     def _live_session(self) -> Session:
-        """The session, if this extension may act on it now."""
+        """Return the session, if this extension may act on it now. Raises RuntimeError if not."""
         return self._engine.session_for(self._extension)
 
 

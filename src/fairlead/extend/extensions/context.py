@@ -1,4 +1,4 @@
-"""What a handler can look at and do: the second argument of every handler."""
+"""`context`: what handlers, tools and commands use to look at the agent and to act on it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ContextUsage(Struct, frozen=True):
-    """How much of the model's context the conversation takes. `tokens` is None from a compaction to the next answer."""
+    """How much of the model's context window the session uses. After a compaction, `tokens` is None until the next answer."""
 
     tokens: int | None
     window: int
@@ -32,7 +32,7 @@ class ContextUsage(Struct, frozen=True):
 
 
 class SessionView:
-    """The conversation, to look at."""
+    """The session, read-only."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -43,27 +43,27 @@ class SessionView:
 
     @property
     def file(self) -> Path | None:
-        """Where it is kept; None: in memory alone."""
+        """The session file, or None if the session is kept in memory only."""
         return self._session.conversation.path
 
     @property
     def name(self) -> str | None:
-        """What the user calls it."""
+        """The name that the user gave the session, or None."""
         return self._session.conversation.name
 
     @property
     def leaf(self) -> str | None:
-        """The id of the entry at which it stands."""
+        """The id of the entry where the session currently is, or None if it has no entries."""
         conversation = self._session.conversation
         return conversation.log.leaf if conversation.has_begun else None
 
     def entries(self) -> list[dict[str, Any]]:
-        """All entries of all branches, as in the session file."""
+        """Return all entries of all branches, as dicts with the fields of the session file."""
         conversation = self._session.conversation
         return json.decode(conversation.log.entries_json()) if conversation.has_begun else []
 
     def branch(self) -> list[dict[str, Any]]:
-        """The entries from the beginning to where it stands."""
+        """Return the entries from the first one to the current one, as dicts with the fields of the session file."""
         conversation = self._session.conversation
         if not conversation.has_begun:
             return []
@@ -71,29 +71,31 @@ class SessionView:
         return [entry for entry in self.entries() if entry.get("id") in way]
 
     def messages(self) -> list[Message]:
-        """The messages where it stands, as copies."""
+        """Return copies of the messages of the current branch."""
         from fairlead.extend.extensions.values import copy_message
 
         return [copy_message(message) for message in self._session.conversation.messages]
 
 
 class Context:
-    """The agent as a handler sees it. It is good for this one call."""
+    """The agent, as a handler sees it. A context is valid for one call of one handler."""
 
     def __init__(self, engine: Engine, deadline: Deadline) -> None:
         self._engine = engine
         self._deadline = deadline
 
-    # Looking
+    # Reading
 
     @property
     def ui(self) -> Ui:
-        """Asks and tells the person behind the host. Time spent waiting for an answer does not count against the handler."""
+        """Asks the user questions and shows them messages. The time spent waiting for an answer does not count against the
+        handler's timeout.
+        """
         return ExtensionUi(self._session.ui, self._deadline, self._engine)
 
     @property
     def has_ui(self) -> bool:
-        """Whether anybody can answer a question."""
+        """Whether there is a user who can answer questions."""
         return self._session.ui.available
 
     @property
@@ -103,32 +105,32 @@ class Context:
 
     @property
     def cwd(self) -> Path:
-        """The directory that the agent works in."""
+        """The agent's working directory."""
         return self._session.workspace.cwd
 
     @property
     def session(self) -> SessionView:
-        """The conversation, to look at."""
+        """The session, read-only."""
         return SessionView(self._session)
 
     @property
     def model(self) -> Model | None:
-        """The model that answers."""
+        """The model in use, or None if there is none."""
         return self._session.model
 
     @property
     def models(self) -> list[Model]:
-        """The models for which there are credentials."""
+        """The models that have credentials."""
         return self._session.selection.available()
 
     @property
     def thinking_level(self) -> ThinkingLevel:
-        """How much the model thinks."""
+        """The model's thinking level."""
         return self._session.thinking
 
     @property
     def is_idle(self) -> bool:
-        """Whether no run is going."""
+        """Whether no run is active."""
         return not self._session.is_streaming
 
     @property
@@ -138,17 +140,17 @@ class Context:
 
     @property
     def cancel(self) -> Cancel | None:
-        """Fires when the run that is going on is aborted; None if there is none."""
+        """Fires when the active run is aborted. None if no run is active."""
         return self._session.run_cancel
 
     @property
     def has_pending_messages(self) -> bool:
-        """Whether messages wait for the agent to listen."""
+        """Whether messages are queued for the agent."""
         return len(self._session.queues) > 0
 
     @property
     def context_usage(self) -> ContextUsage | None:
-        """How much of the model's context is in use; None without a model."""
+        """How much of the model's context window is in use, or None without a model."""
         model = self._session.model
         if model is None:
             return None
@@ -158,24 +160,34 @@ class Context:
 
     @property
     def system_prompt(self) -> str:
-        """What the model is told before the conversation."""
+        """The system prompt."""
         return self._session.system_prompt()
 
-    # Doing
+    # Acting
 
     def abort(self) -> None:
-        """Stop the run that is going on. It ends by itself, soon."""
+        """Abort the active run. This method does not wait for the run to end."""
         self._engine.run_on_agent_thread(self._session.cancel)
 
     def shutdown(self) -> None:
-        """End the process, with exit code 0, once what is going on has ended and been answered. In a library, which is not
-        ended, `Agent.shutdown_requested` becomes true."""
+        """Exit the process with code 0, after current work has ended and been answered.
+
+        When fairlead is used as a library, the process does not exit; `Agent.shutdown_requested` becomes true instead.
+        """
         self._engine.run_on_agent_thread(self._engine.host.shutdown)
 
     async def compact(self, instructions: str | None = None) -> CompactionResult:
-        """Replace older messages by a summary, after ending the run that is going on. Raises FairleadError if that fails.
+        """Abort the active run and replace older messages by a summary.
 
-        Not for a handler that the run waits for: it would wait for itself. Commands, and what they start, may."""
+        Do not call this in a handler that the run waits for, because the run would then wait for itself. Commands and the tasks
+        they start may call it.
+
+        Args:
+            instructions: what the summary should focus on.
+
+        Returns the result of the compaction. Raises FairleadError if it fails, and RuntimeError on another thread than the
+        agent's.
+        """
         self._engine.require_agent_thread()
         return await self._session.compactor.request(instructions)
 
@@ -185,7 +197,7 @@ class Context:
 
 
 class ToolRunContext(Context):
-    """The agent as a tool of an extension's sees it."""
+    """The agent, as a tool of an extension sees it."""
 
     def __init__(
         self, engine: Engine, deadline: Deadline, call_id: str, cancel: Cancel, update: Callable[[ToolResult], None]
@@ -197,11 +209,11 @@ class ToolRunContext(Context):
 
     @property
     def cancel(self) -> Cancel:
-        """Fires when the call is aborted: the tool should end soon."""
+        """Fires when the tool call is aborted. The tool should then return soon."""
         return self._cancel
 
     def update(self, result: Any) -> None:
-        """Show the host what there is so far: text, blocks or a `ToolResult`. It never blocks, and may be dropped."""
+        """Show the host a partial result: text, content blocks or a `ToolResult`. Never blocks; updates may be dropped."""
         from fairlead.extend.extensions.tools import as_result
 
         shown = as_result(result)
@@ -209,46 +221,53 @@ class ToolRunContext(Context):
 
 
 class CommandContext(Context):
-    """The agent as a command of an extension's sees it. Only commands may go to another conversation: nobody waits for them
-    while they do."""
+    """The agent, as a command of an extension sees it.
+
+    Only commands may switch to another session or another entry, because no run waits for them. Methods that switch return False
+    if an extension cancelled the switch.
+    """
 
     async def wait_for_idle(self) -> None:
-        """Wait until no run is going, and until what this command has sent was heard."""
+        """Wait until no run is active and all messages that extensions sent have reached the session."""
         await self._engine.outbox.sent()
         await self._session.idle()
 
     async def new_session(self, parent: str | None = None) -> bool:
-        """Begin a new conversation; `parent` is the file of the one it comes from, if that is to be on record.
-
-        Like all of these: False if an extension has cancelled it."""
+        """Start a new session. `parent` is the file of the session it comes from, to be recorded in the new one."""
         from fairlead.session.history import moves
 
         return await self._move(lambda: moves.new_session(self._session, parent))
 
     async def fork(self, entry_id: str) -> bool:
-        """Go on in a new session with all that came before a message of the user's. Raises EntryNotFound."""
+        """Copy everything before a user message to a new session, and switch to it. Raises EntryNotFound."""
         from fairlead.session.history import moves
 
         return await self._move(lambda: moves.fork(self._session, entry_id))
 
     async def navigate(self, target_id: str | None, *, summarise: bool = False, instructions: str | None = None) -> bool:
-        """Go to another entry of the tree; None is the beginning. With `summarise`, the model is told of the branch that is
-        left. Raises EntryNotFound."""
+        """Move to another entry of the tree; None is the beginning. Raises EntryNotFound.
+
+        Args:
+            target_id: the id of the entry.
+            summarise: whether the model gets a summary of the branch that is left.
+            instructions: what the summary should focus on.
+        """
         from fairlead.session.history import moves
 
         return await self._move(lambda: moves.navigate(self._session, target_id, summarise=summarise, instructions=instructions))
 
     async def switch_session(self, path: str | Path) -> bool:
-        """Go on with the conversation in a file. Raises SessionError."""
+        """Resume the session in a file. Raises SessionError."""
         from fairlead.session.history import moves
 
         return await self._move(lambda: moves.switch_session(self._session, str(path)))
 
     async def reload(self) -> None:
-        """Load all extensions anew. What this command's own extension has kept in variables belongs to the past then."""
+        """Load all extensions again. Variables of this command's extension are lost; `fl.state` is kept."""
         await self._engine.host.reload()
 
     async def _move(self, move: Callable[[], Awaitable[Any]]) -> bool:
+        """Switch to another session or entry. Returns False if an extension cancelled it."""
         from fairlead.errors import MoveCancelled
 
         self._engine.save_states()
@@ -259,5 +278,5 @@ class CommandContext(Context):
         return True
 
 
-#: What a parameter of a tool's function can ask for.
+#: The types of parameters that get the context of a tool call.
 TOOL_CONTEXTS = (Context, ToolRunContext)

@@ -1,8 +1,8 @@
-"""What extensions hear of, and what they are asked.
+"""The events that extensions listen to.
 
-What merely happens in a run comes as the values of `fairlead.core.events`; the rest is declared here. An event is the listener's
-own: changing it changes nothing else, but for the fields that are said to count.
-`EventBus` carries events of the extensions' own.
+Events of a run are the classes of `fairlead.core.events`; all others are declared here. Each handler gets its own copy of an
+event. Changing it has no effect, except for the fields whose docstring says that changes are used. `EventBus` carries events
+between extensions.
 """
 
 from __future__ import annotations
@@ -18,54 +18,54 @@ from fairlead.core.messages import ImageContent, Message, ModelMessage, UserBloc
 from fairlead.core.queues import Behavior
 from fairlead.session.hooks import EVENT_NAMES, CompactionPlan, EndReason, InputSource, StartReason, TreePlan
 
-#: A compaction, and a move within the tree, that are about to happen.
+#: A compaction, or a move within the tree, is about to happen.
 SessionBeforeCompact: TypeAlias = CompactionPlan
 SessionBeforeTree: TypeAlias = TreePlan
 
 
 class ProjectTrust(Struct):
-    """A project has extensions or servers of its own, and nobody has said yet whether they may run."""
+    """A project has its own extensions or MCP servers, and it is undecided whether they may run. Return `Trust` to decide."""
 
     cwd: Path
 
 
 class ResourcesDiscover(Struct):
-    """Skills and prompt templates are about to be looked for."""
+    """The agent is about to look for skills and prompt templates. Return `Resources` to add some."""
 
     cwd: Path
     reason: Literal["startup", "reload"]
 
 
 class SessionStart(Struct):
-    """The agent works with a conversation from here on. `previous` is the file of the one it came from."""
+    """The agent starts to work with a session. `previous` is the file of the session it came from."""
 
     reason: StartReason
     previous: str | None = None
 
 
 class SessionShutdown(Struct):
-    """The agent is about to leave a conversation. `target` is the file of the one it goes to."""
+    """The agent is about to leave a session. `target` is the file of the session it switches to."""
 
     reason: EndReason
     target: str | None = None
 
 
 class SessionBeforeSwitch(Struct):
-    """Another conversation is about to be begun, or gone on with: the one in the file `target`."""
+    """The agent is about to start a new session, or to resume the one in the file `target`. Return `Cancel` to prevent it."""
 
     reason: Literal["new", "resume"]
     target: str | None = None
 
 
 class SessionBeforeFork(Struct):
-    """The conversation is about to be copied, up to before or at an entry."""
+    """The session is about to be copied, up to an entry or to just before it. Return `Cancel` to prevent it."""
 
     entry_id: str
     position: Literal["before", "at"]
 
 
 class SessionCompact(Struct):
-    """A summary took the place of older messages. `entry` is the JSON of the entry that says so."""
+    """A summary replaced older messages. `entry` is the JSON of the compaction entry."""
 
     entry: dict[str, Any]
     reason: core.CompactionReason
@@ -73,7 +73,7 @@ class SessionCompact(Struct):
 
 
 class SessionCompactFailed(Struct):
-    """A compaction did not come about."""
+    """A compaction failed or was aborted."""
 
     reason: core.CompactionReason
     error: str | None = None
@@ -82,7 +82,7 @@ class SessionCompactFailed(Struct):
 
 
 class SessionTree(Struct):
-    """The conversation stands at another entry of its tree."""
+    """The session moved to another entry of its tree."""
 
     new_leaf_id: str | None
     old_leaf_id: str | None
@@ -91,7 +91,9 @@ class SessionTree(Struct):
 
 
 class Input(Struct):
-    """The user, or an extension, said something to the agent. `behavior`: it is to be queued."""
+    """The user or an extension sent a message to the agent. `behavior` says how it is queued if a run is active. Return
+    `Transform` to change the message, or `Handled` to drop it.
+    """
 
     text: str
     images: list[ImageContent] | None
@@ -100,7 +102,7 @@ class Input(Struct):
 
 
 class BeforeAgentStart(Struct):
-    """A prompt is about to start a run."""
+    """A prompt is about to start a run. Return `Open` to add messages or to change the system prompt."""
 
     prompt: str
     images: list[ImageContent] | None
@@ -108,39 +110,41 @@ class BeforeAgentStart(Struct):
 
 
 class ModelContext(Struct):
-    """A model is about to be asked, with these messages."""
+    """The agent is about to send these messages to the model. Return `Replace` to send others."""
 
     messages: list[ModelMessage]
 
 
 class ModelContextWithSystem(Struct):
-    """The same, with the system prompt."""
+    """The agent is about to send these messages and this system prompt to the model. Return `Replace` to send others."""
 
     messages: list[ModelMessage]
     system_prompt: str
 
 
 class BeforeProviderRequest(Struct):
-    """A request is about to be sent to the provider of a model. `payload` is its JSON; what is changed in it counts."""
+    """The agent is about to send a request to a provider. `payload` is its JSON; changes to it are used."""
 
     payload: dict[str, Any]
 
 
 class BeforeProviderHeaders(Struct):
-    """The same, for its headers; what is changed in them counts."""
+    """The agent is about to send a request with these headers to a provider. Changes to them are used."""
 
     headers: dict[str, str]
 
 
 class AfterProviderResponse(Struct):
-    """The provider of a model begins to answer."""
+    """A provider sent the status and headers of its response."""
 
     status: int
     headers: dict[str, str]
 
 
 class ToolCallEvent(Struct):
-    """A tool is about to run. What is changed in `arguments` counts; it is checked against the tool's schema again."""
+    """A tool is about to run. Changes to `arguments` are used, after another check against the tool's schema. Return `Block` to
+    prevent the call.
+    """
 
     tool_name: str
     call_id: str
@@ -148,7 +152,7 @@ class ToolCallEvent(Struct):
 
 
 class ToolResultEvent(Struct):
-    """A tool has run, and the model is about to be told of its result."""
+    """A tool has run, and its result is about to be sent to the model. Return `Amend` to change it."""
 
     tool_name: str
     call_id: str
@@ -159,13 +163,15 @@ class ToolResultEvent(Struct):
 
 
 class AgentBeforeSettle(Struct):
-    """A run is about to be over. `messages` are those that it added, since it was kept from ending the last time."""
+    """A run is about to end. `messages` are those it added since it started, or since a handler last made it continue. Return
+    `Continue` to make it continue.
+    """
 
     messages: list[Message]
 
 
 class UserBash(Struct):
-    """The host is about to run a shell command for its user."""
+    """The host is about to run a shell command for its user. Return `Ran` if the extension ran it instead."""
 
     command: str
     exclude_from_context: bool
@@ -173,16 +179,16 @@ class UserBash(Struct):
 
 
 class EntryAppended(Struct):
-    """The session has an entry that no other event tells of. `entry` is its JSON."""
+    """The session has a new entry that no other event reports. `entry` is its JSON."""
 
     entry: dict[str, Any]
 
 
 class CacheWarmingDecision(Struct):
-    """Known from pi, which refreshes providers' caches in the background. fairlead does not: it never happens."""
+    """pi emits this event when it refreshes a provider's cache in the background. fairlead never does, so it never emits it."""
 
 
-#: Everything that `on` takes, and what a handler of it gets.
+#: The events that `on` accepts, each with the class that its handlers get.
 EVENTS: dict[str, Any] = {
     **{name: kind for kind, names in EVENT_NAMES.items() for name in names},
     "project_trust": ProjectTrust,
@@ -212,13 +218,13 @@ EVENTS: dict[str, Any] = {
 }
 
 
-#: Calls a handler on behalf of the extension that it belongs to.
+#: Calls a handler in the name of the extension that registered it.
 Start: TypeAlias = Callable[[str, Callable[[], Any]], None]
 Listeners: TypeAlias = dict[str, list[tuple[Start, Callable[[Any], Any]]]]
 
 
 class EventBus:
-    """Events of the extensions' own: whoever emits one need not know who listens."""
+    """Events that extensions send to each other, by name. All extensions of a session share one bus."""
 
     def __init__(self, listeners: Listeners, start: Start) -> None:
         self._listeners = listeners
@@ -226,31 +232,38 @@ class EventBus:
         self._is_closed = False
 
     def on(self, name: str, handler: Callable[[Any], Any]) -> Callable[[], None]:
-        """Call `handler` with whatever is emitted under a name; the returned function takes it back."""
+        """Call `handler(data)` whenever an extension emits `name`.
+
+        Returns a function that removes the handler again. Raises TypeError if `handler` is not callable, and RuntimeError if the
+        extension has been reloaded.
+        """
         self._be_open()
         if not callable(handler):
             raise TypeError(f"A handler is a function, not {type(handler).__name__}.")
         listener = self._start, handler
         self._listeners.setdefault(name, []).append(listener)
 
-        def take_back() -> None:
+        def remove() -> None:
             if listener in self._listeners.get(name, ()):
                 self._listeners[name].remove(listener)
 
-        return take_back
+        return remove
 
     def emit(self, name: str, data: Any = None) -> None:
-        """Hand `data` to everybody who listens. They are called soon, in order, and nobody waits for them."""
+        """Pass `data` to all handlers of `name`. They are called soon, in order; this method does not wait for them.
+
+        Raises RuntimeError if the extension has been reloaded.
+        """
         self._be_open()
         for start, handler in list(self._listeners.get(name, ())):
             start(f"bus:{name}", lambda handler=handler: handler(data))
 
     def close(self) -> None:
-        """Take back what this extension listens to. It cannot speak any more, either."""
+        """Remove the handlers of this extension, and stop it from emitting events."""
         self._is_closed = True
         for name, listeners in self._listeners.items():
             self._listeners[name] = [listener for listener in listeners if listener[0] is not self._start]
 
     def _be_open(self) -> None:
         if self._is_closed:
-            raise RuntimeError("This extension was reloaded: what is left of it cannot act any more.")
+            raise RuntimeError("This extension was reloaded. Its old code can no longer use the event bus.")

@@ -1,4 +1,4 @@
-"""What handlers may return. None always means: nothing to say."""
+"""What handlers may return. None always means "no change"."""
 
 from __future__ import annotations
 
@@ -29,24 +29,26 @@ __all__ = [
 
 
 class Block(Struct, frozen=True):
-    """Of `tool_call`: the tool is not to run. The model is told the reason."""
+    """Result of `tool_call`: the tool does not run. The model gets the reason."""
 
     reason: str = "Tool execution was blocked"
 
 
 class Handled(Struct, frozen=True):
-    """Of `input`: the extension has seen to it. No run starts, nothing is queued."""
+    """Result of `input`: the extension has handled the message. It starts no run and is not queued."""
 
 
 class Transform(Struct, frozen=True):
-    """Of `input`: this was said instead. Without `images`, those that came with it stay."""
+    """Result of `input`: use this text instead. If `images` is None, the images of the message stay."""
 
     text: str
     images: list[ImageContent] | None = None
 
 
 class Note(Struct, frozen=True):
-    """A message of an extension's for the model. Hosts are told whether to `display` it; `details` are for them alone."""
+    """A message from an extension to the model. Hosts get `display`, which says whether to show it, and `details`, which the
+    model does not get.
+    """
 
     custom_type: str
     content: str | list[UserBlock]
@@ -55,22 +57,22 @@ class Note(Struct, frozen=True):
 
 
 class Open(Struct, frozen=True):
-    """Of `before_agent_start`: messages that follow the prompt, and a system prompt for this run."""
+    """Result of `before_agent_start`: messages to add after the prompt, and a system prompt for this run."""
 
     messages: Sequence[Note] = ()
     system_prompt: str | None = None
 
 
 class Replace(Struct, frozen=True):
-    """Of `context` and `context_with_system`: what the model is told instead, this time. The session keeps what it has."""
+    """Result of `context` and `context_with_system`: what to send to the model this time. The session itself does not change."""
 
     messages: list[ModelMessage] | None = None
-    #: Of `context_with_system` alone.
+    #: For `context_with_system` only.
     system_prompt: str | None = None
 
 
 class Amend(Struct, frozen=True):
-    """Of `tool_result`: what counts in the place of the tool's own result. What is left out stays."""
+    """Result of `tool_result`: what to use instead of the tool's own result. Fields that are not given stay as they are."""
 
     content: str | list[UserBlock] | None = None
     details: dict[str, Any] | UnsetType | None = UNSET
@@ -78,19 +80,19 @@ class Amend(Struct, frozen=True):
 
 
 class Continue(Struct, frozen=True):
-    """Of `agent_before_settle`: the run is not over yet; the model is told this, and asked again."""
+    """Result of `agent_before_settle`: send these messages to the model and continue the run."""
 
     messages: Sequence[Note]
 
 
 class Cancel(Struct, frozen=True):
-    """Of `session_before_switch`, `_fork`, `_compact` and `_tree`: it is not to happen."""
+    """Result of `session_before_switch`, `session_before_fork`, `session_before_compact`, `session_before_tree`: prevent it."""
 
     reason: str = ""
 
 
 class Ran(Struct, frozen=True):
-    """Of `user_bash`: the extension ran the command, and this came of it."""
+    """Result of `user_bash`: the extension ran the command, with this outcome."""
 
     output: str
     exit_code: int | None = 0
@@ -100,20 +102,20 @@ class Ran(Struct, frozen=True):
 
 
 class Trust(Struct, frozen=True):
-    """Of `project_trust`: whether the project's code may run; with `remember`, from now on."""
+    """Result of `project_trust`: whether the project's code may run. With `remember`, the decision is saved for later runs."""
 
     trusted: bool
     remember: bool = False
 
 
 class Resources(Struct, frozen=True):
-    """Of `resources_discover`: files of skills and prompt templates, or folders of such, beside those that are found."""
+    """Result of `resources_discover`: more skills and prompt templates, as files or as directories of files."""
 
     skills: Sequence[str | Path] = ()
     prompts: Sequence[str | Path] = ()
 
 
-#: What a handler of each event may return, beside None. Of the others nothing is expected.
+#: What a handler of each event may return besides None. The results of all other handlers are ignored.
 RESULTS: dict[str, tuple[type[Any], ...]] = {
     "project_trust": (Trust,),
     "resources_discover": (Resources,),

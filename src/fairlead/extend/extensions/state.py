@@ -1,4 +1,4 @@
-"""What an extension wants to know again when the session is resumed."""
+"""Values that an extension keeps in the session."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ _PREFIX = "fairlead.state."
 
 
 class State(MutableMapping[str, Any]):
-    """A dict of JSON values that is kept in the session, as `custom` entries of the type `fairlead.state.<extension>`.
+    """A dict of JSON values that is saved in the session, in `custom` entries of the type `fairlead.state.<extension>`.
 
-    It belongs to the place where the conversation stands: on another branch it is what it was there. It is written when
-    the code that changed it is done, or waits for something; changes inside of its values count, too.
+    It follows the session's tree: on another branch it has the values it had there. It is saved whenever the code that changed it
+    returns or waits for something. Changes inside its values are saved too.
+
+    Setting a key raises TypeError if the key is not a string or the value cannot be written as JSON.
     """
 
     def __init__(self, name: str) -> None:
@@ -27,16 +29,16 @@ class State(MutableMapping[str, Any]):
         self._touched = False
 
     def __getitem__(self, key: str) -> Any:
-        self._touched = True  # what it returns may be changed
+        self._touched = True  # the caller may change the value it gets
         return self._values[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
         if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"The names in a state are strings, not {type(key).__name__}.")
+            raise TypeError(f"The keys of a state must be strings, not {type(key).__name__}.")
         try:
             msgspec.json.encode(value)
         except (TypeError, ValueError, RecursionError) as error:
-            raise TypeError(f"{key!r} cannot be kept in a state, which holds what JSON can hold: {error}") from None
+            raise TypeError(f"{key!r} cannot be saved in a state, because it is not a JSON value: {error}") from None
         self._touched = True
         self._values[key] = value
 
@@ -54,7 +56,7 @@ class State(MutableMapping[str, Any]):
         return f"State({self._values!r})"
 
     def restore(self, log: Log | None) -> None:
-        """Be what was written last on the way to where the conversation stands."""
+        """Load the values that were saved last on the current branch of `log`."""
         from fairlead.session.history.entries import CustomEntry
 
         found: Any = None
@@ -64,12 +66,12 @@ class State(MutableMapping[str, Any]):
             found = None if entry is None else entry.data
         self._values = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
         self._written = msgspec.json.encode(self._values, order="sorted")
-        # The entry keeps its own.
+        # A copy, because the entry keeps its own values.
         self._values = msgspec.json.decode(self._written)
         self._touched = False
 
     def take_changes(self) -> dict[str, Any] | None:
-        """What is to be written; None if nothing has changed since the last time. Raises if it can not be written."""
+        """Return the values to save, or None if nothing changed since the last call. Raises if they cannot be written as JSON."""
         if not self._touched:
             return None
         self._touched = False
