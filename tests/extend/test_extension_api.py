@@ -134,7 +134,7 @@ def setup(fl):
         ("def t(a: int): pass", "needs a description"),
         ("def t(a: 'Nowhere'): 'A tool.'", "The type hints of the tool t cannot be read"),
         ("def t(a: type): 'A tool.'", "a type that JSON has no schema for"),
-        ("def bash(a: int): 'A tool.'", "There is a tool of the name bash already."),
+        ("def bash(a: int): 'A tool.'", "A tool named bash already exists."),
     ],
 )
 def test_what_is_no_tool_is_refused_when_it_is_registered(tmp_path: Path, tool: str, error: str) -> None:
@@ -518,7 +518,7 @@ def setup(fl):
                 await it.agent.reload_extensions()
                 await it.command("/act")
                 assert it.notes("x") == [None]
-                assert it.errors[0][2] == "The extension one was reloaded: what is left of it cannot act any more."
+                assert it.errors[0][2] == "The extension one was reloaded. Its old code can no longer act on the agent."
         finally:
             vars(builtins).pop("kept_fl", None)
 

@@ -72,7 +72,7 @@ def setup(fl):
             assert it.results == [
                 ("Not that.", True),
                 ("exploded", True),
-                ("A handler of tool_call returns Block or None, not dict.", True),
+                ("A handler of tool_call must return Block or None, not dict.", True),
                 ("two\n", False),
             ]
             assert it.errors == []

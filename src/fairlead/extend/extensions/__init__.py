@@ -1,5 +1,5 @@
-"""Extensions: Python that users and projects add to the agent.
+"""Extensions: Python code that users and projects add to the agent.
 
-`late.py` is all that an idle start loads. `engine.py` holds what was loaded and asks it at the turning points of a session;
-`api.py` and `context.py` are what extensions see, `calling.py` is how their code is run without letting it do harm.
+`late.py` is all that an idle start loads. `engine.py` holds the loaded extensions and calls their handlers; `hooks.py` connects
+them to the session. Extensions see `api.py` and `context.py`. `calling.py` runs their code so that it cannot harm the agent.
 """

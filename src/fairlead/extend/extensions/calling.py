@@ -1,4 +1,8 @@
-"""Runs the code of extensions: it prints to stderr, ends in time, and cannot end anything but itself."""
+"""Runs the code of extensions.
+
+What it prints goes to stderr, because stdout belongs to the host, a pipe or the program that uses this library. It is interrupted
+when its time is up. It cannot end the process, or any task but its own.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from fairlead.config.threads import run_in_thread
 
 
 class _SplitStdout:
-    """Standard output while extensions run: theirs goes to stderr, that of everybody else where it always went."""
+    """Standard output while extensions run: what they print goes to stderr, everything else goes where it always went."""
 
     def __init__(self, real: TextIO) -> None:
         self.real = real
@@ -27,14 +31,14 @@ class _SplitStdout:
         return getattr(sys.stderr if _calls_by_thread[threading.get_ident()] else self.real, name)
 
 
-#: How many calls of extensions are on the stack of each thread.
+#: How many calls of extension code are on the stack of each thread.
 _calls_by_thread: Counter[int] = Counter()
 _lock = threading.Lock()
 
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """While this lasts, what this thread prints goes to stderr."""
+    """Send what this thread prints to stderr instead of stdout."""
     me = threading.get_ident()
     with _lock:
         if not isinstance(sys.stdout, _SplitStdout):
@@ -51,26 +55,26 @@ def quiet() -> Generator[None]:
                 sys.stdout = sys.stdout.real
 
 
-#: Seconds between two looks at code that blocks: whether its time is over, or that of the process.
+#: Seconds between two checks whether blocking code must be interrupted.
 _TICK = 0.2
-#: Seconds that code has, which blocks, once the process is to end.
-_LAST = 0.2
+#: Seconds that blocking code has left once the process is ending.
+_LAST_SECONDS = 0.2
 
-#: When the process was told to end.
+#: When the process began to end, if it did.
 _ending_since: list[float] = []
 
 
 def interrupt_soon() -> None:
-    """The process is to end: interrupt code that blocks, whatever time it has. May be called on any thread."""
+    """Interrupt blocking code soon, whatever time it has left, because the process is ending. May be called on any thread."""
     _ending_since.append(time.monotonic())
 
 
 class Overdue(BaseException):
-    """Interrupts code that blocks. No Exception: an `except Exception` of the extension's must not swallow it."""
+    """Interrupts blocking code. Not an Exception, so that an `except Exception` in the extension does not swallow it."""
 
 
 class Deadline:
-    """The time that one call has left. None: as much as it wants."""
+    """The time that one call has left. With None, it has no limit."""
 
     def __init__(self, seconds: float | None) -> None:
         self.limit = seconds
@@ -81,24 +85,25 @@ class Deadline:
         self._on_expiry: Callable[[], object] | None = None
 
     def left(self) -> float | None:
-        """Seconds; None if there is no limit, or if the clock stands still."""
+        """Return the seconds left, or None if there is no limit or the clock is paused."""
         if self._left is None or self._pauses:
             return None
         return max(self._left - (time.monotonic() - self._since), 0.001)
 
     def watch(self, on_expiry: Callable[[], object]) -> None:
-        """Call `on_expiry` when the time is over."""
+        """Call `on_expiry` when the time is up."""
         self._on_expiry = on_expiry
         self._start()
 
     def stop(self) -> None:
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     @contextmanager
     def paused(self) -> Generator[None]:
-        """While this lasts, no time passes."""
+        """Stop the clock, for example while the user is asked something."""
         if not self._pauses:
             self._left = self.left()
             self.stop()
@@ -119,10 +124,10 @@ class Deadline:
 
 @contextmanager
 def interrupted_after(seconds: float | None) -> Generator[None]:
-    """Raise Overdue in code that is still running after so long, or soon after the process was told to end.
+    """Raise Overdue in code that still runs after `seconds`, or soon after the process began to end.
 
-    Only the main thread can be interrupted, and only where there are interval timers (not on Windows); elsewhere code that
-    blocks goes on for as long as it does. A timer that the program itself has running goes off when it would have.
+    This works on the main thread only, and not on Windows, which has no interval timers; elsewhere, blocking code is not
+    interrupted. A timer that the program itself has set still goes off when it should.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
@@ -134,7 +139,7 @@ def interrupted_after(seconds: float | None) -> Generator[None]:
     try:
         yield
     finally:
-        # This frame is never interrupted: see below.
+        # This frame is never interrupted: see `_is_our_frame`.
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)
         if theirs:
@@ -142,7 +147,7 @@ def interrupted_after(seconds: float | None) -> Generator[None]:
 
 
 def _on_alarm(until: float | None, began: float, frame: FrameType | None) -> None:
-    """Interrupt what runs, if its time is over. Code that swallows an interruption is interrupted again."""
+    """Interrupt the running code if its time is up. Code that swallows the interruption is interrupted again."""
     is_over = _left(until, began) <= 0
     signal.setitimer(signal.ITIMER_REAL, _TICK if is_over else _next_check(until, began))
     if is_over and frame is not None and not _is_our_frame(frame):
@@ -154,15 +159,15 @@ def _next_check(until: float | None, began: float) -> float:
 
 
 def _left(until: float | None, began: float) -> float:
-    """Seconds until code that began at a time has to be interrupted."""
+    """Return the seconds until code that began at `began` must be interrupted."""
     if _ending_since:
-        last = max(_ending_since[0], began) + _LAST
+        last = max(_ending_since[0], began) + _LAST_SECONDS
         until = last if until is None else min(until, last)
     return _TICK if until is None else until - time.monotonic()
 
 
 def _is_our_frame(frame: FrameType) -> bool:
-    """Whether no extension is at work, but the code around it that gets ready for it, or tidies up."""
+    """Whether the frame is not code of an extension but our code around it, which must not be interrupted."""
     return (
         frame.f_globals.get("__name__", "").startswith("fairlead.extend.extensions.") or frame.f_code.co_filename == _CONTEXTLIB
     )
@@ -173,16 +178,16 @@ _CONTEXTLIB = contextmanager.__code__.co_filename
 
 T = TypeVar("T")
 
-#: Seconds that cancelled code has to end; then it is broken off.
+#: Seconds that cancelled code has to end before it is abandoned.
 _GRACE = 1.0
 
 
 class TooSlow(Exception):
-    """The code of an extension did not end in time."""
+    """The code of an extension took too long."""
 
     def __init__(self, seconds: float, *, ignored_cancellation: bool = False) -> None:
-        rest = " It did not heed its cancellation, and was broken off." if ignored_cancellation else ""
-        super().__init__(f"Not done after {seconds:g} seconds, and stopped.{rest}")
+        rest = " It ignored its cancellation and was abandoned." if ignored_cancellation else ""
+        super().__init__(f"Stopped because it was not done after {seconds:g} seconds.{rest}")
 
 
 class Quit(Exception):
@@ -193,10 +198,10 @@ class Quit(Exception):
 
 
 class Steps(Awaitable[T]):
-    """A coroutine of an extension's, run step by step: each prints to stderr, and one that blocks is interrupted.
+    """Runs a coroutine of an extension step by step. What a step prints goes to stderr; a step that blocks is interrupted.
 
-    `after_step` is called when a step has ended and the coroutine has not. Once `given_up` is set, the next cancellation ends it,
-    whatever the coroutine does with it.
+    `after_step` is called after each step except the last. Once `given_up` is set, the next cancellation ends the coroutine, even
+    if it tries to ignore it.
     """
 
     def __init__(self, work: Awaitable[T], deadline: Deadline, after_step: Callable[[], None]) -> None:
@@ -222,17 +227,17 @@ class Steps(Awaitable[T]):
             except GeneratorExit:
                 steps.close()
                 raise
-            except BaseException as error:  # a cancellation, or what the future that was waited for has raised
+            except BaseException as error:  # a cancellation, or what the awaited future raised
                 if self.given_up and isinstance(error, asyncio.CancelledError):
-                    self._break_off(steps)
+                    self._abandon(steps)
                     raise
                 thrown = error
 
-    def _break_off(self, steps: Generator[Any, Any, T]) -> None:
+    def _abandon(self, steps: Generator[Any, Any, T]) -> None:
         try:
             with guarded(self._deadline):
                 steps.close()
-        except Exception:  # it does not even heed this: nobody will ever run it again
+        except Exception:  # it ignores even this, but it will never run again
             return
 
 
@@ -241,7 +246,7 @@ def _throw(steps: Generator[Any, Any, Any], error: BaseException) -> Any:
 
 
 class guarded:
-    """One uninterrupted stretch of an extension's code. What it raises is an Exception, or a cancellation of asyncio's."""
+    """Guards one uninterrupted stretch of extension code. It lets only an Exception or a cancellation from asyncio pass."""
 
     def __init__(self, deadline: Deadline) -> None:
         self._deadline = deadline
@@ -267,12 +272,15 @@ async def call(
     after_step: Callable[[], None] = lambda: None,
     on_task: Callable[[asyncio.Task[Any]], None] = lambda task: None,
 ) -> Any:
-    """What `function` returns, awaited if need be. Raises what it raises, TooSlow or Quit: always an Exception, unless the
-    caller itself is cancelled. `on_task` gets the task in which it is awaited."""
+    """Call `function`, and await what it returns if it can be awaited.
+
+    Raises what it raises, TooSlow or Quit. That is always an Exception, unless the caller itself is cancelled. `on_task` gets the
+    task in which the result is awaited.
+    """
     try:
         with guarded(deadline):
             result = function()
-    except asyncio.CancelledError as error:  # its own doing: what does not wait cannot be cancelled
+    except asyncio.CancelledError as error:  # it raised this itself: code that does not wait cannot be cancelled
         raise Quit(error) from error
     if not isawaitable(result):
         return result
@@ -327,7 +335,7 @@ def _end(over: asyncio.Future[None]) -> None:
 
 
 def _forget(task: asyncio.Task[Any]) -> None:
-    """Take note of how a task ended that nobody waits for any more, so that nobody complains of it."""
+    """Retrieve the exception of a task that no caller waits for, so that asyncio does not report it."""
     if not task.cancelled():
         task.exception()
 
@@ -352,13 +360,13 @@ async def in_thread(function: Callable[[], T]) -> T:
 
 
 def error_text(error: BaseException) -> str:
-    """What an exception says, in one line if it can."""
+    """Return the text of an exception, with its type if the text alone says too little."""
     text = str(error).strip()
     return text if text and not isinstance(error, KeyError) else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def without_our_frames(error: BaseException) -> BaseException:
-    """An exception without the part of its traceback that is about how extensions are called."""
+    """Return an exception without those traceback entries that are about how extensions are called."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("fairlead.extend.extensions."):
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""Finds extensions, and loads them: where they are, whether a project's may run, and `setup(fl)` in each."""
+"""Finds extensions, decides with the user whether those of a project may run, and loads them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from fairlead.extend.extensions.late import ExtensionHost
 
 
-#: The group of entry points in which installed packages announce their extensions.
+#: The group of entry points with which installed packages declare extensions.
 GROUP = "fairlead.extensions"
 FOLDER = "extensions"
-#: Longer lists of entry points than this are not looked through.
-_LONGEST_LIST = 1 << 20
+#: How many bytes of an `entry_points.txt` are read at most.
+_MAX_ENTRY_POINTS_BYTES = 1 << 20
 
 
 def may_have_extensions(host: ExtensionHost) -> bool:
-    """Whether extensions were named, are in a usual folder, in settings, or announced by an installed package."""
+    """Whether there may be any extension. Cheap, and loads none of them: usually there are none."""
     if host.named:
         return True
     if not host.find:
@@ -51,8 +51,8 @@ def may_have_extensions(host: ExtensionHost) -> bool:
 
 
 def any_package_declares_one() -> bool:
-    """Whether an installed package announces an extension. `importlib.metadata` would take 50 ms to say so."""
-    return any(GROUP.encode() in _entry_points_of(package) for place in sys.path for package in _packages_in(place))
+    """Whether an installed package declares an extension. `importlib.metadata` would take 50 ms to find out."""
+    return any(GROUP.encode() in _entry_points_of(package) for folder in sys.path for package in _packages_in(folder))
 
 
 def _has_entries(folder: Path) -> bool:
@@ -61,7 +61,7 @@ def _has_entries(folder: Path) -> bool:
             return any(not entry.name.startswith((".", "_")) for entry in entries)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except OSError:  # whoever loads it will say what is wrong with it
+    except OSError:  # loading it will report what is wrong
         return True
 
 
@@ -73,12 +73,12 @@ def _names_extensions(host: ExtensionHost, project: Path) -> bool:
     return bool(project_extensions(host.home, host.cwd, []))
 
 
-def _packages_in(place: str) -> list[str]:
+def _packages_in(folder: str) -> list[str]:
     try:
-        names = os.listdir(place or ".")  # noqa: PTH208
+        names = os.listdir(folder or ".")  # noqa: PTH208
     except OSError:
         return []
-    return [f"{place or '.'}/{name}" for name in names if name.endswith((".dist-info", ".egg-info"))]
+    return [f"{folder or '.'}/{name}" for name in names if name.endswith((".dist-info", ".egg-info"))]
 
 
 def _entry_points_of(package: str) -> bytes:
@@ -87,29 +87,29 @@ def _entry_points_of(package: str) -> bytes:
     except OSError:
         return b""
     try:
-        return os.read(handle, _LONGEST_LIST)
+        return os.read(handle, _MAX_ENTRY_POINTS_BYTES)
     finally:
         os.close(handle)
 
 
 class FoundExtension(Struct, frozen=True):
-    """An extension that may be loaded. `entry_point` is `module:function` of an installed package."""
+    """An extension that was found but not loaded yet. `entry_point` is the `module:function` of an installed package."""
 
     name: str
     path: Path
     origin: Origin
     entry_point: str | None = None
-    #: Why it cannot be loaded.
+    #: Why it cannot be loaded, if it cannot.
     problem: str | None = None
 
     @property
     def shown_path(self) -> str:
-        """What hosts are told when something is wrong with it."""
+        """The path that hosts see in errors."""
         return self.entry_point or str(self.path)
 
 
 def find_user_extensions(host: ExtensionHost) -> list[FoundExtension]:
-    """What the user, the command line and installed packages bring. Of two with one name, the first counts."""
+    """Find the extensions of the command line, the user and installed packages. If two have the same name, the first is used."""
     found = list(_named(host.named))
     if host.find:
         found += _in_folder(host.home.root, "user")
@@ -119,7 +119,7 @@ def find_user_extensions(host: ExtensionHost) -> list[FoundExtension]:
 
 
 def find_project_extensions(host: ExtensionHost, cwd: Path) -> list[FoundExtension]:
-    """What the project brings. Whether it may is for others to say."""
+    """Find the extensions of the project. The caller decides whether they may run."""
     from fairlead.config.project_settings import project_extensions
     from fairlead.config.trust import is_own_folder
 
@@ -134,25 +134,25 @@ def find_project_extensions(host: ExtensionHost, cwd: Path) -> list[FoundExtensi
 
 
 def _named(paths: Sequence[Path]) -> Iterator[FoundExtension]:
-    """What the command line asks for, or a program that uses the library."""
+    """Find the extensions that the command line, or a program that uses the library, names."""
     for path in paths:
         yield from _at(path, Origin(path, "cli", "temporary"))
 
 
 def _listed(names: Sequence[str], user: Path, scope: Level, within: Path | None = None) -> Iterator[FoundExtension]:
-    """What settings ask for."""
+    """Find the extensions that settings name."""
     for name in names:
         path = user / name[2:] if name.startswith("~/") else Path(name)
         yield from _at(path, Origin(path, "local", scope), within)
 
 
 def _in_folder(base: Path, scope: Level, within: Path | None = None) -> Iterator[FoundExtension]:
-    """What is in the folder `extensions` of a home, or of a project's `.fairlead`."""
+    """Find the extensions in the folder `extensions` of a home or of a project's `.fairlead`."""
     yield from _inside(base / FOLDER, scope, base, within=within)
 
 
 def _checked(found: FoundExtension, within: Path) -> FoundExtension:
-    """An extension of a project, which cannot be loaded if its file is outside the project."""
+    """Mark an extension of a project as unusable if its file is outside the project."""
     file = found.path if found.path.suffix == ".py" else found.path / "__init__.py"
     try:
         read_bytes(file, within=within)
@@ -162,7 +162,7 @@ def _checked(found: FoundExtension, within: Path) -> FoundExtension:
 
 
 def _installed() -> Iterator[FoundExtension]:
-    """What installed packages announce."""
+    """Find the extensions that installed packages declare."""
     if not any_package_declares_one():
         return
     from importlib.metadata import entry_points
@@ -173,19 +173,20 @@ def _installed() -> Iterator[FoundExtension]:
 
 
 def _at(path: Path, origin: Origin, within: Path | None = None) -> Iterator[FoundExtension]:
-    """The extension at a path that somebody named, or all that are in a folder."""
+    """Find the extension at `path`, or all extensions in it if it is a directory of extensions."""
     if _is_extension(path):
         yield _found(path, origin)
-    elif os.path.isdir(path):  # noqa: PTH112 (a folder that cannot be looked into is no error here)
+    elif os.path.isdir(path):  # noqa: PTH112 (a directory that cannot be read is not an error here)
         yield from _inside(path, origin.scope, None, origin, within)
     else:
-        problem = f"There is no Python extension at {path}: expected a .py file, or a folder with an __init__.py."
+        problem = f"There is no Python extension at {path}: expected a .py file, or a directory with an __init__.py."
         yield FoundExtension(path.stem, path, origin, problem=problem)
 
 
 def _inside(
     folder: Path, scope: str, base: Path | None, origin: Origin | None = None, within: Path | None = None
 ) -> Iterator[FoundExtension]:
+    """Find the extensions in a directory."""
     problems: list[str] = []
     names = list_folder(folder, problems, within=within)
     where = origin or Origin(folder, "auto", "project" if scope == "project" else "user", base)
@@ -207,21 +208,24 @@ def _found(path: Path, origin: Origin) -> FoundExtension:
     return FoundExtension(path.stem if path.suffix == ".py" else path.name, path, origin)
 
 
-#: Modules of extensions are known to Python under names that no package has.
+#: Prefix of the names of extension modules in `sys.modules`. No package has such a name.
 _PREFIX = "_fairlead_extension_"
 _numbers = count(1)
 SETUP = "setup"
 
 
 def module_name(found: FoundExtension) -> str:
-    """What an extension's module is called. Loaded anew, or for another session, it is another module."""
+    """Return a name for the module of an extension. A reload, or another session, gets a new module."""
     if found.entry_point is not None:
         return found.entry_point.partition(":")[0].strip()
     return f"{_PREFIX}{next(_numbers)}_" + "".join(char if char.isalnum() else "_" for char in found.name)
 
 
 def setup_function(found: FoundExtension, module_name: str) -> Callable[[Any], Any]:
-    """Import an extension, and give its `setup`. Raises whatever its module raises, and ConfigError if there is no `setup`."""
+    """Import an extension and return its `setup` function.
+
+    Raises ConfigError if the extension has no `setup`, and whatever its module raises.
+    """
     if found.problem is not None:
         raise ConfigError(found.problem)
     if found.entry_point is not None:
@@ -237,7 +241,7 @@ def setup_function(found: FoundExtension, module_name: str) -> Callable[[Any], A
 
 
 def forget_module(module_name: str) -> None:
-    """Have the modules of an extension loaded anew the next time."""
+    """Remove the modules of an extension from `sys.modules`, so that the next import loads them again."""
     for loaded in [each for each in sys.modules if each == module_name or each.startswith(f"{module_name}.")]:
         del sys.modules[loaded]
     importlib.invalidate_caches()
@@ -245,7 +249,10 @@ def forget_module(module_name: str) -> None:
 
 @contextmanager
 def without_bytecode() -> Generator[None]:
-    """Nothing is written beside the files of extensions, and a file that changes twice within a second is read twice."""
+    """Import without writing bytecode.
+
+    Nothing is written beside the files of extensions, and a file that changes twice within a second is read twice.
+    """
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
@@ -269,15 +276,18 @@ def _load(found: FoundExtension, name: str) -> ModuleType:
     return module
 
 
-#: Seconds that the user has to answer: a prompt waits meanwhile.
+#: Seconds that the user has to answer. A prompt waits for the answer.
 TRUST_TIMEOUT = 120.0
 
 
 async def ask_user_for_trust(ui: Ui, home: Home, project: Path, warn: Callable[[Sequence[str]], None]) -> bool | None:
-    """Whether the user trusts a project, which is remembered if so; None if nobody says."""
+    """Ask the user whether to trust a project.
+
+    Returns True, and saves the decision, if the user agrees. Returns None if they do not agree or cannot be asked.
+    """
     if not ui.available:
         return None
-    question = f"{project} brings extensions or servers of its own. They run with all your rights. Trust it from now on?"
+    question = f"{project} has its own extensions or MCP servers. They run with all your permissions. Trust it from now on?"
     if not await ui.confirm("Trust this project?", question, timeout=TRUST_TIMEOUT):
         return None
     save_trust(home, project, True, warn)
@@ -285,10 +295,10 @@ async def ask_user_for_trust(ui: Ui, home: Home, project: Path, warn: Callable[[
 
 
 def save_trust(home: Home, project: Path, trusted: bool, warn: Callable[[Sequence[str]], None]) -> None:
-    """Keep a decision for the runs to come. If that is not possible, it still holds for this one."""
+    """Save a decision about a project. If that fails, warn that it is valid for this run only."""
     from fairlead.config.trust import save_decision
 
     try:
         save_decision(home, project, trusted)
     except ConfigError as error:
-        warn([f"{error} What was decided about {project} holds in this run alone."])
+        warn([f"{error} The decision about {project} is valid for this run only."])

@@ -1,4 +1,4 @@
-"""The extensions of one session: what was loaded, what they registered, and how their code is called."""
+"""The extensions of one session: loads them, and calls their code."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """Loads extensions and calls their code. Whatever that does wrong is told as an ExtensionError, and the agent goes on."""
+    """Loads extensions and calls their code. Their failures are reported as ExtensionError events and do not stop the agent."""
 
     def __init__(self, host: ExtensionHost, session: Session) -> None:
         self.host = host
         self.session = session
         self.outbox = Outbox()
         self.extensions: list[Extension] = []
-        #: Who listens to each event, in the order in which they said so.
+        #: The handlers of each event, in the order in which they were registered.
         self.listeners: dict[str, list[Handler]] = {}
         self.registrations = Registrations(self)
         self._bus: Listeners = {}
-        #: How far loading has come.
+        #: Whether the user's and the project's extensions are loaded, and whether the session has started.
         self._has_own = self._has_projects = self._began = False
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
-        #: The tasks in which handlers are at work, and those that nobody waits for.
+        #: The tasks that run handlers, and those that no caller waits for.
         self.handler_tasks: set[asyncio.Task[Any]] = set()
         self._background: set[asyncio.Task[Any]] = set()
         host.trust.consult = self._ask_about_trust
@@ -62,8 +62,10 @@ class Engine:
     # Loading
 
     async def load(self, *, ask: bool = True) -> None:
-        """Load the user's extensions, and then the project's, if it is trusted: the user's have a say in that. Without `ask`,
-        the project's are left for later unless it is known that they may run."""
+        """Load the user's extensions, then those of the project if it is trusted: the user's extensions have a say in that.
+
+        Without `ask`, the project's extensions are loaded only if it is already known that they may run.
+        """
         if not self._has_own:
             self._has_own = True
             await self._load_all(find_user_extensions(self.host))
@@ -74,12 +76,12 @@ class Engine:
             await self._load_all(projects)
 
     def begin(self) -> None:
-        """From here on extensions may act on the session."""
+        """Allow extensions to act on the session from now on."""
         self._began = True
         self.restore_states()
 
     async def unload(self) -> None:
-        """Take back everything that extensions brought."""
+        """Remove everything that extensions have registered."""
         for extension in self.extensions:
             self._remove(extension)
             forget_module(extension.module_name)
@@ -91,10 +93,10 @@ class Engine:
             taken = next((known for known in self.extensions if known.name == each.name), None)
             if taken is not None:
                 if taken.found.path != each.path:
-                    self.host.warn([f"{each.shown_path} is not loaded: {taken.path} is an extension of the same name."])
+                    self.host.warn([f"{each.shown_path} is not loaded, because {taken.path} is an extension with the same name."])
                 continue
             await self._load(each)
-            await asyncio.sleep(0)  # others get a turn between two extensions
+            await asyncio.sleep(0)  # let other tasks run between two extensions
 
     async def _load(self, found: FoundExtension) -> None:
         extension = Extension(found, EventBus(self._bus, lambda event, work: self._start_background(extension, event, work)))
@@ -153,7 +155,7 @@ class Engine:
             self.save_state(handler.owner, event)
 
     async def ask_or_report(self, event: str, handler: Handler, payload: Any, *, max_seconds: float = math.inf) -> Any:
-        """The same, if a handler may say that; None if it fails, or says something else, which is told."""
+        """Call a handler and return its checked result. If it fails, report the error and return None."""
         try:
             return checked_result(event, await self.ask(event, handler, payload, max_seconds=max_seconds))
         except Exception as error:
@@ -163,6 +165,8 @@ class Engine:
     async def call(
         self, owner: Extension, work: Callable[[], Any], deadline: Deadline, on_wait: Callable[[], None] | None = None
     ) -> Any:
+        """Call code of `owner`, saving its state whenever it waits for something."""
+
         def waits() -> None:
             if on_wait is not None:
                 on_wait()
@@ -172,7 +176,7 @@ class Engine:
         return await call(work, deadline, waits, self._track_handler)
 
     async def run_command(self, command: ExtensionCommand, arguments: str, on_wait: Callable[[], None] | None = None) -> None:
-        """Run a command to its end. `on_wait` is called whenever it waits for something."""
+        """Run a slash command to its end. `on_wait` is called whenever it waits for something."""
         deadline = Deadline(None)
         context = CommandContext(self, deadline)
         owner = command.handler.owner
@@ -185,33 +189,35 @@ class Engine:
                 self.save_state(owner, "command")
 
     def run_on_agent_thread(self, work: Callable[[], object]) -> None:
-        """Do something on the agent's own thread: at once, if this is it."""
+        """Run `work` on the agent's thread: at once if the caller is on it, otherwise soon."""
         if threading.get_ident() == self._thread:
             work()
         else:
             self._loop.call_soon_threadsafe(work)
 
     def report(self, path: str, event: str, error: Exception) -> None:
-        """Tell the host, and whoever watches stderr, that an extension failed."""
+        """Report a failure of an extension to the host. Its traceback goes to stderr, for the author of the extension."""
         if not isinstance(error, FairleadError):
             traceback.print_exception(without_our_frames(error), file=sys.stderr)
         self.session.tell(ExtensionError(path, event, error_text(error)))
 
     def session_for(self, extension: Extension) -> Session:
-        """The session, for an extension that wants to act on it. Raises RuntimeError if it may not."""
+        """Return the session, for an extension that wants to act on it. Raises RuntimeError if it may not."""
         extension.require_loaded()
         if not self._began:
-            raise RuntimeError("The session has not begun: do this in a handler (of session_start, for example), not in setup().")
+            raise RuntimeError(
+                "The session has not started. Do this in a handler (of session_start, for example), not in setup()."
+            )
         self.require_agent_thread()
         return self.session
 
     def require_agent_thread(self) -> None:
-        """Raises RuntimeError on any other thread than the agent's own, such as that of a tool that is a plain function."""
+        """Raise RuntimeError unless the caller is on the agent's thread. Tools that are plain functions run on other threads."""
         if threading.get_ident() != self._thread:
-            raise RuntimeError("This is for the agent's own thread. Make the function a coroutine function (async def).")
+            raise RuntimeError("This can be done on the agent's thread only. Make the function a coroutine function (async def).")
 
     def send_later(self, owner: Extension, event: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Say something to the session, when there is time for it."""
+        """Put work for the session into the outbox, and report its failure as one of `owner`."""
 
         async def sending() -> None:
             try:
@@ -222,7 +228,7 @@ class Engine:
         self.outbox.put(sending)
 
     def _start_background(self, owner: Extension, event: str, work: Callable[[], Any]) -> None:
-        """Call code of an extension's that nobody waits for."""
+        """Call code of an extension that no caller waits for."""
 
         async def background() -> None:
             try:
@@ -258,29 +264,29 @@ class Engine:
     # State
 
     def restore_states(self) -> None:
-        """The conversation is another one, or stands elsewhere: states are what they were there."""
+        """Set the states of all extensions to their values at the current entry of the session."""
         conversation = self.session.conversation
         for extension in self.extensions:
             extension.state.restore(conversation.log if conversation.has_begun else None)
 
     def save_state(self, extension: Extension, event: str) -> None:
-        """Write down what has changed in the state of an extension."""
+        """Save the state of an extension if it has changed."""
         try:
             changed = extension.state.take_changes()
             if changed is not None and extension.is_loaded and self._began:
                 self.session.append_entry(extension.state.custom_type, changed)
-        except Exception as error:  # the disk is full, or it holds something that JSON cannot
+        except Exception as error:  # the disk is full, or the state cannot be written as JSON
             self.report(extension.path, event, error)
 
     def save_states(self) -> None:
-        """Write down what has changed in all states, before the conversation is another one or stands elsewhere."""
+        """Save all states that have changed, before the session switches to another file or entry."""
         for extension in self.extensions:
             self.save_state(extension, "state")
 
     # Trust
 
     async def _ask_about_trust(self, project: Path) -> bool | None:
-        """What the user's own extensions say of a project; the first that has an opinion decides."""
+        """Ask the user's extensions whether to trust a project. The first one with an opinion decides."""
         from fairlead.extend.extensions.discovery import save_trust
         from fairlead.extend.extensions.events import ProjectTrust
 

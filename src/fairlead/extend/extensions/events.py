@@ -239,7 +239,7 @@ class EventBus:
         """
         self._be_open()
         if not callable(handler):
-            raise TypeError(f"A handler is a function, not {type(handler).__name__}.")
+            raise TypeError(f"A handler must be a function, not {type(handler).__name__}.")
         listener = self._start, handler
         self._listeners.setdefault(name, []).append(listener)
 

@@ -1,4 +1,4 @@
-"""How the turning points of a session become questions to extensions, and their answers what the session goes on with."""
+"""Connects extensions to the session: what happens there becomes events for handlers, and their results change what it does."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class ExtensionHooks:
-    """Implements `fairlead.session.hooks.Hooks` for extensions that are loaded."""
+    """Implements `fairlead.session.hooks.Hooks` for loaded extensions."""
 
     def __init__(self, host: ExtensionHost, session: Session) -> None:
         self.engine = Engine(host, session)
@@ -57,17 +57,17 @@ class ExtensionHooks:
         return name in self.engine.listeners
 
     async def reload(self) -> None:
-        """Load everything anew."""
+        """Load all extensions again."""
         await self.session_ends("reload")
         await self.engine.unload()
         await self.engine.load()
         await self.session_started("reload")
 
-    # Telling
+    # Notifying
 
     async def hear(self, event: Event) -> None:
         task = asyncio.current_task()
-        # In order, but a handler that makes something happen must not wait for itself.
+        # Events are delivered in order, but a handler that causes an event must not wait for itself.
         if self._background_events.busy and task not in self.engine.handler_tasks and not self._background_events.runs_in(task):
             await self._background_events.idle()
         await self._deliver(event)
@@ -75,7 +75,7 @@ class ExtensionHooks:
     def overhear(self, event: Event) -> None:
         try:
             asyncio.get_running_loop()
-        except RuntimeError:  # a program changes something between two runs: there is no time in which to tell of it
+        except RuntimeError:  # a program changes something between two runs: without a loop, no handler can run
             return
         self._background_events.put(lambda: self._deliver(event))
 
@@ -108,7 +108,7 @@ class ExtensionHooks:
         await self._notify("session_compact", e.SessionCompact(entry, reason, from_extension))
 
     async def _discover(self, reason: Literal["startup", "reload"]) -> None:
-        """Ask for skills and templates that extensions bring."""
+        """Ask extensions for skills and templates."""
         if "resources_discover" not in self.engine.listeners:
             return
         workspace, additions = self._session.workspace, self.engine.host.additions
@@ -177,7 +177,7 @@ class ExtensionHooks:
     async def tool_call(self, tool_name: str, call_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
         event = e.ToolCallEvent(tool_name, call_id, arguments)
         for handler in self.engine.listeners.get("tool_call", ()):
-            # A handler that fails might have been about to forbid the call: it does not happen.
+            # A handler that fails might have wanted to block the call, so the call is blocked.
             try:
                 answer = checked_result("tool_call", await self.engine.ask("tool_call", handler, event))
             except ToolError:
@@ -187,7 +187,7 @@ class ExtensionHooks:
             if answer is not None:
                 raise ToolError(answer.reason)
         if not isinstance(event.arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ToolError("An extension has put something in the place of the arguments that is no dict.")
+            raise ToolError("An extension replaced the arguments by something that is not a dict.")
         return event.arguments
 
     async def tool_result(
@@ -229,26 +229,27 @@ class ExtensionHooks:
     def interceptor(self) -> Interceptor | None:
         return self._provider_interceptor if self._provider_interceptor.is_wanted else None
 
-    # Inside
+    # Helpers
 
     async def _notify(self, name: str, event: Any, *, max_seconds: float = math.inf) -> None:
         for handler in self.engine.listeners.get(name, ()):
             await self.engine.ask_or_report(name, handler, replace(event), max_seconds=max_seconds)
 
     async def _ask_each(self, name: str, event: Any) -> AsyncGenerator[Any]:
-        """What each of the handlers says that has something to say. Between two of them `event` may be changed."""
+        """Yield the results of the handlers that return one. The caller may change `event` between two handlers."""
         for handler in self.engine.listeners.get(name, ()):
             answer = await self.engine.ask_or_report(name, handler, _private_copy(event))
             if answer is not None:
                 yield answer
 
     async def _first_cancel(self, name: str, event: Any) -> Cancelled | None:
+        """Return the first cancellation by a handler, or None."""
         async for answer in self._ask_each(name, event):
             return Cancelled(answer.reason)
         return None
 
     async def _summary(self, name: str, plan: CompactionPlan | TreePlan) -> Summary | Cancelled | None:
-        """The first handler that forbids it, or else the first that has a summary."""
+        """Return the first cancellation by a handler, or else the first summary."""
         summary: Summary | None = None
         async for answer in self._ask_each(name, plan):
             if isinstance(answer, r.Cancel):
@@ -261,12 +262,12 @@ class ExtensionHooks:
 
 
 def _private_copy(event: Any) -> Any:
-    """A question as one handler's own. A plan is frozen, its entries are copies, and it can be called off."""
+    """Return an event that one handler may change. Plans are frozen, and hold copies of entries already."""
     return event if isinstance(event, CompactionPlan | TreePlan) else deepcopy(event)
 
 
 def _event_for_handlers(name: str, event: Event) -> Any:
-    """An event as extensions hear of it, as their own copy; None: it is not what they listen to."""
+    """Return a copy of an event as handlers get it, or None if it is not an event of this name."""
     if name == "session_compact_failed":
         assert isinstance(event, CompactionEnd)
         if event.result is not None:
@@ -278,24 +279,24 @@ def _event_for_handlers(name: str, event: Event) -> Any:
 
 
 def _split_command(text: str) -> tuple[str, str]:
-    """The name of a slash command, and what follows it."""
+    """Split a slash command into its name and its arguments."""
     name, _, arguments = text[1:].partition(" ") if text.startswith("/") else ("", "", "")
     first, *rest = name.split(None, 1) or [""]
     return first, " ".join([*rest, arguments]).strip() if rest else arguments.strip()
 
 
-_NAMES = ("before_provider_request", "before_provider_headers", "after_provider_response")
+_PROVIDER_EVENTS = ("before_provider_request", "before_provider_headers", "after_provider_response")
 
 
 class ProviderInterceptor:
-    """Implements `fairlead.core.interceptor.Interceptor`."""
+    """Lets extensions see and change what is sent to providers. Implements `fairlead.core.interceptor.Interceptor`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     @property
     def is_wanted(self) -> bool:
-        return any(name in self._engine.listeners for name in _NAMES)
+        return any(name in self._engine.listeners for name in _PROVIDER_EVENTS)
 
     async def request(self, payload: dict[str, Any], headers: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
         request = e.BeforeProviderRequest(payload)
@@ -313,7 +314,7 @@ class ProviderInterceptor:
 
 
 def _bash_done(command: str, exclude_from_context: bool, ran: r.Ran, now_ms: int) -> BashDone:
-    """What came of a shell command that an extension ran, as if it had been run here."""
+    """Return the outcome of a shell command that an extension ran, as if the agent had run it."""
     from fairlead.core.lenient import scrub_text
     from fairlead.core.messages import BashExecutionMessage
     from fairlead.session.user_bash import BashDone

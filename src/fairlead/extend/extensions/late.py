@@ -1,6 +1,6 @@
-"""Extensions that nobody has looked for yet. All that a start pays for them is this module.
+"""Extensions that are not loaded yet. This module is all that an idle start pays for them.
 
-They are looked for, and loaded, when somebody first needs to know: see `LateExtensions.ready`.
+They are found and loaded when something first needs them: see `LateExtensions.ready`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Mode: TypeAlias = Literal["rpc", "print", "json", "library"]
 
 
 class ExtensionHost:
-    """What extensions are part of: where they are looked for, and what they may reach."""
+    """What extensions need from the agent: where to look for them, and what they may use."""
 
     def __init__(
         self,
@@ -44,35 +44,35 @@ class ExtensionHost:
         warn: Callable[[Sequence[str]], None],
     ) -> None:
         self.home = home
-        #: The user's own directory, and the project's.
+        #: The user's home directory, and the working directory.
         self.user = user
         self.cwd = cwd
-        #: Paths that somebody named, and those of the user's settings.
+        #: Paths from the command line or the program that uses the library, and those from the user's settings.
         self.named = named
         self.listed = listed
-        #: Whether to look anywhere else than where somebody named.
+        #: Whether to look anywhere besides `named`.
         self.find = find
-        #: Seconds that a handler has, unless it says otherwise.
+        #: Seconds that a handler may take by default.
         self.timeout = timeout
-        #: The flags of the command line that belong to nobody yet, each with the word behind it that may be its value.
+        #: The unknown flags of the command line, each with the word after it, which may be its value.
         self.flags = flags
         self.mode: Mode = mode
         self._find_trust = find_trust
         self.registry = registry
         self.additions = additions
-        #: Whether the model may use the tool of that name.
+        #: Whether the model may use the tool with a given name.
         self.is_wanted = is_wanted
         self.warn = warn
-        #: Ends the process, when an extension asks for it.
+        #: Exits the process; called when an extension asks for it.
         self.shutdown: Callable[[], None] = lambda: None
-        #: Loads everything anew.
+        #: Loads all extensions again.
         self.reload: Callable[[], Awaitable[None]] = _do_nothing
-        #: Called when everything is loaded.
+        #: Called when all extensions are loaded.
         self.loaded: Callable[[], None] = lambda: None
 
     @property
     def trust(self) -> ProjectTrust:
-        """Whether the project may run code of its own."""
+        """Decides whether the project may run its own code."""
         return self._find_trust()
 
 
@@ -80,7 +80,7 @@ async def _do_nothing() -> None: ...
 
 
 class LateExtensions:
-    """Implements `fairlead.session.hooks.LateHooks`."""
+    """Loads extensions when they are first needed. Implements `fairlead.session.hooks.LateHooks`."""
 
     def __init__(self, host: ExtensionHost) -> None:
         self.host = host
@@ -89,29 +89,29 @@ class LateExtensions:
         host.reload = self.reload
 
     def attach(self, session: Session) -> None:
-        """The session that they are part of."""
+        """Set the session that the extensions belong to."""
         self._session = session
 
     def exist(self) -> bool:
-        """Whether there may be any extension to be loaded."""
+        """Whether there may be any extension to load."""
         from fairlead.extend.extensions.discovery import may_have_extensions
 
         return may_have_extensions(self.host)
 
     async def ready(self) -> ExtensionHooks:
-        """Load them. Who has been loaded is not loaded again."""
+        """Load all extensions that are not loaded yet, and return the hooks."""
         hooks = self._get_hooks()
         await hooks.engine.load()
         self.host.loaded()
         return hooks
 
     async def load_without_asking(self) -> None:
-        """Load them before the session knows of it, as far as that takes no question to the user."""
+        """Load extensions early, as far as that is possible without asking the user."""
         if self.exist():
             await self._get_hooks().engine.load(ask=False)
 
     async def reload(self) -> None:
-        """Look for them again, and load them anew. Raises BadCommand while a run is going on."""
+        """Find and load all extensions again. Raises BadCommand while a run is active."""
         session = self._session
         assert session is not None, "extensions are part of a session"
         await session.ready()
@@ -129,16 +129,16 @@ class LateExtensions:
             await hooks.session_started("reload")
 
     async def sent(self) -> None:
-        """Wait until everything that they have said to the session has reached it."""
+        """Wait until everything that extensions sent has reached the session."""
         if self._hooks is not None:
             await self._hooks.sent()
 
     def names(self) -> list[str]:
-        """Those that are loaded."""
+        """Return the names of the loaded extensions."""
         return [] if self._hooks is None else [extension.name for extension in self._hooks.engine.extensions]
 
     def flags(self) -> list[Flag]:
-        """The flags of the command line that they have registered."""
+        """Return the command-line flags that extensions have registered."""
         return [] if self._hooks is None else self._hooks.engine.registrations.flags()
 
     def _get_hooks(self) -> ExtensionHooks:

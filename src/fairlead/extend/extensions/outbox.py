@@ -1,4 +1,4 @@
-"""What extensions say to the session, on its way there: work that is done later, in the order in which it came."""
+"""What extensions send to the session: it is done later, in the order in which it was sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class WorkQueue:
-    """One thing after another, on a task of its own while there is something to do. What is put in raises nothing."""
+    """Runs pieces of work one after another, in a task that exists while there is work. The work must not raise."""
 
     def __init__(self) -> None:
         self._pending: deque[Callable[[], Awaitable[None]]] = deque()
@@ -23,7 +23,7 @@ class WorkQueue:
     def put(self, work: Callable[[], Awaitable[None]]) -> None:
         self._pending.append(work)
         if self._task is None:
-            # What surrounds whoever asks for it, does not surround the work.
+            # The work does not inherit the context variables of the caller.
             self._task = asyncio.get_running_loop().create_task(self._work(), context=Context())
 
     @property
@@ -31,10 +31,11 @@ class WorkQueue:
         return self._task is not None
 
     def runs_in(self, task: asyncio.Task[object] | None) -> bool:
+        """Whether `task` is the one that runs the work."""
         return task is not None and task is self._task
 
     async def idle(self) -> None:
-        """Wait until everything is done."""
+        """Wait until all work is done."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
@@ -47,10 +48,10 @@ class WorkQueue:
 
 
 class Outbox:
-    """Things that take time, such as starting a run: they are done in order, and nobody waits for them.
+    """Work that takes time, such as starting a run. It is done in order, and extensions do not wait for it.
 
-    What a command sends leaves when the command is done, or waits for something itself: a host that has asked for the command
-    gets its answer before it hears of a run that comes of it.
+    What a command sends is held back until the command is done or waits for something. A host that sent the command thus gets the
+    response before the events of a run that the command starts.
     """
 
     def __init__(self) -> None:
@@ -68,33 +69,33 @@ class Outbox:
             self.send()
 
     def send(self) -> None:
-        """Let go of everything."""
+        """Start all work that was held back."""
         held, self._held = self._held, []
         for work in held:
             self._queue.put(work)
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """While this lasts, and until whoever asked has been answered, things wait for `send`."""
+        """Hold work back until `send` is called, or until the caller has sent its response."""
         self._holding += 1
         try:
             yield
         finally:
             self._holding -= 1
-            # The caller goes on in this very step, and answers in it.
+            # The caller sends its response in this same step of the event loop.
             asyncio.get_running_loop().call_soon(self.send)
 
     async def sent(self) -> None:
-        """Wait until all of it is with the session."""
+        """Start all work, and wait until it is done."""
         self.send()
         await self._queue.idle()
 
 
 def run_without_waiting(work: Any) -> Any:
-    """What a coroutine returns that waits for nothing."""
+    """Return the result of a coroutine that never waits for anything. Raises RuntimeError if it does."""
     try:
         work.send(None)
     except StopIteration as end:
         return end.value
     work.close()
-    raise RuntimeError("This would have to wait, and nobody can wait for it here.")
+    raise RuntimeError("This cannot be done here, because it would have to wait.")

@@ -1,4 +1,4 @@
-"""Running a program for an extension."""
+"""Runs programs for extensions: `fl.exec`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from fairlead.core.runtime import Cancel
 if TYPE_CHECKING:
     from subprocess import Popen
 
-#: Seconds between asking a program and its children to end and killing them.
+#: Seconds between terminating a program with its children and killing them.
 _GRACE = 0.2
 
 
 class ExecResult(Struct, frozen=True):
-    """How a program ended. `code` is its exit code, or 128 + n if signal n killed it; `killed`: it was stopped by us."""
+    """How a program ended.
+
+    `code` is its exit code, or 128 + n if signal n killed it. `killed` says whether it was killed because of a timeout or a
+    cancellation.
+    """
 
     stdout: str
     stderr: str
@@ -34,14 +38,14 @@ async def run_program(
 ) -> ExecResult:
     """Run a program, without a shell, until it ends, `timeout` seconds have passed or `cancel` fires.
 
-    Both streams go into unnamed files: a background child that holds on to them keeps nobody waiting. Raises OSError if it
-    cannot be started.
+    Its output goes to unnamed files, so that a background child that keeps them open does not keep the caller waiting. Raises
+    OSError if the program cannot be started.
     """
     import subprocess
     import tempfile
 
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-        process = subprocess.Popen(  # noqa: ASYNC220 (nothing waits for it but a thread)
+        process = subprocess.Popen(  # noqa: ASYNC220 (only a thread waits for it)
             [command, *args], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, cwd=cwd, env=env, start_new_session=True
         )
         killed = await _wait_for_exit(process, timeout, cancel)
@@ -53,20 +57,20 @@ async def run_program(
 
 
 async def _wait_for_exit(process: Popen[bytes], timeout: float | None, cancel: Cancel | None) -> bool:
-    """Wait for a program to end; True if it had to be stopped."""
+    """Wait for a program to exit. Returns whether it had to be killed."""
     from fairlead.config.threads import run_in_thread
 
     ended = asyncio.ensure_future(run_in_thread(process.wait))
-    called_off = asyncio.Event()
-    forget = cancel.on_fire(called_off.set) if cancel is not None else (lambda: None)
-    cancelled = asyncio.ensure_future(called_off.wait())
+    fired = asyncio.Event()
+    forget = cancel.on_fire(fired.set) if cancel is not None else (lambda: None)
+    cancelled = asyncio.ensure_future(fired.wait())
     try:
         await asyncio.wait({ended, cancelled}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if ended.done():
             return False
         _signal(process, signal.SIGTERM)
         await asyncio.wait({ended}, timeout=_GRACE)
-        _signal(process, None)  # also if it has ended itself: its children may not have
+        _signal(process, None)  # even if it has exited: its children may still run
         return True
     finally:
         forget()
@@ -77,7 +81,7 @@ async def _wait_for_exit(process: Popen[bytes], timeout: float | None, cancel: C
 
 
 def _signal(process: Popen[bytes], number: signal.Signals | None) -> None:
-    """Send a signal to a program and its children; None kills them."""
+    """Send a signal to a program and its children. None kills them."""
     try:
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL if number is None else number)

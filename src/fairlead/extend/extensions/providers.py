@@ -1,4 +1,4 @@
-"""Models that an extension asks itself: what its generator yields becomes an answer."""
+"""Models that an extension asks itself: turns what its generator yields into an answer."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from fairlead.errors import ProviderError
 from fairlead.extend.extensions.calling import error_text
 from fairlead.extend.extensions.values import converted
 
-#: Text, reasoning, a call of a tool, or what the answer has used so far.
+#: Text, thinking, a tool call, or the usage so far.
 Piece: TypeAlias = str | ThinkingContent | ToolCall | Usage
-#: Asks a model: `async def stream(model, request, cancel)` that yields pieces.
+#: Asks a model: `async def stream(model, request, cancel)`, which yields pieces.
 ProviderStream: TypeAlias = Callable[[Model, Request, Cancel], AsyncIterator[Piece]]
 
-#: Stands for a piece that is not waited for any more.
+#: Returned instead of a piece when the wait for it was cancelled.
 _STOPPED = object()
 
 
 def model_stream(ask: ProviderStream, wrap: Callable[[Any], Any]) -> Callable[[Model], ModelStream]:
-    """How to ask a model by a function of an extension's. `wrap` runs each step of it."""
+    """Return a function that makes the stream of a model from the function of an extension. `wrap` runs each step of it."""
 
     def of(model: Model) -> ModelStream:
         async def stream(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
@@ -47,7 +47,7 @@ def model_stream(ask: ProviderStream, wrap: Callable[[Any], Any]) -> Callable[[M
                 answer.finish()
             except ProviderError as error:
                 partial.fail(str(error), status=error.status, retry_after=error.retry_after, transient=error.transient)
-            except Exception as error:  # whatever the extension raises ends the answer, and nothing else
+            except Exception as error:  # what the extension raises ends this answer only
                 partial.fail(error_text(error))
             yield partial.take()
 
@@ -57,7 +57,7 @@ def model_stream(ask: ProviderStream, wrap: Callable[[Any], Any]) -> Callable[[M
 
 
 async def _next(piece: Any, cancel: Cancel) -> Any:
-    """The next piece, whatever the extension has made of it; `_STOPPED` if `cancel` fires before it comes."""
+    """Return the next piece, or `_STOPPED` if `cancel` fires before it arrives."""
     coming = asyncio.ensure_future(piece)
     forget = cancel.on_fire(coming.cancel)
     try:
@@ -74,7 +74,7 @@ async def _next(piece: Any, cancel: Cancel) -> Any:
 
 
 class _Answer:
-    """The message while its pieces come: neighbours of one kind are one block."""
+    """The message while its pieces arrive. Neighbouring pieces of one kind form one block."""
 
     def __init__(self, partial: PartialMessage) -> None:
         self._partial = partial
@@ -104,7 +104,7 @@ class _Answer:
             case Usage():
                 partial.usage = piece
             case _:
-                raise TypeError(f"A stream yields str, ThinkingContent, ToolCall or Usage, not {type(piece).__name__}.")
+                raise TypeError(f"A stream must yield str, ThinkingContent, ToolCall or Usage, not {type(piece).__name__}.")
 
     def finish(self) -> None:
         self._partial.finish("toolUse" if self._calls else "stop")

@@ -1,4 +1,4 @@
-"""What each extension has registered with the agent: tools, providers, flags, commands."""
+"""What extensions have registered: tools, providers, flags, commands and handlers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairlead.extend.extensions.providers import ProviderStream
 
 
-#: What a handler can be given: an event, or the arguments of a command, and the context.
+#: A handler gets at most an event, or the arguments of a command, and the context.
 _MAX_ARGUMENTS = 2
 
 FlagType: TypeAlias = Literal["boolean", "string"]
@@ -31,7 +31,7 @@ FlagValue: TypeAlias = bool | str | None
 
 
 class Flag(Struct, frozen=True):
-    """A flag of the command line that an extension has."""
+    """A command-line flag of an extension."""
 
     name: str
     type: FlagType
@@ -40,7 +40,7 @@ class Flag(Struct, frozen=True):
 
 
 class Handler(Struct, eq=False, frozen=True):
-    """Somebody who listens. `takes` is how many of the event and the context the function wants."""
+    """A function that an extension registered for an event or a command. `takes` is how many arguments it wants."""
 
     owner: Extension
     function: Callable[..., Any]
@@ -48,11 +48,12 @@ class Handler(Struct, eq=False, frozen=True):
     timeout: float | None
 
     def bind(self, *given: Any) -> Callable[[], Any]:
+        """Return a function without parameters that calls the handler with as many of these values as it takes."""
         return lambda: self.function(*given[: self.takes])
 
 
 class ExtensionCommand(Struct, eq=False, frozen=True):
-    """Something that a user can begin a prompt with."""
+    """A slash command of an extension."""
 
     name: str
     description: str
@@ -60,7 +61,7 @@ class ExtensionCommand(Struct, eq=False, frozen=True):
 
 
 class Extension:
-    """An extension that was loaded, or is being loaded, and all that goes when it goes."""
+    """An extension that is loaded or being loaded, with everything it has registered."""
 
     def __init__(self, found: FoundExtension, bus: EventBus) -> None:
         self.found = found
@@ -73,25 +74,25 @@ class Extension:
         self.commands: dict[str, ExtensionCommand] = {}
         self.flags: dict[str, Flag] = {}
         self.providers: set[str] = set()
-        #: Until it fails to load, or another takes its place.
+        #: False after it failed to load or was reloaded.
         self.is_loaded = True
 
     def require_loaded(self) -> None:
-        """Raises RuntimeError in what is left of an extension that was loaded anew."""
+        """Raise RuntimeError if the extension was reloaded and this is its old code."""
         if not self.is_loaded:
-            raise RuntimeError(f"The extension {self.name} was reloaded: what is left of it cannot act any more.")
+            raise RuntimeError(f"The extension {self.name} was reloaded. Its old code can no longer act on the agent.")
 
 
 def make_handler(owner: Extension, function: Callable[..., Any], timeout: float | None = None) -> Handler:
-    """A handler that gets as many of the arguments for it as it needs. Raises TypeError if it wants more.
+    """Return a handler that gets as many arguments as the function needs. Raises TypeError if it needs more than two.
 
-    What has a default is the author's own: `lambda event, name=name: ...` is how a loop binds a variable.
+    Parameters with defaults belong to the author: `lambda event, name=name: ...` is how a loop binds a variable.
     """
     if not callable(function):
-        raise TypeError(f"A handler is a function, not {type(function).__name__}.")
+        raise TypeError(f"A handler must be a function, not {type(function).__name__}.")
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except ValueError:  # one that is written in C
+    except ValueError:  # a function written in C
         return Handler(owner, function, _MAX_ARGUMENTS, timeout)
     if any(each.kind is each.VAR_POSITIONAL for each in parameters):
         return Handler(owner, function, _MAX_ARGUMENTS, timeout)
@@ -105,7 +106,7 @@ def make_handler(owner: Extension, function: Callable[..., Any], timeout: float 
 
 
 class Registrations:
-    """Puts into the session what extensions register, and takes it out again."""
+    """Adds what extensions register to the session, and removes it again."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -113,7 +114,7 @@ class Registrations:
     # Tools
 
     def add_tool(self, extension: Extension, draft: ToolDraft) -> None:
-        """Raises ConfigError if it is no tool, or if the name belongs to another."""
+        """Add a tool. Raises ConfigError if it cannot be one, or if another tool has its name."""
         tool = make_tool(draft, TOOL_CONTEXTS, self._invoker(extension, draft))
         before = dict(extension.tools)
         extension.tools[tool.name] = tool
@@ -121,7 +122,7 @@ class Registrations:
             self._update_toolbox(extension)
         except BadCommand:
             extension.tools = before
-            raise ConfigError(f"There is a tool of the name {tool.name} already. Give yours another name.") from None
+            raise ConfigError(f"A tool named {tool.name} already exists. Give yours another name.") from None
 
     def remove_tool(self, extension: Extension, name: str) -> None:
         if extension.tools.pop(name, None) is not None:
@@ -136,7 +137,7 @@ class Registrations:
         engine = self._engine
 
         async def invoke(function: Callable[[Any], Any], context: ToolContext) -> Any:
-            deadline = Deadline(None)  # a tool's own limit is seen to by whoever runs tools
+            deadline = Deadline(None)  # the session enforces the time limit of a tool
             mine = ToolRunContext(engine, deadline, context.call_id, context.cancel, context.update)
             try:
                 if iscoroutinefunction(draft.function):
@@ -154,13 +155,13 @@ class Registrations:
     # Providers
 
     def add_provider(self, extension: Extension, name: str, config: dict[str, Any], stream: ProviderStream | None) -> None:
-        """Raises ConfigError if the description cannot be used."""
+        """Add a provider. Raises ConfigError if its description cannot be used, or if another extension has the name."""
         from fairlead.models.models_json import provider_entry
 
         engine = self._engine
         others = (each for each in engine.extensions if each is not extension and name in each.providers)
         if (other := next(others, None)) is not None:
-            raise ConfigError(f"The provider {name} belongs to the extension {other.name} already.")
+            raise ConfigError(f"The extension {other.name} has already registered the provider {name}.")
         entry = provider_entry(name, config, complete=stream is None)
         if stream is None:
             engine.host.registry.add_provider(name, entry)
@@ -178,7 +179,7 @@ class Registrations:
     # Commands and flags
 
     def free_command_name(self, extension: Extension, name: str) -> str:
-        """The name, or one with a number if another extension has it."""
+        """Return `name`, with a number if another extension has a command of that name."""
         taken = {each for other in self._engine.extensions if other is not extension for each in other.commands}
         number, free = 1, name
         while free in taken:
@@ -190,7 +191,7 @@ class Registrations:
         return [flag for extension in self._engine.extensions for flag in extension.flags.values()]
 
     def flag_value(self, flag: Flag) -> FlagValue:
-        """What the command line says. Raises ConfigError if a value is missing."""
+        """Return the value of a flag from the command line, or its default. Raises ConfigError if a value is missing."""
         given = self._engine.host.flags
         if flag.name not in given:
             return flag.default
@@ -202,7 +203,7 @@ class Registrations:
         return value
 
     def remove_all(self, extension: Extension) -> None:
-        """Take back everything that an extension has registered."""
+        """Remove everything that an extension has registered."""
         if extension.tools:
             extension.tools.clear()
             self._update_toolbox(extension)

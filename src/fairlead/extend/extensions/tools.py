@@ -1,4 +1,4 @@
-"""A tool from a plain Python function: its parameters from the type hints, its description from the docstring."""
+"""Makes a tool from a Python function: its parameters from the type hints, its description from the docstring."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fairlead.errors import ConfigError, ToolError
 
 
 class ToolDraft(Struct, frozen=True):
-    """What an extension says of a tool of its own."""
+    """What an extension passed to `register_tool`."""
 
     function: Callable[..., Any]
     name: str
     description: str
     label: str = ""
-    #: A JSON Schema for the arguments; None: made from the function's type hints.
+    #: A JSON Schema for the arguments. If it is None, one is made from the function's type hints.
     parameters: dict[str, Any] | None = None
     snippet: str = ""
     guidelines: tuple[str, ...] = ()
@@ -29,14 +29,14 @@ class ToolDraft(Struct, frozen=True):
     timeout: float | None = None
 
 
-#: Runs a function of an extension's, with a context that it may ask for, and gives what it returns.
+#: Calls a function of an extension with a context, and returns its result.
 Invoke = Callable[[Callable[[Any], Any], ToolContext], Awaitable[Any]]
 
 
 def make_tool(draft: ToolDraft, context_types: tuple[type[Any], ...], invoke: Invoke) -> Tool:
-    """The tool that a draft describes. Raises ConfigError, a sentence, if it describes none.
+    """Make a tool from a draft. Raises ConfigError if that is not possible.
 
-    A parameter of the function whose type is one of `context_types` gets the context of the call; the model does not see it.
+    A parameter whose type is one of `context_types` gets the context of the call. The model does not see it.
     """
     hints = _hints(draft)
     signature = inspect.signature(draft.function)
@@ -48,7 +48,7 @@ def make_tool(draft: ToolDraft, context_types: tuple[type[Any], ...], invoke: In
     else:
         arguments_type, parameters = None, draft.parameters
         if len(given) != 1:
-            raise ConfigError(f"The tool {draft.name} has a schema of its own: its function takes one dict, the arguments.")
+            raise ConfigError(f"The tool {draft.name} has its own schema, so its function must take one dict with the arguments.")
 
     def bound(arguments: dict[str, Any], context: Any) -> Any:
         extra = dict.fromkeys(contexts, context)
@@ -78,7 +78,10 @@ def make_tool(draft: ToolDraft, context_types: tuple[type[Any], ...], invoke: In
 
 
 def as_result(value: Any) -> ToolResult:
-    """What a function returned, as the result of a tool: text and blocks as they are, anything else as JSON."""
+    """Convert what a function returned to the result of a tool. Text and blocks stay, everything else becomes JSON.
+
+    Raises ToolError if it cannot be converted.
+    """
     from fairlead.extend.extensions.values import converted
 
     try:
@@ -92,7 +95,7 @@ def as_result(value: Any) -> ToolResult:
             return ToolResult.text(value or "")
         return ToolResult.text(msgspec.json.encode(converted(Any, value, type(value).__name__)).decode())
     except (TypeError, ValueError, RecursionError) as error:
-        raise ToolError(f"The tool returned something that cannot be told to the model: {error}") from None
+        raise ToolError(f"The tool returned something that cannot be sent to the model: {error}") from None
 
 
 def _are_blocks(value: Any) -> bool:
@@ -102,7 +105,7 @@ def _are_blocks(value: Any) -> bool:
 def _hints(draft: ToolDraft) -> dict[str, Any]:
     try:
         return get_type_hints(draft.function, include_extras=True)
-    except Exception as error:  # a name in a hint that cannot be looked up, in one of many ways
+    except Exception as error:  # a name in a hint cannot be resolved, for one of many reasons
         raise ConfigError(f"The type hints of the tool {draft.name} cannot be read: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""The user interface as extensions see it: it checks what they hand over, and stops the clock while it waits for the user."""
+"""`context.ui`: checks what extensions pass to the user interface, and stops their clock while the user answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ExtensionUi:
-    """Implements `fairlead.core.ui.Ui`. Showing works on every thread, asking on the agent's own."""
+    """Implements `fairlead.core.ui.Ui`. Methods that show something work on every thread, those that ask on the agent's only."""
 
     def __init__(self, ui: Ui, deadline: Deadline, engine: Engine) -> None:
         self._ui = ui

@@ -1,4 +1,8 @@
-"""Values that pass between extensions and the session: checked on the way in, copied on the way out."""
+"""Values that pass between extensions and the session.
+
+What extensions hand over is checked first: a value of the wrong type would break something far away. What they get is a copy, so
+that they cannot change the session by accident.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,17 @@ from fairlead.extend.extensions.results import RESULTS, Replace, Resources
 
 
 def checked_result(event: str, result: Any) -> Any:
-    """What a handler said to an event, if it may say that. Raises ConfigError if not: what it meant is not known."""
+    """Return the result of a handler, checked against what handlers of the event may return.
+
+    Raises ConfigError if it is something else.
+    """
     allowed = RESULTS.get(event)
     if result is None or allowed is None:
         return None
     kind = next((each for each in allowed if isinstance(result, each)), None)
     if kind is None:
         expected = ", ".join(each.__name__ for each in allowed)
-        raise ConfigError(f"A handler of {event} returns {expected} or None, not {type(result).__name__}.")
+        raise ConfigError(f"A handler of {event} must return {expected} or None, not {type(result).__name__}.")
     try:
         if kind is Replace:
             return _replace(result)
@@ -32,19 +39,22 @@ def checked_result(event: str, result: Any) -> Any:
             return Resources(*(_paths(name, getattr(result, name)) for name in ("skills", "prompts")))
         return converted(kind, result, kind.__name__)
     except TypeError as error:
-        raise ConfigError(f"What a handler of {event} returned cannot be used. {error}") from None
+        raise ConfigError(f"The result of a handler of {event} cannot be used. {error}") from None
 
 
 def converted(kind: Any, value: Any, what: str) -> Any:
-    """A copy of a value that is what its type says, and that JSON can hold; lone surrogates become U+FFFD. Raises TypeError."""
+    """Return a copy of `value` that has the type `kind` and can be written as JSON. Lone surrogates become U+FFFD.
+
+    Raises TypeError, whose text begins with `what`.
+    """
     try:
         return msgspec.convert(lenient.scrub(msgspec.to_builtins(value, str_keys=True)), kind)
-    except (TypeError, ValueError, RecursionError) as error:  # msgspec's own are among them
+    except (TypeError, ValueError, RecursionError) as error:  # msgspec's own exceptions are among these
         raise TypeError(f"{what}: {error}") from None
 
 
 def check_types(kind: Any, /, **given: Any) -> None:
-    """Raises TypeError, which names the parameter, unless all of these are of the kind."""
+    """Raise TypeError, naming the parameter, unless all values have the type `kind`."""
     for name, value in given.items():
         try:
             msgspec.convert(value, kind)
@@ -53,7 +63,7 @@ def check_types(kind: Any, /, **given: Any) -> None:
 
 
 def _replace(result: Replace) -> Replace:
-    """What the model is to be told. The messages stay the objects they are: who has left one alone is told by that."""
+    """Check a `Replace`. Its messages stay the same objects, because that is how unchanged ones are recognised."""
     check_types(str | None, system_prompt=result.system_prompt)
     if result.messages is None:
         return result
@@ -61,7 +71,7 @@ def _replace(result: Replace) -> Replace:
     known = get_args(ModelMessage)
     for message in messages:
         if not isinstance(message, known):
-            raise TypeError(f"messages: {type(message).__name__} is no message of a model's.")
+            raise TypeError(f"messages: {type(message).__name__} is not a message for a model.")
         converted(type(message), message, "messages")
     return Replace(messages, result.system_prompt)
 
@@ -86,26 +96,26 @@ _decoders: dict[type, msgspec.json.Decoder[object]] = {}
 
 
 def copy_message(message: M) -> M:
-    """A copy of a message. Through its JSON, which is five times as fast as to copy it part by part."""
+    """Copy a message, through JSON: that is five times as fast as `deepcopy`."""
     kind = type(message)
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
         return decoder.decode(msgspec.json.encode(message))  # pyright: ignore[reportReturnType]
-    except (msgspec.MsgspecError, UnicodeError, TypeError):  # details of a tool's that are no JSON
+    except (msgspec.MsgspecError, UnicodeError, TypeError):  # a tool's details that cannot be written as JSON
         return deepcopy(message)
 
 
 def copy_event(event: Event) -> Event:
-    """A copy of an event, as far as it can be changed. A message that is still arriving is not copied over and over."""
+    """Copy an event, as far as handlers could change it. A message that is still arriving is not copied each time."""
     if isinstance(event, MessageUpdate | SubagentEvent):
         return event
     return event.copy() if isinstance(event, QueueUpdate) else deepcopy(event)
 
 
 def restore_unchanged(originals: Sequence[M], copies: Sequence[M], changed: Sequence[M]) -> list[M]:
-    """`changed`, with the original in the place of every copy that is as it was: what was made of originals stays of use."""
+    """Return `changed` with every unchanged copy replaced by its original: what was computed from originals stays valid."""
     known = {id(copy): original for original, copy in zip(originals, copies, strict=True)}
     kept: list[M] = []
     for message in changed:
