@@ -14,7 +14,8 @@ Every other module is private and may change in any release.
 This module holds:
 
     Agent, AgentOptions             an agent in this process
-    Tool, ToolContext, ToolResult   your own tools for it
+    Tool, ToolContext, ToolResult,  your own tools for it, and what their calls
+    ToolSubject                     are about
     Ui, NoUi                        how the agent asks the user
     Model, ModelStream, Request,    your own model: what it is, how it is called,
     PartialMessage, Cancel          how it answers, and the signal to stop
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from fairlead.agent.options import AgentOptions
     from fairlead.core.model import Model, ModelStream, PartialMessage, Request
     from fairlead.core.runtime import Cancel
-    from fairlead.core.tool import Tool, ToolContext, ToolResult
+    from fairlead.core.tool import Tool, ToolContext, ToolResult, ToolSubject
     from fairlead.core.ui import NoUi, Ui
     from fairlead.errors import FairleadError, ToolError
     from fairlead.export import export_file
@@ -60,6 +61,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "ToolResult",
+    "ToolSubject",
     "Ui",
     "__version__",
     "export_file",
@@ -80,6 +82,7 @@ _HOMES = {
     "ToolContext": "fairlead.core.tool",
     "ToolError": "fairlead.errors",
     "ToolResult": "fairlead.core.tool",
+    "ToolSubject": "fairlead.core.tool",
     "Ui": "fairlead.core.ui",
     "export_file": "fairlead.export",
     "opal_tools": "fairlead.wire.opal.tools",

@@ -1,4 +1,4 @@
-"""What a tool is, how its arguments are checked, and in which order the calls of one turn may run."""
+"""What a tool is, how its arguments are checked, and in which order the calls of one turn run."""
 
 from __future__ import annotations
 
@@ -14,18 +14,22 @@ from fairlead.core.model import ToolSpec
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
 
-#: How the calls of one turn are run, see `groups`.
+#: How the calls of one turn run, see `groups`.
 Schedule: TypeAlias = Literal["together", "exclusive", "sequential"]
 
-#: Problems of one call that the model is told of.
+#: The keys that lead to a value in a call's arguments. Lists on the way do not count: ("edits", "newText") is
+#: `{"edits": [{"newText": ...}]}`.
+KeyPath: TypeAlias = tuple[str, ...]
+
+#: How many problems of one call the model sees.
 MOST_PROBLEMS = 20
-#: Characters of one problem, and of the arguments that are shown with it.
+#: How many characters it sees of one problem, and of the arguments.
 _LONGEST_PROBLEM = 1_000
 _LONGEST_SHOWN = 20_000
 
 
 class ToolResult(Struct, omit_defaults=True):
-    """What a tool gives back: `content` for the model, `details` for the host."""
+    """What a tool returns: `content` for the model, `details` for the host."""
 
     content: list[UserBlock]
     details: dict[str, Any] | None = None
@@ -36,27 +40,23 @@ class ToolResult(Struct, omit_defaults=True):
 
 
 class ApprovedFile(Struct, frozen=True):
-    """The file that an `Approver` approved: its path with all links resolved, and the device and number of what was there.
+    """The file that an `Approver` approved."""
 
-    None: there was nothing.
-    """
-
+    #: Its path with all links resolved.
     path: str
+    #: The device and inode number of the file that was there; None if there was none.
     identity: tuple[int, int] | None
 
 
 class ToolContext(Struct, frozen=True):
-    """What a running tool knows of its call.
-
-    `cancel` fires when the run is aborted: the tool should end soon, by raising `ToolError` with what
-    it had so far. `update` shows the host an intermediate result; it never blocks and may be dropped.
-    `target` is what an `Approver` approved if the arguments may mean something else by now: for a path, the
-    file that it led to. A tool acts on that and on nothing else.
-    """
+    """What a running tool knows about its call."""
 
     call_id: str
+    #: Fires when the run is aborted. The tool should then end soon, by raising `ToolError` with its output so far.
     cancel: Cancel
+    #: Shows the host an intermediate result. It never blocks, and the update may be dropped.
     update: Callable[[ToolResult], None]
+    #: The file that an `Approver` approved. The path in the arguments may lead elsewhere by now, so the tool uses this file only.
     target: ApprovedFile | None = None
 
 
@@ -65,47 +65,67 @@ class RunTool(Protocol):
 
 
 class Approver(Protocol):
-    """Decides whether a call may happen. It is asked last before the tool runs, with the arguments that it will run with."""
+    """Decides whether a call may run. It is the last check, and sees the arguments that the tool will run with."""
 
     async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> ApprovedFile | None:
-        """Return if the call may happen; raise ToolError, worded for the model, if not.
+        """Approve the call, or raise ToolError with a text for the model.
 
-        Returns the `target` of the call (see `ToolContext`), or None if the arguments say it all. May take as long as a person
-        takes: if `cancel` fires meanwhile, the answer is not waited for.
+        Asking a person can take long. The caller stops waiting when `cancel` fires.
+
+        Returns the `target` of the call (see `ToolContext`), or None if the call is not about a file.
         """
         ...
 
 
-class Tool(Struct, frozen=True):
-    """Something the model may call.
+class ToolSubject(Struct, frozen=True):
+    """The argument that names what a call is about. Approval rules match patterns against it.
 
-    `run` gets arguments that satisfy `parameters`, and returns a `ToolResult` or raises `ToolError`.
+    `command` is a command line for a shell. `path` is a file or folder (the working directory if the argument is missing), or a
+    URI where the workspace can read URIs.
+    """
+
+    kind: Literal["command", "path"]
+    argument: str
+    #: Whether a call is about that argument; None: every call. Approval rules treat other calls of a command tool as a command
+    #: that cannot be read.
+    applies: Callable[[Mapping[str, Any]], bool] | None = None
+
+
+class Tool(Struct, frozen=True):
+    """Something that the model can call.
+
+    `run` gets arguments that satisfy `parameters`. It returns a `ToolResult` or raises `ToolError`.
     """
 
     name: str
     description: str
-    #: A JSON Schema of an object.
+    #: A JSON Schema for an object.
     parameters: dict[str, Any]
     run: RunTool
-    #: A few words for people; the name if empty.
+    #: A short name for people; `name` if empty.
     label: str = ""
-    #: One line for the list of tools in the system prompt; none if empty.
+    #: Its line in the system prompt's list of tools; if empty, it has none.
     snippet: str = ""
     #: Advice for the system prompt.
     guidelines: tuple[str, ...] = ()
     #: Changes the machine: under the `exclusive` schedule it runs alone and in call order.
     exclusive: bool = False
-    #: Changes nothing and runs nothing by itself: it needs nobody's approval unless a rule says so.
+    #: Changes nothing and runs nothing by itself, so it needs approval only if a rule says so.
     harmless: bool = False
     #: Works on the session that it was made for: sub-agents of that session do not get it.
     bound: bool = False
-    #: Seconds until it is cut off; None: no limit.
+    #: What its calls are about; None: nothing that a rule could name, so rules match the arguments as JSON.
+    subject: ToolSubject | None = None
+    #: Where its arguments hold text that goes into a file. Stream rules look at each of these texts as the model writes it;
+    #: without any, they look at the JSON of all arguments.
+    file_texts: frozenset[KeyPath] = frozenset()
+    #: Seconds until a call is cut off; None: no limit.
     timeout: float | None = 120.0
-    #: Seconds that an aborted call has to end by itself and hand over what it has.
+    #: Seconds that an aborted call has to end by itself and return what it has.
     grace: float = 0.4
-    #: Repairs arguments in an older form before they are checked.
+    #: Converts arguments from an older form before they are checked.
     prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None
-    #: Lets go of what the tool holds on to between calls, when its session ends; for tools that are `bound`.
+    #: Releases what the tool holds between calls when its session ends; for tools that are `bound`.
     close: Callable[[], Awaitable[None]] | None = None
     _check: list[Any] = []
 
@@ -113,12 +133,12 @@ class Tool(Struct, frozen=True):
         return ToolSpec(self.name, self.description, self.parameters)
 
     def check_schema(self) -> None:
-        """Raises ToolError if the parameters are not a schema that arguments can be checked against."""
+        """Raise ToolError if `parameters` is not a schema that arguments can be checked against."""
         if not self._check:
             self._check.append(_validator(self.parameters))
 
     def checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments, ready for `run`. Raises ToolError, worded for the model, if they break the schema."""
+        """Return the arguments, ready for `run`. Raises ToolError with a text for the model if they break the schema."""
         if self.prepare is not None:
             arguments = self.prepare(arguments)
         self.check_schema()
@@ -129,6 +149,7 @@ class Tool(Struct, frozen=True):
 
 
 def invalid_arguments(tool: str, problems: Sequence[str], received: Mapping[str, Any] | str) -> ToolError:
+    """The error for arguments that break a tool's schema."""
     lines = "\n".join(f"  - {problem}" for problem in problems)
     shown = received if isinstance(received, str) else msgspec.json.format(msgspec.json.encode(received), indent=2).decode()
     shown = shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}… ({len(shown):,} characters in all)"
@@ -136,11 +157,11 @@ def invalid_arguments(tool: str, problems: Sequence[str], received: Mapping[str,
 
 
 def groups(calls: Sequence[ToolCall], tools: Mapping[str, Tool], schedule: Schedule) -> list[list[ToolCall]]:
-    """The calls of one turn, in groups: the calls of a group run at once, the groups one after another.
+    """Divide the calls of one turn into groups. The calls of a group run at the same time, the groups one after another.
 
-    together    one group (pi)
-    exclusive   a tool that changes the machine is a group of its own; its neighbours that do not, one (omp, xcsh)
-    sequential  each call is a group (pi of 2025)
+    together    one group
+    exclusive   each call of an `exclusive` tool is a group, and so are the other calls between two of these
+    sequential  each call is a group
     """
     if schedule == "together":
         return [list(calls)] if calls else []
@@ -166,7 +187,7 @@ def _validator(schema: dict[str, Any]) -> Any:
     patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=MOST_BACKTRACKING)
     try:
         return jsonschema_rs.validator_for(schema, retriever=_refuse_reference, pattern_options=patterns)
-    except Exception as error:  # the library raises several kinds, all of which mean the same here
+    except Exception as error:  # the library raises several kinds, which all mean the same here
         raise ToolError(f"The tool's parameter schema is not a valid JSON Schema: {error}") from error
 
 
@@ -175,7 +196,7 @@ def _refuse_reference(uri: str) -> Any:
 
 
 def _problems(validator: Any, schema: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
-    """What is wrong with arguments that break a schema. If that would take too long to find out, only what is missing."""
+    """What is wrong with arguments that break a schema. If finding that out would take too long, only what is missing."""
     from fairlead.core.schema_cost import can_explain
 
     if can_explain(schema, arguments):

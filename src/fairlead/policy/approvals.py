@@ -20,16 +20,16 @@ from fairlead.policy.plain_commands import PlainCommand, plain_commands
 from fairlead.policy.shell import possible_commands
 
 #: What a call is about.
-Kind: TypeAlias = Literal["command", "path", "arguments"]
+Kind: TypeAlias = Literal["command", "path", "uri", "arguments"]
 
 _STRICTNESS: tuple[ApprovalAction, ...] = ("allow", "ask", "deny")
 _BY_MODE: dict[ApprovalMode, ApprovalAction] = {"auto": "allow", "ask": "ask", "deny": "deny"}
 
 
 class Subject(Struct, frozen=True):
-    """What a call is about: a command line, a file, or its arguments as JSON.
+    """What a call is about: a command line, a file, a URI, or its arguments as JSON.
 
-    Of a file, `text` is the path with all links followed, and `named` the path as it was given.
+    For a file, `text` is the path with all links resolved, and `named` the path as it was given.
     """
 
     kind: Kind
@@ -121,7 +121,7 @@ def _covers(rule: ApprovalRule, command: PlainCommand | None) -> bool:
 
 def _fits(rule: ApprovalRule, pattern: str, subject: Subject, around: Surroundings) -> bool:
     forbids = rule.action != "allow"
-    if subject.kind == "arguments":
+    if subject.kind in ("uri", "arguments"):
         return _pattern(pattern, False).fits(subject.text)
     matches = _path_pattern(pattern, around.cwd, around.home, forbids).matches
     return matches(subject.text) or (forbids and matches(subject.named))

@@ -1,4 +1,4 @@
-"""Asking for consent before a tool runs, where the settings want that, and telling the model if there is none."""
+"""Asks for approval before a tool runs, where the settings want that, and tells the model if a call was refused."""
 
 from __future__ import annotations
 
@@ -24,21 +24,18 @@ from fairlead.session.run.run import report
 if TYPE_CHECKING:
     from fairlead.session.session import Session
 
-#: Tools whose calls are about a command, and about a file, whoever brought a tool of that name.
-COMMAND_TOOLS = frozenset(("bash", "shell"))
-PATH_TOOLS = frozenset(("edit", "edit_file", "find", "grep", "ls", "read", "read_file", "write", "write_file"))
-#: Shells whose grammar rules for commands are written for.
+#: Shells whose grammar the rules for commands know.
 KNOWN_SHELLS = frozenset(("bash", "dash", "sh"))
-#: How much of what a call is about is shown to the person who is asked.
+#: How many characters of a call's subject the user is shown.
 SHOWN = 4000
 
 _INSTEAD = "Do not try to do the same in another way: go on without it, or tell the user why it is needed."
 
 
 class Approvals:
-    """Implements `fairlead.core.tool.Approver`, for a session and all sub-agents below it.
+    """Implements `fairlead.core.tool.Approver` for a session and all its sub-agents.
 
-    What was allowed for the session is kept in this process, until the session goes on with another conversation.
+    What the user allowed for the session is kept in memory until the session moves on to another conversation.
     """
 
     def __init__(self, policy: Policy, timeout: float) -> None:
@@ -48,13 +45,13 @@ class Approvals:
         self._allowed: set[tuple[str, str, tuple[int, int] | None]] = set()
 
     def attach(self, session: Session) -> None:
-        """Ask whoever is behind this session."""
+        """Ask the user of this session, and tell its listeners."""
         self._session = session
         session.subscribe(self._hear)
 
     async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> ApprovedFile | None:
         subject = self._subject(tool, arguments)
-        # What is judged here is what the tool acts on: a link may lead elsewhere by the time that somebody has answered.
+        # The tool acts on the file that is judged here: a link may lead elsewhere by the time the user has answered.
         found = _found(subject.text) if subject.kind == "path" else None
         identity = None if found is None else (found.st_dev, found.st_ino)
         target = ApprovedFile(subject.text, identity) if subject.kind == "path" else None
@@ -63,11 +60,10 @@ class Approvals:
             return target
         if verdict.action == "deny":
             raise self._refused(tool, call_id, "settings", f"the settings forbid it ({verdict.because})")
-        # For the same command, file or URI, or for this tool if its calls are about none of these. A file with further names
-        # (hard links) is not the same as one that was there under this path alone.
-        about_tool = subject.kind == "arguments" and tool.name not in PATH_TOOLS
+        # An approval for the session covers the same command, file or URI; for a tool without a subject, all of its calls. A file
+        # with further names (hard links) is not the same as one that was there under this path alone.
         linked = identity if found is not None and stat.S_ISREG(found.st_mode) and found.st_nlink > 1 else None
-        kind_of_call = (tool.name, "" if about_tool else subject.text or _as_json(arguments), linked)
+        kind_of_call = (tool.name, "" if tool.subject is None else subject.text or _as_json(arguments), linked)
         if kind_of_call in self._allowed:
             self._told.tell(ToolApprovalResolved(call_id, tool.name, True, "session"))
         elif await self._ask(tool, call_id, arguments, subject, cancel) == "allow_session":
@@ -79,7 +75,7 @@ class Approvals:
     async def _ask(
         self, tool: Tool, call_id: str, arguments: dict[str, Any], subject: Subject, cancel: Cancel
     ) -> Literal["allow", "allow_session"]:
-        """What somebody who was asked allows. Raises ToolError if that is nothing."""
+        """Ask the user. Raises ToolError unless the user allows the call."""
         ui = self._told.ui
         if not ui.available:
             raise self._refused(tool, call_id, "nobody", "it needs somebody's approval, and there is nobody to ask")
@@ -92,7 +88,7 @@ class Approvals:
         except asyncio.CancelledError:
             self._refused(tool, call_id, "nobody", "the run was aborted")
             raise
-        except Exception as error:  # who cannot be asked has not agreed
+        except Exception as error:  # a user who could not be asked has not agreed
             report(error)
             raise self._refused(tool, call_id, "nobody", f"the question failed ({type(error).__name__})") from error
         if answer == "allow" or answer == "allow_session":
@@ -114,22 +110,23 @@ class Approvals:
     # What a call is about
 
     def _subject(self, tool: Tool, arguments: dict[str, Any]) -> Subject:
-        if tool.name in COMMAND_TOOLS:
-            command = arguments.get("command")
-            # Input for a command that runs already is no command, whatever else the call says.
-            plain = isinstance(command, str) and arguments.get("action", "run") == "run" and "input" not in arguments
-            return Subject("command", str(command) if plain else "")
-        if tool.name in PATH_TOOLS:
-            return self._file(arguments)
-        return Subject("arguments", _as_json(arguments))
-
-    def _file(self, arguments: dict[str, Any]) -> Subject:
-        path = arguments.get("path", ".")
-        workspace = self._told.workspace
-        if not isinstance(path, str):
+        declared = tool.subject
+        if declared is None:
             return Subject("arguments", _as_json(arguments))
+        applies = declared.applies is None or declared.applies(arguments)
+        if declared.kind == "command":
+            command = arguments.get(declared.argument)
+            # An empty text is a command that cannot be read: no pattern allows it.
+            return Subject("command", command if applies and isinstance(command, str) else "")
+        path = arguments.get(declared.argument, ".")
+        if not applies or not isinstance(path, str):
+            return Subject("arguments", _as_json(arguments))
+        return self._file(path)
+
+    def _file(self, path: str) -> Subject:
+        workspace = self._told.workspace
         if workspace.uris is not None and workspace.uris.has(path):
-            return Subject("arguments", path)
+            return Subject("uri", path)
         named = workspace.resolve(path or ".")
         return Subject("path", os.path.realpath(named), str(named))
 
@@ -149,7 +146,7 @@ class Approvals:
 
 
 def shown(text: str) -> str:
-    """A text for a person to judge: nothing in it can hide or move something else, and it is not endless."""
+    """A text for a person to judge: of limited length, with every character visible that could hide or move others."""
     whole = len(text)
     visible = "".join(map(_visible, text[:SHOWN]))
     return visible if whole <= SHOWN else f"{visible}\n… (the first {SHOWN} of {whole} characters)"

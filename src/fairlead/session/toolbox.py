@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 from fairlead.core.tool import Tool
 from fairlead.errors import BadCommand
+from fairlead.tools.subjects import with_usual_subject
 
 
 class Toolbox:
     """All tools by name, and the names of those that the model may use, in the order in which it is told of them."""
 
     def __init__(self, tools: Mapping[str, Tool], active: Sequence[str]) -> None:
-        self._tools = dict(tools)
+        self._tools = {name: with_usual_subject(tool) for name, tool in tools.items()}
         self._active = [name for name in active if name in tools]
         #: The names that each owner has brought.
         self._brought: dict[str, frozenset[str]] = {}
@@ -44,7 +45,7 @@ class Toolbox:
         """Put `tools` in the place of those that the session began with. The model may use them all."""
         names = frozenset[str]().union(*self._brought.values())
         brought = {name: tool for name, tool in self._tools.items() if name in names}
-        own = {tool.name: tool for tool in tools if tool.name not in brought}
+        own = {tool.name: with_usual_subject(tool) for tool in tools if tool.name not in brought}
         self._active = [*own, *(name for name in self._active if name in brought)]
         self._tools = own | brought
 
@@ -66,7 +67,7 @@ class Toolbox:
         for tool in tools:
             if tool.name in taken:
                 raise BadCommand(f'{owner} tool "{tool.name}" conflicts with an existing tool')
-        brought = {tool.name: tool for tool in tools}
+        brought = {tool.name: with_usual_subject(tool) for tool in tools}
         others = {name: tool for name, tool in self._tools.items() if name not in before}
         self._tools = others | brought
         self._active = [name for name in self._active if name in self._tools]

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.tools.subjects import COMMAND, CONTENT, EDITS, PATH
 from fairlead.tools.workspace import Workspace
 
 __all__ = ["DEFAULT_TOOLS", "Workspace", "builtin_tools"]
@@ -51,6 +52,7 @@ def _read_tool(workspace: Workspace, timeout: float) -> Tool:
             "path",
         ),
         run=partial(_run_read, workspace),
+        subject=PATH,
         snippet="Read files",
         guidelines=("Look at files with read, not with cat or sed.",),
         harmless=True,
@@ -74,6 +76,7 @@ def _bash_tool(workspace: Workspace) -> Tool:
             "command",
         ),
         run=partial(_run_bash, workspace),
+        subject=COMMAND,
         snippet="Run shell commands",
         exclusive=True,
         timeout=None,
@@ -105,6 +108,8 @@ def _edit_tool(workspace: Workspace, timeout: float) -> Tool:
             "edits",
         ),
         run=partial(_run_edit, workspace),
+        subject=PATH,
+        file_texts=EDITS,
         snippet="Replace exact text in files",
         guidelines=("Keep oldText as short as it can be while still unique; do not include unchanged lines only as padding.",),
         exclusive=True,
@@ -127,6 +132,8 @@ def _write_tool(workspace: Workspace, timeout: float) -> Tool:
             "content",
         ),
         run=partial(_run_write, workspace),
+        subject=PATH,
+        file_texts=CONTENT,
         snippet="Make or overwrite files",
         guidelines=("Use write for new files and complete rewrites; change existing files with edit.",),
         exclusive=True,
@@ -155,6 +162,7 @@ def _grep_tool(workspace: Workspace, timeout: float) -> Tool:
             "pattern",
         ),
         run=partial(_run_grep, workspace),
+        subject=PATH,
         snippet="Search file contents, respecting .gitignore",
         harmless=True,
         timeout=timeout,
@@ -180,6 +188,7 @@ def _find_tool(workspace: Workspace, timeout: float) -> Tool:
             "pattern",
         ),
         run=partial(_run_find, workspace),
+        subject=PATH,
         snippet="Find files by name, respecting .gitignore",
         harmless=True,
         timeout=timeout,
@@ -198,6 +207,7 @@ def _ls_tool(workspace: Workspace, timeout: float) -> Tool:
             },
         ),
         run=partial(_run_ls, workspace),
+        subject=PATH,
         snippet="List folders",
         harmless=True,
         timeout=timeout,

@@ -6,14 +6,11 @@ Each character is read once. Parsing everything again for each piece would take 
 from __future__ import annotations
 
 import re
-from typing import TypeAlias
 
 from msgspec import Struct
 
 from fairlead.core import lenient
-
-#: The keys that lead to a value, without the lists between them: ("edits", "newText") is `{"edits": [{"newText": ...}]}`.
-KeyPath: TypeAlias = tuple[str, ...]
+from fairlead.core.tool import KeyPath
 
 _UP_TO_STRUCTURE = re.compile(r'[^"{}\[\],:]*')
 _HEX = "[0-9a-fA-F]"

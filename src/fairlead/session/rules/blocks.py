@@ -1,35 +1,27 @@
-"""The parts of an answer, as the stream rules see them: text, thinking, and calls of tools with the files they change."""
+"""The blocks of an answer, as stream rules see them: text, thinking, and tool calls with the files that they change."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from fairlead.session.rules.arguments import ArgumentReader, KeyPath, Piece
+from fairlead.core.tool import KeyPath, Tool
+from fairlead.session.rules.arguments import ArgumentReader, Piece
 from fairlead.session.rules.patterns import Passage, Pattern, compile_pattern, either
 from fairlead.session.rules.rules import Rule, Scope, StreamKind, scopes_of
 from fairlead.tools.globs import Glob
+from fairlead.tools.subjects import usual_file_texts
 
-#: How far before new text a match of it may begin.
+#: How many characters before new text a match that ends in it may begin.
 LOOKBACK = 8_192
-#: How much of the text before that look-behind may see.
-_CONTEXT = 256
-
-_PATH: KeyPath = ("path",)
-_EDITS: KeyPath = ("edits",)
-#: Where the tools that change files are given the text to put there.
-_FILE_TEXTS: Mapping[str, frozenset[KeyPath]] = {
-    "write": frozenset({("content",)}),
-    "edit": frozenset({("edits", "newText"), ("newText",)}),
-    "write_file": frozenset({("content",)}),
-    "edit_file": frozenset({("new_string",)}),
-}
+#: How many characters before those a look-behind may see.
+_LOOKBEHIND = 256
 
 
 class CompiledRule:
-    """A rule, ready for use. Raises PatternError if a condition of it cannot be compiled."""
+    """A rule with its compiled patterns. Raises PatternError if a condition cannot be compiled."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -38,13 +30,13 @@ class CompiledRule:
         self._globs = [Glob(glob) for glob in rule.globs or ()]
 
     def may_look_at(self, kind: StreamKind, tool: str | None) -> bool:
-        """Whether it looks at such a block, or would if the block were about a certain file."""
+        """Whether the rule looks at such a block, or would if the block were about a matching file."""
         if self._globs and kind != "tool":
             return False
         return any(_is_about(scope, kind, tool) for scope, _ in self._scopes)
 
     def looks_at(self, kind: StreamKind, tool: str | None, path: Sequence[str] | None) -> bool:
-        """Whether it looks at a block about the file at `path`; None: about no file, or one that is not known yet."""
+        """Whether the rule looks at a block about the file at `path`; None: no file, or one that is not known yet."""
         if self._globs and (path is None or not any(glob.matches(path) for glob in self._globs)):
             return False
         return any(
@@ -63,13 +55,13 @@ class RuleGroup:
     def __init__(self, rules: Sequence[CompiledRule]) -> None:
         self.rules = rules
         self._open = -1
-        #: Matches where any pattern of re2 does: hardly ever, and only then it matters which.
+        #: Matches where any of the re2 patterns does. That is rare, and only then does it matter which one it was.
         self.any_fast: Pattern | None = None
-        #: Those with a pattern that `any_fast` does not stand for.
+        #: The rules with a pattern that `any_fast` does not cover.
         self.slow: Sequence[CompiledRule] = ()
 
     def narrow_down(self, open_rules: Container[CompiledRule], count: int) -> None:
-        """Forget the rules that are no longer open. `count` is how many are: it only ever falls in an answer."""
+        """Drop the rules that are no longer open. `count` is the number of open rules, which only falls during an answer."""
         if count == self._open:
             return
         self._open = count
@@ -82,7 +74,7 @@ class RuleGroup:
             self.slow = [rule for rule in self.rules if any(pattern.engine == "regex" for pattern in rule.patterns)]
 
 
-#: Gives those of some rules that match a passage and did not before in this answer.
+#: Returns the rules of a group that match a passage and have not matched before in this answer.
 Test: TypeAlias = Callable[[RuleGroup, Passage], list[Rule]]
 
 
@@ -95,8 +87,8 @@ class GrowingText:
         self._recent = ""
 
     def add(self, delta: str) -> Passage:
-        """The new text, with as much of the text before it as a match may reach back into."""
-        before = self._recent[-LOOKBACK - _CONTEXT :]
+        """Add `delta`. Returns it with the text before it that a match may begin in."""
+        before = self._recent[-LOOKBACK - _LOOKBEHIND :]
         self._parts.append(delta)
         self._recent = before + delta
         return Passage(self._recent, max(0, len(before) - LOOKBACK), complete=False)
@@ -105,8 +97,8 @@ class GrowingText:
         return Passage("".join(self._parts), complete=self.complete)
 
 
-class Block:
-    """Text or thinking."""
+class WatchedText:
+    """A block of text or thinking."""
 
     def __init__(self, rules: Sequence[CompiledRule], test: Test) -> None:
         self._rules = RuleGroup(rules)
@@ -121,37 +113,40 @@ class Block:
         return self._test(self._rules, self._text.whole())
 
 
-class CallBlock:
-    """A call of a tool.
+class WatchedCall:
+    """A tool call, by the name that the model wrote and the tool of that name, if there is one.
 
-    For edit and write, the text is what they put into the file, each piece by itself; for other tools, the JSON of the
-    arguments. Rules about certain files look at it as soon as the path is known, which may be after the text.
+    Rules look at each text that the tool puts into a file (`Tool.file_texts`); without such texts, at the JSON of the arguments.
+    Rules about certain files look at it as soon as the path is known, which may be after the text.
     """
 
-    def __init__(self, tool: str | None, rules: Sequence[CompiledRule], test: Test, cwd: str) -> None:
-        self._tool = tool
+    def __init__(self, name: str | None, tool: Tool | None, rules: Sequence[CompiledRule], test: Test, cwd: str) -> None:
+        self._name = name
         self._rules = rules
         self._test = test
         self._cwd = cwd
-        #: Those of the rules that look at it, with what is known of the path.
-        self._looking = RuleGroup([rule for rule in rules if rule.looks_at("tool", tool, None)])
+        #: The rules that look at it, given what is known of the path.
+        self._looking = RuleGroup([rule for rule in rules if rule.looks_at("tool", name, None)])
         self._path_parts: list[str] = []
         self._json = GrowingText()
-        file_texts = _FILE_TEXTS.get(tool or "")
+        file_texts = usual_file_texts(name) if tool is None else tool.file_texts
         self._texts: list[GrowingText] = [] if file_texts else [self._json]
-        self._changes_file = file_texts is not None
-        self._reader = ArgumentReader((file_texts or frozenset()) | {_PATH, _EDITS})
-        #: Some models write all edits as a text that is JSON itself.
-        self._edits_reader = ArgumentReader(file_texts or frozenset(), _EDITS)
+        self._changes_file = bool(file_texts)
+        self._path: KeyPath = (_path_argument(tool),)
+        #: Some models write a list of edits as a string that is JSON itself.
+        self._json_readers: dict[KeyPath, ArgumentReader] = {
+            (keys[0],): ArgumentReader(file_texts, (keys[0],)) for keys in file_texts if len(keys) > 1
+        }
+        self._reader = ArgumentReader(file_texts | {self._path} | self._json_readers.keys())
 
     def add(self, delta: str) -> list[Rule]:
         passage = self._json.add(delta)
         matched = [] if self._changes_file else self._test(self._looking, passage)
         for piece in self._reader.feed(delta):
-            if piece.key_path == _PATH:
+            if piece.key_path == self._path:
                 matched += self._add_path(piece)
-            elif piece.key_path == _EDITS:
-                for inner in self._edits_reader.feed(piece.text):
+            elif (json_reader := self._json_readers.get(piece.key_path)) is not None:
+                for inner in json_reader.feed(piece.text):
                     matched += self._add_text(inner)
             else:
                 matched += self._add_text(piece)
@@ -159,7 +154,7 @@ class CallBlock:
 
     def end(self) -> list[Rule]:
         matched: list[Rule] = []
-        # A tool of that name that is not ours has its text elsewhere.
+        # If no text was where the tool expects it, rules look at all of the arguments.
         for text in self._texts or [self._json]:
             if not text.complete:
                 text.complete = True
@@ -180,13 +175,19 @@ class CallBlock:
             return []
         names = _names("".join(self._path_parts), self._cwd)
         self._path_parts.clear()
-        looking = [rule for rule in self._rules if rule.looks_at("tool", self._tool, names)]
+        looking = [rule for rule in self._rules if rule.looks_at("tool", self._name, names)]
         new = RuleGroup([rule for rule in looking if rule not in self._looking.rules])
         self._looking = RuleGroup(looking)
         return [rule for text in self._texts for rule in self._test(new, text.whole())]
 
 
+def _path_argument(tool: Tool | None) -> str:
+    """The argument that names the file of a call. For a tool that does not say, `path` if it has one."""
+    subject = None if tool is None else tool.subject
+    return subject.argument if subject is not None and subject.kind == "path" else "path"
+
+
 def _names(path: str, cwd: str) -> Sequence[str]:
-    """The names that a path consists of, from the working directory on, or from the root if it is elsewhere."""
+    """The names in a path, relative to the working directory, or to the root if the path is outside."""
     absolute = Path(os.path.normpath(Path(cwd, path)))
     return absolute.relative_to(cwd).parts if absolute.is_relative_to(cwd) else absolute.parts

@@ -101,8 +101,15 @@ class RuleKeeper:
     def _made(self) -> RuleWatch:
         conversation = self._session.conversation
         turn, injected = _told_so_far(conversation.log) if conversation.has_begun else (0, dict[str, int]())
-        cwd = str(self._session.workspace.cwd)
-        return RuleWatch(self._rules, self._settings, cwd=cwd, injected=injected, turn=turn, on_off=self._switched_off)
+        return RuleWatch(
+            self._rules,
+            self._settings,
+            cwd=str(self._session.workspace.cwd),
+            tools=lambda: self._session.toolbox.tools,
+            injected=injected,
+            turn=turn,
+            on_off=self._switched_off,
+        )
 
     def _switched_off(self, rule: Rule, why: str) -> None:
         self._session.tell(ExtensionError(rule.path, "rule", why))

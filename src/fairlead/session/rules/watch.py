@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import UNSET
 
 from fairlead.config.settings import RuleSettings
-from fairlead.session.rules.blocks import Block, CallBlock, CompiledRule, RuleGroup
+from fairlead.core.tool import Tool
+from fairlead.session.rules.blocks import CompiledRule, RuleGroup, WatchedCall, WatchedText
 from fairlead.session.rules.patterns import TIME_LIMIT, Passage, Pattern, PatternTimeout, occurs
 from fairlead.session.rules.rules import Rule, StreamKind
 
@@ -23,6 +24,7 @@ class RuleWatch:
     `injected` maps the name of a rule to the turn in which it was last sent to the model; `turn` is the number of answers
     begun so far. Both are plain data: a new watch with the values of another one continues where that one stopped.
 
+    `tools` returns the tools of the session, which declare where their arguments hold text for files.
     When a search takes too long, its rule is switched off and `on_off` is called with the rule and a sentence for the user.
     Raises PatternError if a condition cannot be compiled; the conditions of rules from `load_rules` can be.
     """
@@ -33,6 +35,7 @@ class RuleWatch:
         settings: RuleSettings | None = None,
         *,
         cwd: str = "",
+        tools: Callable[[], Mapping[str, Tool]] = dict,
         injected: Mapping[str, int] | None = None,
         turn: int = 0,
         on_off: Callable[[Rule, str], object] | None = None,
@@ -43,6 +46,7 @@ class RuleWatch:
         #: How many characters were searched: a measure of the cost.
         self.searched = 0
         self._cwd = cwd
+        self._tools = tools
         self._on_off = on_off
         disabled = self.settings.disabled_rules
         usable = [rule for rule in rules if rule.condition is not UNSET and rule.name not in disabled]
@@ -50,7 +54,7 @@ class RuleWatch:
         #: The rules that can still match in this answer.
         self._open: dict[CompiledRule, None] = {}
         #: None for a block that no rule checks.
-        self._blocks: dict[int, Block | CallBlock | None] = {}
+        self._blocks: dict[int, WatchedText | WatchedCall | None] = {}
 
     def begin(self) -> None:
         """Start a new answer."""
@@ -91,11 +95,13 @@ class RuleWatch:
         gap = self.settings.repeat_gap if rule.repeat_gap is UNSET else rule.repeat_gap
         return mode == "after-gap" and self.turn - last_turn > gap
 
-    def _block(self, kind: StreamKind, tool: str | None) -> Block | CallBlock | None:
+    def _block(self, kind: StreamKind, tool: str | None) -> WatchedText | WatchedCall | None:
         rules = [compiled for compiled in self._open if compiled.may_look_at(kind, tool)]
         if not rules:
             return None
-        return CallBlock(tool, rules, self._test, self._cwd) if kind == "tool" else Block(rules, self._test)
+        if kind != "tool":
+            return WatchedText(rules, self._test)
+        return WatchedCall(tool, self._tools().get(tool or ""), rules, self._test, self._cwd)
 
     def _test(self, group: RuleGroup, passage: Passage) -> list[Rule]:
         """Return the rules that match and have not matched before in this answer."""

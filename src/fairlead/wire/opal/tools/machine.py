@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.tools.subjects import COMMAND, CONTENT, NEW_LINES, PATH
 from fairlead.tools.workspace import Workspace
 from fairlead.wire.opal.tools.places import Places
 
@@ -56,6 +57,7 @@ def _read_file(places: Places, timeout: float) -> Tool:
             "path",
         ),
         run=run,
+        subject=PATH,
         harmless=True,
         snippet="Read files, with a tag before every line",
         guidelines=("Look at files with read_file, not with cat or sed.",),
@@ -77,6 +79,8 @@ def _write_file(places: Places, timeout: float) -> Tool:
             {"path": string("The file, in the working directory"), "content": string("The whole new content")}, "path", "content"
         ),
         run=run,
+        subject=PATH,
+        file_texts=CONTENT,
         snippet="Make or overwrite files",
         guidelines=("Use write_file for new files and complete rewrites; change existing files with edit_file.",),
         exclusive=True,
@@ -114,6 +118,8 @@ def _edit_file(places: Places, timeout: float) -> Tool:
             "start",
         ),
         run=run,
+        subject=PATH,
+        file_texts=NEW_LINES,
         snippet="Change lines of files by their tags",
         exclusive=True,
         timeout=timeout,
@@ -145,6 +151,7 @@ def _grep(places: Places, timeout: float) -> Tool:
             "pattern",
         ),
         run=run,
+        subject=PATH,
         harmless=True,
         snippet="Search file contents, respecting .gitignore",
         timeout=timeout,
@@ -192,6 +199,7 @@ def _shell(places: Places) -> Tool:
             }
         ),
         run=run,
+        subject=COMMAND,
         snippet="Run shell commands",
         exclusive=True,
         bound=True,
