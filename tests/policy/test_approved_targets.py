@@ -49,6 +49,9 @@ class Place:
         (self.home / "settings.json").write_text(json.dumps(options.pop("settings", {})))
         env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "FAIRLEAD_HOME": str(self.home)}
 
+        if opal:
+            options |= {"tool_set": opal_tools(), "tools": None}
+
         async def main() -> list[str]:
             played = [
                 Turn(tool_calls=[ToolCall(f"t{at}c{n}", name, dict(arguments)) for n, (name, arguments) in enumerate(turn)])
@@ -58,8 +61,6 @@ class Place:
                 model=SCRIPTED_MODEL, stream=Scripted([*played, Turn(text="done")]), cwd=self.cwd, env=env, **options
             ) as agent:
                 agent.session.make_ui = lambda: person
-                if opal:
-                    agent.session.toolbox.begin_with(opal_tools(agent.session))
                 await agent.ask("go")
                 messages = agent.session.conversation.messages
                 results = [each for each in messages if isinstance(each, ToolResultMessage)]

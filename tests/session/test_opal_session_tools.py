@@ -23,11 +23,11 @@ from fairlead.core.ui import NoUi
 from fairlead.errors import SessionError
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
-from fairlead.wire.opal.tasks import listed
-from fairlead.wire.opal.tools import opal_tools
+from fairlead.wire.opal.tools import TOOL_NAMES, opal_tools
 from fairlead.wire.opal.tools.hashlines import tagged
 from fairlead.wire.opal.tools.results import outcome
-from fairlead.wire.opal.tools.task_keeper import TaskKeeper
+from fairlead.wire.opal.tools.task_views import open_tasks
+from fairlead.wire.opal.tools.tasks import tasks_of
 
 NAMES = "read_file write_file edit_file grep shell sub_agent tasks use_skill ask_user debug_state".split()
 DONE = Turn(text="all done")
@@ -41,9 +41,7 @@ def an_agent(stream: Any, root: Path, **changes: Any) -> Agent:
     """An agent whose tools are Opal's."""
     (root / "work").mkdir(exist_ok=True)
     options: dict[str, Any] = {"cwd": root / "work", "env": {"PATH": "/bin:/usr/bin", "HOME": str(root)}, "isolated": True}
-    agent = Agent(model=SCRIPTED_MODEL, stream=stream, tools=["task"], **(options | changes))
-    agent.session.toolbox.begin_with(opal_tools(agent.session, data_dir=root / "data"))
-    return agent
+    return Agent(model=SCRIPTED_MODEL, stream=stream, tool_set=opal_tools(data_dir=root / "data"), **(options | changes))
 
 
 def ended(events: Sequence[Any], id: str = "call") -> dict[str, Any]:
@@ -73,16 +71,13 @@ def run(stream: Any, root: Path, **changes: Any) -> list[Any]:
 def test_the_tools_are_in_the_order_of_opal_and_nothing_else_is_there(tmp_path: Path) -> None:
     script = Scripted([DONE])
     run(script, tmp_path)
-    assert [tool.name for tool in script.requests[0].tools] == NAMES
+    assert [tool.name for tool in script.requests[0].tools] == NAMES == list(TOOL_NAMES)
 
 
-async def test_tools_that_others_brought_stay_when_opals_take_the_place_of_the_first_ones(tmp_path: Path) -> None:
-    async with an_agent(Scripted([DONE]), tmp_path) as agent:
-        toolbox = agent.session.toolbox
-        toolbox.replace("host", [a_tool("theirs"), a_tool("asleep")], inactive=["asleep"])
-        toolbox.begin_with(opal_tools(agent.session))
-        assert list(toolbox.tools) == [*NAMES, "theirs", "asleep"]
-        assert toolbox.active == [*NAMES, "theirs"]
+def test_the_model_may_use_the_tools_that_were_chosen_and_extra_ones(tmp_path: Path) -> None:
+    script = Scripted([DONE])
+    run(script, tmp_path, tools=["tasks", "grep"], extra_tools=[a_tool("mine")])
+    assert [tool.name for tool in script.requests[0].tools] == ["tasks", "grep", "mine"]
 
 
 def test_a_run_reads_edits_and_searches(tmp_path: Path) -> None:
@@ -172,7 +167,7 @@ def test_a_list_too_long_to_show_goes_to_the_model_without_its_texts(tmp_path: P
 
 
 def labels(session: Session) -> list[str]:
-    return [task.label for task in listed(TaskKeeper(session).state().tasks.values())]
+    return [task.label for task in open_tasks(tasks_of(session.conversation).tasks.values())]
 
 
 async def test_tasks_are_kept_with_the_conversation_where_it_stands(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.session.rules.arguments import ArgumentReader, KeyPath
+from fairlead.core.tool import KeyPath
+from fairlead.session.rules.arguments import ArgumentReader
 
 PLACES = frozenset({("path",), ("content",), ("edits", "newText")})
 

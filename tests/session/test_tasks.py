@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.errors import ToolError
-from fairlead.wire.opal.tasks import listed
-from fairlead.wire.opal.tools.task_views import chosen, payload
+from fairlead.wire.opal.tools.task_views import chosen, open_tasks, payload
 from fairlead.wire.opal.tools.tasks import Draft, Op, State, Task, from_entry_data, to_entry_data
 
 NOW = "2026-11-15 06:27:08.281458"
@@ -296,7 +295,7 @@ def test_a_list_can_be_narrowed_down(wanted: dict[str, Any], ids: list[int]) -> 
 
 def test_the_list_for_hosts_has_what_is_not_done_and_texts_alone() -> None:
     state = done_to(CHAIN, update(1, status="done"), update(3, parent_id=2, blocked_by=(2,)))
-    tasks = listed(state.tasks.values())
+    tasks = open_tasks(state.tasks.values())
     assert [task.id for task in tasks] == ["2", "3"]
     assert msgspec.to_builtins(tasks[1]) == {
         "id": "3",

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from fairlead.agent.extensions import AgentExtensions
 from fairlead.agent.options import AgentOptions
+from fairlead.agent.tool_set import ToolServices
 from fairlead.config.files import is_absent
 from fairlead.config.home import Home, user_folder
 from fairlead.config.scratch import Scratch
@@ -85,13 +86,15 @@ class Assembly:
         workspace = self._workspace()
         additions = self._additions(workspace)
         self.extensions.prepare(workspace, self._env, additions)
-        tools = builtin_tools(workspace) | {tool.name: tool for tool in options.extra_tools}
         runtime = AsyncioRuntime()
         model, level, models = self._models(runtime)
-        spawner = subagents = None
-        if TASK in _wanted(options) and TASK not in tools:
+        spawner = subagents = services = None
+        if options.tool_set is not None or _wants_task(options):
             spawner = self._spawner(models, runtime)
-            subagents = self._subagents(spawner, tools)
+            subagents = self._subagents(spawner)
+        if options.tool_set is not None and subagents is not None:
+            services = ToolServices(workspace, additions, subagents, runtime.now_ms)
+        tools = self._tools(workspace, subagents, services)
         scoped = [] if options.stream else self._scoped()
         sessions, conversation = self._conversation(workspace, runtime)
         self.servers = self._mcp_servers(workspace)
@@ -133,7 +136,7 @@ class Assembly:
             spawner.like = made_of
         session = Session(made_of)
         self._warn(session.problems)
-        for part in (self.extensions, approver, self.servers):
+        for part in (self.extensions, approver, self.servers, services):
             if part is not None:
                 part.attach(session)
         self._set_up(session)
@@ -344,8 +347,22 @@ class Assembly:
             return SessionSpawner(lambda: models, None, overrides, appended)
         return SessionSpawner(lambda: self._access(runtime), self._registry.match, overrides, appended)
 
-    def _subagents(self, spawner: SessionSpawner, tools: dict[str, Tool]) -> Subagents:
-        """The sub-agents, and among the tools the one that gives them work, if there may be any."""
+    def _tools(self, workspace: Workspace, subagents: Subagents | None, services: ToolServices | None) -> dict[str, Tool]:
+        """The tools that the session begins with: the set of the options or the built-in ones, extra tools, and `task`."""
+        options = self._options
+        if options.tool_set is not None and services is not None:
+            tools = {tool.name: tool for tool in options.tool_set.for_session(services)}
+        else:
+            tools = builtin_tools(workspace)
+        tools |= {tool.name: tool for tool in options.extra_tools}
+        if subagents is not None and subagents.may_spawn and _wants_task(options):
+            from fairlead.session.subagents.tool import task_tool
+
+            tools[TASK] = task_tool(subagents)
+        return tools
+
+    def _subagents(self, spawner: SessionSpawner) -> Subagents:
+        """The sub-agents of the session."""
         from fairlead.session.subagents.agents import load_agents
         from fairlead.session.subagents.subagents import Family, Subagents
 
@@ -355,12 +372,8 @@ class Assembly:
         trusted = of_project is None or is_absent(of_project) or self.extensions.trust.known(self._cwd)
         agents, problems = load_agents(folders, task.disabled_agents, self._home.boundary(self._cwd), trusted=trusted)
         self._warn(problems)
-        subagents = Subagents(Family(agents, task, spawner))
-        if subagents.may_spawn:
-            from fairlead.session.subagents.tool import task_tool
-
-            tools[TASK] = task_tool(subagents)
-        return subagents
+        tool_set = self._options.tool_set
+        return Subagents(Family(agents, task, spawner, builtin_tools if tool_set is None else tool_set.for_workspace))
 
     def _active(self, tools: Mapping[str, Tool]) -> list[str]:
         options = self._options
@@ -369,11 +382,17 @@ class Assembly:
         if self.servers is not None:  # which tools these have is found out later
             unknown = [name for name in unknown if not name.startswith("mcp_")]
         self.extensions.check_tools(unknown, known)
-        return [name for name in _wanted(options) if name in tools]
+        wanted = tools if options.tools is None and options.tool_set is not None else _wanted(options)
+        return [name for name in wanted if name in tools and name not in options.exclude_tools]
 
 
 def _wanted(options: AgentOptions) -> list[str]:
-    """The names of the tools that the model is to have."""
+    """The names of the tools that the model may use, unless there is a `tool_set` and `tools` does not choose from it."""
     chosen = options.default_tools if options.tools is None else options.tools
     names = dict.fromkeys([*chosen, *(tool.name for tool in options.extra_tools)])
     return [name for name in names if name not in options.exclude_tools]
+
+
+def _wants_task(options: AgentOptions) -> bool:
+    """Whether the model may use our tool `task`."""
+    return TASK in _wanted(options) and all(tool.name != TASK for tool in options.extra_tools)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from msgspec import Meta, Struct
 
+from fairlead.agent.tool_set import ToolSet
 from fairlead.config.settings import ApprovalMode, SandboxMode, SettingsGroup
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.queues import InterruptMode
@@ -61,6 +62,8 @@ class AgentOptions(Struct, kw_only=True):
     tools: Sequence[str] | None = None
     exclude_tools: Sequence[str] = ()
     default_tools: Sequence[str] = DEFAULT_TOOLS
+    #: Tools in the place of the built-in ones; None: the built-in tools.
+    tool_set: ToolSet | None = None
     #: Tools of the caller's own, beside the built-in ones; the model may use them all.
     extra_tools: Sequence[Tool] = ()
     #: Compare what the model writes with the stream rules of the user and the project.

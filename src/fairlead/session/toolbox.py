@@ -41,14 +41,6 @@ class Toolbox:
         """The names that `owner` cannot bring, because others have them."""
         return set(self._tools) - self._brought.get(owner, frozenset())
 
-    def begin_with(self, tools: Sequence[Tool]) -> None:
-        """Put `tools` in the place of those that the session began with. The model may use them all."""
-        names = frozenset[str]().union(*self._brought.values())
-        brought = {name: tool for name, tool in self._tools.items() if name in names}
-        own = {tool.name: with_usual_subject(tool) for tool in tools if tool.name not in brought}
-        self._active = [*own, *(name for name in self._active if name in brought)]
-        self._tools = own | brought
-
     async def close(self) -> None:
         """Let the tools that this session alone has let go of what they hold."""
         for tool in self._tools.values():

@@ -27,7 +27,7 @@ VERSION = 3
 QUEUE = "fairlead.queue"
 #: The type of the custom entries for the todo list: see `fairlead.session.todos.todos`.
 TODOS = "fairlead.todos"
-#: The type of the custom entries for Opal's tasks: see `fairlead.wire.opal.tools.task_keeper`.
+#: The type of the custom entries for tasks: see `fairlead.wire.opal.tools.tasks`.
 TASKS = "fairlead.tasks"
 #: The type of the custom entries that note a move to the entry before them: see `fairlead.session.history.moves.branch`.
 BRANCH = "fairlead.branch"

@@ -53,11 +53,17 @@ class Order(Struct, frozen=True):
 class Family:
     """What a session and all agents below it share."""
 
-    def __init__(self, agents: Mapping[str, AgentDefinition], settings: TaskSettings, spawner: Spawner) -> None:
+    def __init__(
+        self,
+        agents: Mapping[str, AgentDefinition],
+        settings: TaskSettings,
+        spawner: Spawner,
+        make_tools: Callable[[Workspace], Mapping[str, Tool]] = builtin_tools,
+    ) -> None:
         self.agents = agents
         self.spawner = spawner
-        #: The tools of a sub-agent that are made anew for its workspace. Others it has from its parent.
-        self.make_tools: Callable[[Workspace], Mapping[str, Tool]] = builtin_tools
+        #: Makes the tools that each sub-agent has for its own workspace. It gets others from its parent.
+        self.make_tools = make_tools
         self.slots = Slots(settings.max_concurrency)
         self.most_at_once = settings.max_concurrency
         self.deepest = settings.max_recursion_depth

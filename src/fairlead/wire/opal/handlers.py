@@ -122,11 +122,10 @@ def _state(server: OpalServer, params: m.AgentState) -> m.State:
 
 
 def _tasks(server: OpalServer, params: m.TasksList) -> m.Tasks:
-    from fairlead.wire.opal.tasks import listed
-    from fairlead.wire.opal.tools.task_keeper import TaskKeeper
+    from fairlead.wire.opal.tools.task_views import open_tasks
+    from fairlead.wire.opal.tools.tasks import tasks_of
 
-    keeper = TaskKeeper(server.table.get(params.session_id).session)
-    return m.Tasks(listed(keeper.state().tasks.values()))
+    return m.Tasks(open_tasks(tasks_of(server.table.get(params.session_id).session.conversation).tasks.values()))
 
 
 # Models

@@ -66,7 +66,7 @@ def surroundings(base: AgentOptions) -> Surroundings:
         warn_once(problem)
     folder = None if base.session_dir is None else Path(base.cwd, base.session_dir)
     return Surroundings(
-        base=replace(base, warn=warn_once, default_tools=("task",)),  # which makes sub-agents possible
+        base=replace(base, warn=warn_once),
         store=OpalStore.below(home, folder, keep=base.keep is not False),
         shared=shared_by_agents(base, home, settings),
         settings=settings,

@@ -28,6 +28,7 @@ from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, changed, 
 from fairlead.wire.opal.requests import ServerRequests
 from fairlead.wire.opal.statuses import ADVICE
 from fairlead.wire.opal.store import OpalStore, checked_id
+from fairlead.wire.opal.tools import TOOL_NAMES, opal_tools
 from fairlead.wire.opal.ui import OpalUi
 from fairlead.wire.output import Output
 
@@ -127,8 +128,10 @@ class SessionTable:
             session_dir=store.folder if kept else None,
             conversation=conversation,
             advice=[*base.advice, ADVICE],
-            # Opal's own tools are put in later. These are for what servers bring, and for what makes sub-agents possible.
-            tools=None if allowed is None else ["task", *_of_servers(allowed)],
+            tool_set=opal_tools(data_dir=store.own_folder(session_id), excluded=base.exclude_tools),
+            extra_tools=[tool for tool in base.extra_tools if tool.name not in base.exclude_tools],
+            # Of the tools that come later, those of MCP servers are chosen here. `OpalSession` chooses the others.
+            tools=None if allowed is None else _of_servers(allowed),
             exclude_tools=_of_servers(base.exclude_tools),
         )
         if wanted.system_prompt is not None:
@@ -154,13 +157,8 @@ class SessionTable:
 
     def _session(self, session_id: str, agent: Agent, wanted: SessionStart) -> OpalSession:
         """Raises BadParams if the client wants tools that there are not."""
-        from fairlead.wire.opal.tools import opal_tools
-
-        base, store, session = self.around.base, self.around.store, agent.session
-        tools = opal_tools(session, data_dir=store.own_folder(session_id))
-        own = [tool.name for tool in tools if tool.name not in base.exclude_tools]
-        offered = [tool for tool in (*tools, *base.extra_tools) if tool.name not in base.exclude_tools]
-        session.toolbox.begin_with(offered)
+        base, session = self.around.base, agent.session
+        own = [name for name in TOOL_NAMES if name not in base.exclude_tools]
 
         def window(answer: AssistantMessage | None) -> int:
             found = None if answer is None else self.around.shared.registry.find(answer.provider, answer.model)

@@ -1,55 +1,63 @@
-"""Opal's tools, for one session: those that work on the machine, and those that need the session itself.
+"""Opal's tools, as a set for an agent: `Agent(tool_set=opal_tools())`.
 
-    tools = opal_tools(session, data_dir=...)
-    session.toolbox.begin_with(tools)
-
-`Session.close` ends what they have running. `machine` declares the tools that work on the machine; `results` says what results
-and updates hold for the wire.
+`machine` declares the tools that work on the machine; the tools in this module need the session too. `results` says what results
+and updates hold for the wire. Closing the session ends the processes that the tools have started.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fairlead.agent.tool_set import ToolServices, ToolSet
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
 from fairlead.tools.workspace import Workspace
 from fairlead.wire.opal.tools.machine import integer, machine_tools, object_schema, repaired, string
 
-if TYPE_CHECKING:
-    from fairlead.session.session import Session
+__all__ = ["TOOL_NAMES", "opal_tools"]
 
-__all__ = ["opal_tools"]
+#: The tools, in the order in which Opal's hosts list them.
+TOOL_NAMES = (
+    "read_file",
+    "write_file",
+    "edit_file",
+    "grep",
+    "shell",
+    "sub_agent",
+    "tasks",
+    "use_skill",
+    "ask_user",
+    "debug_state",
+)
 
 
-def opal_tools(session: Session, *, data_dir: Path | None = None) -> list[Tool]:
-    """Opal's tools in the order in which its hosts list them. Which of them the model may use is for the caller to say.
+def opal_tools(*, data_dir: Path | None = None, excluded: Collection[str] = ()) -> ToolSet:
+    """Return Opal's tools without those that are `excluded`. `data_dir` is a folder that most file tools may use too."""
 
-    From here on, the session's sub-agents have them too, as far as they may.
-    """
-
-    def make_tools(workspace: Workspace) -> Mapping[str, Tool]:
+    def for_workspace(workspace: Workspace) -> Mapping[str, Tool]:
         return {tool.name: tool for tool in machine_tools(workspace, data_dir)}
 
-    if session.subagents is not None:
-        session.subagents.family.make_tools = make_tools
-    return [
-        *make_tools(session.workspace).values(),
-        _sub_agent(session),
-        _tasks(session),
-        _use_skill(session),
-        _ask_user(session),
-        _debug_state(session),
-    ]
+    def for_session(services: ToolServices) -> list[Tool]:
+        tools = (
+            *machine_tools(services.workspace, data_dir),
+            _sub_agent(services),
+            _tasks(services),
+            _use_skill(services),
+            _ask_user(services),
+            _debug_state(services),
+        )
+        return [tool for tool in tools if tool.name not in excluded]
+
+    return ToolSet(for_workspace, for_session)
 
 
-def _sub_agent(session: Session) -> Tool:
+def _sub_agent(services: ToolServices) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         from fairlead.wire.opal.tools.sub_agent import run_sub_agent
 
-        return await run_sub_agent(session, arguments, context)
+        return await run_sub_agent(services, arguments, context)
 
     return Tool(
         name="sub_agent",
@@ -59,7 +67,7 @@ def _sub_agent(session: Session) -> Tool:
         ),
         parameters=object_schema(
             {
-                "prompt": string("What is to be done, and what the answer should contain"),
+                "prompt": string("What to do, and what the answer should contain"),
                 "tools": {"type": "array", "items": {"type": "string"}, "description": "The tools it may use; all if left out"},
                 "model": string("The id of its model; the same as yours if left out"),
                 "system_prompt": string("Takes the place of its own instructions"),
@@ -72,23 +80,23 @@ def _sub_agent(session: Session) -> Tool:
         guidelines=("Give independent pieces of work to sub-agents in one turn; do small ones yourself.",),
         bound=True,
         timeout=None,
-        grace=1.0,  # longer than the tools of the sub-agent have
+        grace=1.0,  # more than the sub-agent's own tools have
         prepare=repaired,
     )
 
 
-def _tasks(session: Session) -> Tool:
-    from fairlead.wire.opal.tools.task_keeper import TaskKeeper
+def _tasks(services: ToolServices) -> Tool:
+    from fairlead.wire.opal.tools.tasks import TaskKeeper
     from fairlead.wire.opal.tools.tasks_tool import tasks_tool
 
-    return tasks_tool(TaskKeeper(session))
+    return tasks_tool(TaskKeeper(lambda: services.conversation, services.now_ms))
 
 
-def _use_skill(session: Session) -> Tool:
+def _use_skill(services: ToolServices) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         from fairlead.wire.opal.tools.results import SKILL
 
-        additions, cwd, name = session.additions, session.workspace.cwd, arguments["skill_name"]
+        additions, cwd, name = services.additions, services.workspace.cwd, arguments["skill_name"]
         if additions is None:
             raise ToolError("There are no skills here.")
         try:
@@ -110,15 +118,15 @@ def _use_skill(session: Session) -> Tool:
     )
 
 
-def _ask_user(session: Session) -> Tool:
+def _ask_user(services: ToolServices) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        question, ui = arguments["question"], session.ui
+        question, ui = arguments["question"], services.ui
         choices: list[str] = arguments.get("choices", [])
         if not ui.available:
             raise ToolError(
                 "Nobody can be asked: there is no user behind this session. Decide yourself, or end with your question."
             )
-        # Without choices too: hosts of Opal answer questions of the model's, and need not know any other way to ask for a text.
+        # Also without choices: every Opal host can answer a question from the model, but it need not know another kind of input.
         answer = await ui.select(question, choices, cancel=context.cancel)
         if answer is None:
             raise ToolError("Operation aborted" if context.cancel.fired else "The user gave no answer.")
@@ -145,13 +153,14 @@ def _ask_user(session: Session) -> Tool:
     )
 
 
-def _debug_state(session: Session) -> Tool:
+def _debug_state(services: ToolServices) -> Tool:
     from fairlead.wire.opal.tools.debug_state import EventRing, run_debug_state
 
-    events = EventRing(session)
+    events = EventRing(services.now_ms)
+    services.listen(events.add)
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        return await run_debug_state(session, events, arguments, context)
+        return await run_debug_state(services, events, arguments, context)
 
     return Tool(
         name="debug_state",

@@ -1,12 +1,14 @@
-"""Opal's debug_state tool: what the session is doing and has done, for a model that looks for the cause of trouble."""
+"""Opal's debug_state tool: shows the model the state of its session and the latest events."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
+from fairlead.agent.tool_set import ToolServices
 from fairlead.core.events import Event, MessageUpdate, SubagentEvent, ToolUpdate
 from fairlead.core.lenient import scrub
 from fairlead.core.messages import Message
@@ -14,23 +16,22 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.session.subagents.subagent import cut
 from fairlead.tools.truncate import head
 
-if TYPE_CHECKING:
-    from fairlead.session.session import Session
-
 _KEPT = 400
 _EVENTS, _MOST_EVENTS = 50, 500
 _MESSAGES, _MOST_MESSAGES = 20, 200
-#: Characters of an event and of a message that are shown.
+#: How many characters of an event and of a message the model sees.
 _EVENT_LENGTH, _MESSAGE_LENGTH = 500, 400
 
 
 class EventRing:
-    """The last events of a session. They are put into words when somebody asks, which hardly anybody does."""
+    """The latest events of a session. They become text only when the model asks for them, which is rare."""
 
-    def __init__(self, session: Session) -> None:
-        self._now_ms = session.runtime.now_ms
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
         self._events: deque[tuple[int, str, Event | str]] = deque(maxlen=_KEPT)
-        session.subscribe(self._hear)
+
+    def add(self, event: Event) -> None:
+        self._events.append((self._now_ms(), _type_of(event), _worth_keeping(event)))
 
     def last(self, count: int) -> list[dict[str, Any]]:
         return [
@@ -38,23 +39,22 @@ class EventRing:
             for time, kind, event in list(self._events)[-count:]
         ]
 
-    def _hear(self, event: Event) -> None:
-        self._events.append((self._now_ms(), _type_of(event), _worth_keeping(event)))
 
-
-async def run_debug_state(session: Session, events: EventRing, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    model, toolbox, conversation = session.model, session.toolbox, session.conversation
+async def run_debug_state(
+    services: ToolServices, events: EventRing, arguments: dict[str, Any], context: ToolContext
+) -> ToolResult:
+    model, toolbox, conversation = services.model, services.toolbox, services.conversation
     active = toolbox.active
     messages: list[dict[str, Any]] = []
     if arguments.get("include_messages"):
         last = conversation.messages[-_count(arguments, "message_limit", _MESSAGES, _MOST_MESSAGES) :]
         messages = [_shown(message) for message in last]
     state = {
-        "session_id": session.id,
-        "status": "running" if session.is_streaming else "idle",
-        "model": None if model is None else {"provider": model.provider, "id": model.id, "thinking_level": session.thinking},
-        "working_dir": str(session.workspace.cwd),
-        "queues": {"pending_messages": len(session.queues)},
+        "session_id": conversation.id,
+        "status": "running" if services.is_running else "idle",
+        "model": None if model is None else {"provider": model.provider, "id": model.id, "thinking_level": services.thinking},
+        "working_dir": str(services.workspace.cwd),
+        "queues": {"pending_messages": services.queued_messages},
         "tools": {
             "all": list(toolbox.tools),
             "enabled": active,
@@ -72,13 +72,13 @@ def _count(arguments: dict[str, Any], name: str, default: int, most: int) -> int
 
 
 def _type_of(event: Event) -> str:
-    """The name of an event, in the form that names have on the wire: `tool_start`."""
+    """The name of an event in the form that the wire uses, such as `tool_start`."""
     name = type(event).__name__
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
 
 
 def _worth_keeping(event: Event) -> Event | str:
-    """An event, or its gist: those that come by the thousand may hold long texts that nobody else needs any more."""
+    """An event, or a short text for one that comes by the thousand and would keep long texts in memory."""
     match event:
         case MessageUpdate():
             return type(event.event).__name__

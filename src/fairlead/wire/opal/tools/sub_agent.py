@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fairlead.agent.tool_set import ToolServices
 from fairlead.core.events import Event, SubagentEvent, ToolEnd, ToolStart
 from fairlead.core.lenient import scrub
 from fairlead.core.tool import ToolContext, ToolResult
@@ -16,35 +17,37 @@ from fairlead.wire.opal.statuses import without_statuses
 from fairlead.wire.opal.tools.results import SUB_AGENT, text_of
 
 if TYPE_CHECKING:
-    from fairlead.session.session import Session
     from fairlead.session.subagents.agents import AgentDefinition
-    from fairlead.session.subagents.subagents import Subagents
 
-#: Characters: what the host is told that it is about, and of each call in its log the arguments, the result, or the failure.
+#: How many characters the host sees of the prompt, and the model of each logged call's arguments, result and error.
 _LABEL, _ARGUMENTS, _RESULT, _FAILURE = 80, 500, 500, 200
 
 
-async def run_sub_agent(session: Session, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+async def run_sub_agent(services: ToolServices, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    """Let a sub-agent do what the call says, and return its answer.
+
+    Raises ToolError if the sub-agent cannot be started, fails or is aborted.
+    """
     from fairlead.session.subagents.subagent import cut
     from fairlead.session.subagents.subagents import Order
 
-    subagents = session.subagents
-    if subagents is None or not subagents.may_spawn:
+    subagents = services.subagents
+    if not subagents.may_spawn:
         raise ToolError("Sub-agents are not available here. Do the work yourself.")
-    available = _available(session, subagents)
+    available = _available(services)
     agent = _agent(arguments, available)
-    # The id has the form that Opal's hosts know.
+    # Opal's hosts know ids of this form.
     order = Order(f"sub-{os.urandom(16).hex()}", cut(arguments["prompt"], _LABEL), arguments["prompt"])
     child = subagents.prepare(agent, [order], "", context.call_id)[0]
     start = {
         "id": child.assignment.id,
         "label": child.assignment.description,
-        "model": agent.model or (session.model.id if session.model is not None else ""),
+        "model": agent.model or (services.model.id if services.model is not None else ""),
         "tools": [name for name in available if agent.tools is None or name in agent.tools],
     }
     context.update(ToolResult([], {SUB_AGENT: start}))
     log = _CallLog(child.assignment.id)
-    forget = session.subscribe(log.hear)
+    forget = services.subscribe(log.add)
     try:
         await subagents.work([child], context.cancel)
     finally:
@@ -56,10 +59,10 @@ async def run_sub_agent(session: Session, arguments: dict[str, Any], context: To
     raise ToolError(f"{answer}\n\n{problem}" if answer else problem)
 
 
-def _available(session: Session, subagents: Subagents) -> list[str]:
-    """The tools that a sub-agent may have: as in `fairlead.session.subagents.spawner`, nothing that its parent may not use."""
-    made = subagents.family.make_tools(session.workspace)
-    return [name for name, tool in session.toolbox.active_tools().items() if name in made or not tool.bound]
+def _available(services: ToolServices) -> list[str]:
+    """The tools that a sub-agent can have: as in `fairlead.session.subagents.spawner`, only those that its parent may use."""
+    made = services.subagents.family.make_tools(services.workspace)
+    return [name for name, tool in services.toolbox.active_tools().items() if name in made or not tool.bound]
 
 
 def _agent(arguments: dict[str, Any], available: list[str]) -> AgentDefinition:
@@ -79,14 +82,14 @@ def _agent(arguments: dict[str, Any], available: list[str]) -> AgentDefinition:
 
 
 class _CallLog:
-    """The tools that a sub-agent called, and what came of it, in short."""
+    """The tool calls of a sub-agent and their results, in short."""
 
     def __init__(self, id: str) -> None:
         self._id = id
         self._calls: dict[str, str] = {}
         self._results: dict[str, str] = {}
 
-    def hear(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         from fairlead.session.subagents.subagent import cut
 
         match event:
@@ -101,7 +104,7 @@ class _CallLog:
                 pass
 
     def above(self, answer: str) -> str:
-        """What the model is told: the answer, below the calls if there were any (the form is Opal's)."""
+        """The text for the model: the answer, below the calls if there were any. The form is Opal's."""
         if not self._calls:
             return head(answer).content
         calls = "\n".join(f"- {call}: {self._results.get(id, '(no result)')}" for id, call in self._calls.items())

@@ -1,10 +1,11 @@
-"""Opal's tasks as the tool shows them: chosen, put in order, and as the JSON that hosts know."""
+"""Opal's tasks as the tool and the hosts show them: chosen, in order, and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fairlead.protocol.opal.shapes import ListedTask
 from fairlead.wire.opal.tools.tasks import STATUSES, Op, Task
 
 VIEWS = ("open", "done", "blocked", "in_progress", "ready")
@@ -41,6 +42,26 @@ def payload(
         "notes": list(notes),
     }
     return told if operations is None else {**told, "operations": list(operations)}
+
+
+def open_tasks(tasks: Iterable[Task]) -> list[ListedTask]:
+    """The tasks that are not done, as `tasks/list` has them: every value is a string."""
+    return [
+        ListedTask(
+            id=str(task.id),
+            label=task.label,
+            status=task.status,
+            prompt=task.prompt or "",
+            result=task.result or "",
+            notes=task.notes,
+            blocked_by=",".join(map(str, task.blocked_by)),
+            parent_id="" if task.parent_id is None else str(task.parent_id),
+            created_at=task.created_at,
+            updated_at=task.updated_at,
+        )
+        for task in tasks
+        if task.status != "done"
+    ]
 
 
 def _told(task: Task) -> dict[str, Any]:

@@ -7,6 +7,7 @@ for one that is not done is `blocked`; when the last of those is done, or gone, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
@@ -14,6 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.errors import ToolError
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.entries import TASKS, CustomEntry
 
 Status: TypeAlias = Literal["open", "in_progress", "done", "blocked"]
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -237,3 +240,32 @@ def from_entry_data(data: Any) -> State:
 class _Kept(Struct, rename="camel"):
     tasks: list[Task]
     last_id: int = 0
+
+
+def tasks_of(conversation: Conversation) -> State:
+    """The tasks of a conversation, at the entry where it stands."""
+    if conversation.has_begun:
+        for entry in conversation.log.back():
+            if isinstance(entry, CustomEntry) and entry.custom_type == TASKS:
+                return from_entry_data(entry.data)
+    return State()
+
+
+class TaskKeeper:
+    """Keeps the tasks in the present conversation: each change is a custom entry `fairlead.tasks` with all tasks.
+
+    Nothing is kept in memory, so a conversation that was resumed, branched or replaced has the tasks it had there.
+    """
+
+    def __init__(self, conversation: Callable[[], Conversation], now_ms: Callable[[], int]) -> None:
+        self._conversation = conversation
+        self._now_ms = now_ms
+
+    def draft(self) -> Draft:
+        """A copy of the tasks that can be changed."""
+        now = datetime.fromtimestamp(self._now_ms() / 1000, UTC)
+        return Draft(tasks_of(self._conversation()), now.strftime("%Y-%m-%d %H:%M:%S.%f"))
+
+    def keep(self, state: State) -> None:
+        """Save the tasks. Raises SessionError if that fails; then the tasks are as they were."""
+        self._conversation().note(TASKS, to_entry_data(state))

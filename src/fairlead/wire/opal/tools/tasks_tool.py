@@ -11,9 +11,8 @@ from fairlead.errors import ToolError
 from fairlead.tools.truncate import head
 from fairlead.wire.opal.tools.machine import integer, object_schema, repaired, string
 from fairlead.wire.opal.tools.results import OUTPUT
-from fairlead.wire.opal.tools.task_keeper import TaskKeeper
 from fairlead.wire.opal.tools.task_views import VIEWS, chosen, payload
-from fairlead.wire.opal.tools.tasks import STATUSES, Draft, Op
+from fairlead.wire.opal.tools.tasks import STATUSES, Draft, Op, TaskKeeper
 
 _DESCRIPTION = """\
 Keep the list of what there is to do. The result has all tasks as they are then.
