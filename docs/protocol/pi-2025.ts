@@ -129,10 +129,7 @@ export interface AssistantMessage {
 
 export type AssistantMessageEvent = TextStart | TextDelta | TextEnd | ThinkingStart | ThinkingDelta | ThinkingEnd | ToolcallStart | ToolcallDelta | ToolcallEnd;
 
-/**
- * A file that came with a prompt, as base64 (pi in 2025). Of a document the model is told the text, of an image
- * all.
- */
+/** A file that comes with a prompt, as base64. The model sees an image, and the `extractedText` of a document. */
 export interface Attachment {
   id: string;
   type: "document" | "image";
@@ -267,7 +264,7 @@ export interface ToolCall {
   thoughtSignature?: string;
 }
 
-/** What a tool gives back: `content` for the model, `details` for the host. */
+/** What a tool returns: `content` for the model, `details` for the host. */
 export interface ToolResult {
   content: UserBlock[];
   details?: Record<string, unknown>;
@@ -326,5 +323,9 @@ export interface UserMessage {
   content: string | UserBlock[];
   timestamp: number;
   attribution?: "agent" | "user";
-  attachments?: Attachment[];
+  /**
+   * Files that came with the prompt, as JSON objects. They are kept as they came; see
+   * `fairlead.session.context.model_view`.
+   */
+  attachments?: (Record<string, unknown>)[];
 }

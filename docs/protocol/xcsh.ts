@@ -1506,21 +1506,6 @@ export interface AssistantMessage {
 
 export type AssistantMessageEvent = TextStart | TextDelta | TextEnd | ThinkingStart | ThinkingDelta | ThinkingEnd | ToolcallStart | ToolcallDelta | ToolcallEnd;
 
-/**
- * A file that came with a prompt, as base64 (pi in 2025). Of a document the model is told the text, of an image
- * all.
- */
-export interface Attachment {
-  id: string;
-  type: "document" | "image";
-  fileName: string;
-  mimeType: string;
-  size: number;
-  content: string;
-  extractedText?: string;
-  preview?: string;
-}
-
 export interface AvailableModels {
   models: Model[];
 }
@@ -2307,7 +2292,7 @@ export interface ToolInfo {
   active: boolean;
 }
 
-/** What a tool gives back: `content` for the model, `details` for the host. */
+/** What a tool returns: `content` for the model, `details` for the host. */
 export interface ToolResult {
   content: UserBlock[];
   details?: Record<string, unknown> | null;
@@ -2406,7 +2391,11 @@ export interface UserMessage {
   content: string | UserBlock[];
   timestamp: number;
   attribution?: "agent" | "user";
-  attachments?: Attachment[];
+  /**
+   * Files that came with the prompt, as JSON objects. They are kept as they came; see
+   * `fairlead.session.context.model_view`.
+   */
+  attachments?: (Record<string, unknown>)[];
 }
 
 /** The command and its successful response, by the name of the command. */

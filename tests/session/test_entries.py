@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead.core.messages import AssistantMessage, TextContent, ToolResultMessage, UserMessage
+from fairlead.core.messages import AssistantMessage, ImageContent, TextContent, ToolResultMessage, UserMessage
+from fairlead.session.context.model_view import for_model
 from fairlead.session.history.entries import (
     CompactionEntry,
     ContextEditEntry,
@@ -178,3 +179,26 @@ def test_an_edit_without_replacement_removes_the_message() -> None:
     custom = CustomMessageEntry("1", None, "t", "kind", "text", True)
     assert len(shown(custom)) == 1
     assert shown(custom, ContextEditEntry("2", None, "t", "1", None)) == []
+
+
+def test_attached_files_are_kept_as_they_came_and_shown_to_the_model() -> None:
+    document = {"id": "1", "type": "document", "fileName": "a.pdf", "mimeType": "application/pdf", "size": 1, "content": "eA=="}
+    image = {**document, "type": "image", "mimeType": "image/png", "future": [1]}
+    line = json.dumps(
+        {
+            "role": "user",
+            "content": "look",
+            "timestamp": 1,
+            "attachments": [{**document, "extractedText": "the text"}, image, document, {"type": 1}],
+        },
+        separators=(",", ":"),
+    ).encode()
+    message = decode_message(line)
+    assert message is not None and msgspec.json.encode(message) == line
+    shown = for_model(message)
+    assert shown is not None
+    assert shown.content == [
+        TextContent("look"),
+        TextContent("\n\n[Document: a.pdf]\nthe text"),
+        ImageContent("eA==", "image/png"),
+    ]

@@ -88,19 +88,6 @@ class Usage(Struct, rename="camel"):
     cost: Cost = msgspec.field(default_factory=Cost)
 
 
-class Attachment(Struct, rename="camel", omit_defaults=True):
-    """A file that came with a prompt, as base64 (pi in 2025). Of a document the model is told the text, of an image all."""
-
-    id: str
-    type: Literal["image", "document"]
-    file_name: str
-    mime_type: str
-    size: int
-    content: str
-    extracted_text: str | None = None
-    preview: str | None = None
-
-
 class _Message(Struct, tag_field="role", rename="camel", omit_defaults=True, weakref=True):
     pass
 
@@ -109,7 +96,8 @@ class UserMessage(_Message, tag="user"):
     content: str | list[UserBlock]
     timestamp: int
     attribution: Attribution | None = None
-    attachments: list[Attachment] | None = None
+    #: Files that came with the prompt, as JSON objects. They are kept as they came; see `fairlead.session.context.model_view`.
+    attachments: list[dict[str, Any]] | None = None
 
 
 class AssistantMessage(_Message, tag="assistant"):

@@ -20,7 +20,6 @@ from fairlead.core.events import (
     SessionInfoChanged,
 )
 from fairlead.core.messages import (
-    Attachment,
     Attribution,
     CustomMessage,
     ImageContent,
@@ -186,7 +185,7 @@ class Session:
         text: str,
         images: list[ImageContent] | None = None,
         attribution: Attribution = "user",
-        attachments: list[Attachment] | None = None,
+        attachments: list[dict[str, Any]] | None = None,
         *,
         expand: bool = True,
         source: InputSource = "interactive",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from fairlead.core.messages import (
     AssistantMessage,
-    Attachment,
     BashExecutionMessage,
     BranchSummaryMessage,
     CompactionSummaryMessage,
@@ -40,14 +43,33 @@ def for_model(message: Message) -> ModelMessage | None:
             return _summary(intro, message.summary, message.timestamp)
 
 
-def with_attachments(content: str | list[UserBlock], attachments: Sequence[Attachment]) -> list[UserBlock]:
-    """Return the user's content, then the text of each document under its file name, then the images."""
+class _AttachedFile(Struct, rename="camel"):
+    """What the model needs of an attached file, which session files keep as the host sent it."""
+
+    type: str
+    file_name: str
+    mime_type: str
+    content: str
+    extracted_text: str | None = None
+
+
+def with_attachments(content: str | list[UserBlock], attachments: Sequence[Mapping[str, Any]]) -> list[UserBlock]:
+    """What the user said, then each document's text under its file name, then the images."""
     blocks: list[UserBlock] = [TextContent(content)] if isinstance(content, str) else list(content)
-    for attached in attachments:
-        if attached.type == "document" and attached.extracted_text is not None:
-            blocks.append(TextContent(f"\n\n[Document: {attached.file_name}]\n{attached.extracted_text}"))
-    blocks += (ImageContent(attached.content, attached.mime_type) for attached in attachments if attached.type == "image")
+    files = [file for attached in attachments if (file := _attached_file(attached)) is not None]
+    for file in files:
+        if file.type == "document" and file.extracted_text is not None:
+            blocks.append(TextContent(f"\n\n[Document: {file.file_name}]\n{file.extracted_text}"))
+    blocks += (ImageContent(file.content, file.mime_type) for file in files if file.type == "image")
     return blocks
+
+
+def _attached_file(attached: Mapping[str, Any]) -> _AttachedFile | None:
+    """The file; None if a session file holds something else in its place."""
+    try:
+        return msgspec.convert(attached, _AttachedFile)
+    except msgspec.ValidationError:
+        return None
 
 
 def bash_text(message: BashExecutionMessage) -> str:

@@ -15,7 +15,6 @@ from msgspec import Struct
 
 from fairlead.core.events import ExtensionError, MessageEnd, MessageStart
 from fairlead.core.messages import (
-    Attachment,
     Attribution,
     CustomMessage,
     ImageContent,
@@ -84,7 +83,7 @@ class Intake:
         text: str,
         images: list[ImageContent] | None,
         attribution: Attribution,
-        attachments: list[Attachment] | None,
+        attachments: list[dict[str, Any]] | None,
         *,
         expand: bool,
         source: InputSource,

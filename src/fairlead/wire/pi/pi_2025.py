@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from fairlead.core import events
@@ -82,7 +83,8 @@ async def _prompt(server: PiServer, command: Prompt2025) -> Any:
             raise BadCommand(
                 f"The attachment {attached.file_name} is a document without extractedText: there is no text of it for the model."
             )
-    prompt = server.session.prompt(command.message, attachments=command.attachments, source="rpc")
+    attachments: list[dict[str, Any]] | None = to_builtins(command.attachments)
+    prompt = server.session.prompt(command.message, attachments=attachments, source="rpc")
     return await submit(server, command, prompt)
 
 
