@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from fairlead import __version__
 from fairlead.core import events, lenient
 from fairlead.core.messages import Message
 from fairlead.protocol.pi import frames
@@ -122,8 +123,23 @@ class EventFrames:
         if self.wants(str(frame.__struct_config__.tag)):
             self._outlet.send(encode(frame))
 
+    def greet(self) -> None:
+        """Send the frame that this profile begins with, if it has one."""
+        if self._profile.ready == "version":
+            self.send(frames.Ready(__version__))
+        elif self._profile.ready == "protocols":
+            self.send(
+                frames.Ready(
+                    protocol_version=1,
+                    supported_protocol_versions=[1, frames.BOUNDED_VERSION],
+                    max_frame_bytes=frames.BOUND,
+                    max_reassembled_frame_bytes=frames.REASSEMBLED_BOUND,
+                )
+            )
+
     def want(self, names: Collection[str] | None) -> None:
         """Send only events of these types from here on; None: all."""
+        self._updates.flush()
         self._wanted = None if names is None else frozenset(names)
         self._updates.muted = not self.wants("message_update")
 

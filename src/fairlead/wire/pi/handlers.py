@@ -12,6 +12,7 @@ from fairlead.core.lenient import scrub_text
 from fairlead.core.model import Model
 from fairlead.protocol.pi import commands as c
 from fairlead.protocol.pi.command import Command
+from fairlead.protocol.pi.frames import BashExecutionUpdate
 from fairlead.protocol.pi.state import ContextUsage, SessionStats, State, Tokens
 from fairlead.session.session import Session
 from fairlead.session.user_bash import BashDone
@@ -236,11 +237,16 @@ def _set_interrupt_mode(server: PiServer, command: c.SetInterruptMode) -> None:
 
 
 def _bash(server: PiServer, command: c.Bash) -> Coroutine[Any, Any, c.BashResult]:
+    def show(text: str) -> None:
+        """Send new output. A host that has fallen behind gets it with the answer only."""
+        if not server.outlet.behind:
+            server.frames.send(BashExecutionUpdate(id=command.id, delta=text))
+
     # Started here and now: an abort_bash right behind it must find it.
     running = server.session.commands.run(
         command.command,
         exclude_from_context=bool(command.exclude_from_context),
-        on_output=lambda text: server.show_output(command.id, text),
+        on_output=show,
     )
     return _bash_result(server, running)
 

@@ -11,15 +11,17 @@ from fairlead.core.runtime import Cancel
 from fairlead.errors import BadCommand, ToolError
 from fairlead.protocol.pi.frames import HostUriCancel, HostUriRequest
 from fairlead.protocol.pi.host_commands import HostUriResult, HostUriScheme
-from fairlead.tools.uris import Document, scheme_of
+from fairlead.tools.uris import Document, beside, scheme_of
+from fairlead.tools.workspace import Workspace
 from fairlead.wire.pi import decode
 from fairlead.wire.questions import HostLeft, Question, Questions, Withdrawn
 
 
 class HostUris:
-    """Implements `fairlead.tools.uris.Uris`."""
+    """Implements `fairlead.tools.uris.Uris` for `workspace`, beside the URIs that it can read already."""
 
-    def __init__(self, questions: Questions) -> None:
+    def __init__(self, questions: Questions, workspace: Workspace) -> None:
+        workspace.uris = beside(self, workspace.uris)
         self._questions = questions
         self._schemes: dict[str, HostUriScheme] = {}
 

@@ -35,7 +35,7 @@ def _set_event_filter(server: PiServer, command: c.SetEventFilter) -> c.EventFil
         if not all(isinstance(name, str) and name for name in names):
             raise BadCommand("events must be null or an array of non-empty event type strings")
         events = names
-    server.filter_events(events)
+    server.frames.want(events)
     return c.EventFilter(events)
 
 

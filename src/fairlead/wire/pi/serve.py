@@ -94,9 +94,9 @@ class AgentServer:
             updates=options.updates,
             persist=agent.persist,
             logins=lambda: agent.logins,
+            reload_extensions=agent.reload_extensions,
             max_frame=options.max_frame_bytes,
         )
-        server.reload_extensions = agent.reload_extensions
         self.dispatcher = server.dispatcher
         self.serve = server.serve
         self.host_left = server.questions.host_left

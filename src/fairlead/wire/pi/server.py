@@ -1,4 +1,4 @@
-"""The server of the pi family: one host, one session, one profile."""
+"""Serves one host of the pi family: one session, in the form of one profile."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairlead import __version__
 from fairlead.core.events import Event, SubagentEvent, SubagentLifecycle, SubagentProgress
-from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.command import Command
 from fairlead.session.session import Session
 from fairlead.wire.connection import Connection
 from fairlead.wire.dialects import dialect_named
 from fairlead.wire.dispatcher import Dispatcher
-from fairlead.wire.messages import Id, Reply, Request, Routes
+from fairlead.wire.messages import Reply, Request, Routes
 from fairlead.wire.pi.codec import PiCodec
 from fairlead.wire.pi.encode import EventFrames
 from fairlead.wire.pi.outlet import ChunkedOutlet
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class PiServer:
-    """Implements `fairlead.wire.messages.Service`. Handlers reach everything that they need through it."""
+    """Implements `fairlead.wire.messages.Service`. Handlers reach everything they need through it."""
 
     codec_type: ClassVar[type[PiCodec]] = PiCodec
     events_type: ClassVar[type[EventFrames]] = EventFrames
@@ -49,18 +47,19 @@ class PiServer:
         updates: Form,
         persist: Callable[[str, Any], None],
         logins: Callable[[], Logins] | None = None,
+        reload_extensions: Callable[[], Awaitable[list[str]]] | None = None,
         max_frame: int | None = None,
     ) -> None:
         self.session = session
         self.profile = profile
         #: Writes one key of the user's settings.
         self.persist = persist
-        #: Logs in at providers; None if there is no way to.
+        #: Logs in to providers; None: that is not possible here.
         self.logins = logins
+        #: Loads all extensions again, and returns their names; None: there are none.
+        self.reload_extensions = reload_extensions
         self.outlet = ChunkedOutlet(connection.output, max_frame)
         self.updates = Updates(self.outlet, pacing, updates)
-        #: Loads extensions anew, and returns the names of those there are then.
-        self.reload_extensions: Callable[[], Awaitable[list[str]]] = _no_extensions
         self.codec = self.codec_type(profile, self.outlet)
         self.routes = self.make_routes()
         self.send = self.outlet.send
@@ -70,7 +69,7 @@ class PiServer:
             from fairlead.wire.pi.outcomes import Outcomes
 
             self.codec.outcomes = Outcomes(session, self.frames)
-        #: What becomes of each prompt; None if this host is not told.
+        #: Reports what became of each prompt; None: hosts of this profile do not get such reports.
         self.outcomes = self.codec.outcomes
         self.dispatcher = Dispatcher(connection, self)
         self._is_extended = not session.may_be_extended
@@ -84,17 +83,7 @@ class PiServer:
 
     async def serve(self) -> None:
         """Serve the host until its input ends or it asks to shut down."""
-        if self.profile.ready == "version":
-            self.frames.send(frames.Ready(__version__))
-        elif self.profile.ready == "protocols":
-            self.frames.send(
-                frames.Ready(
-                    protocol_version=1,
-                    supported_protocol_versions=[1, frames.BOUNDED_VERSION],
-                    max_frame_bytes=frames.BOUND,
-                    max_reassembled_frame_bytes=frames.REASSEMBLED_BOUND,
-                )
-            )
+        self.frames.greet()
         await self.dispatcher.serve()
 
     # For the dispatcher
@@ -103,7 +92,7 @@ class PiServer:
         self.questions.hear(reply)
 
     def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
-        """Extensions may bring what a command is about: most commands wait until they are loaded."""
+        """Most commands wait until extensions are loaded, because extensions can add what a command refers to."""
         if self._is_extended or request.route is None or not request.route.needs_extensions:
             return None
         return self._extended()
@@ -118,18 +107,8 @@ class PiServer:
     # For handlers
 
     def acknowledge(self, command: Command) -> None:
-        """Answer a command that goes on."""
+        """Answer a command that is still being carried out."""
         self.dispatcher.answer(Request(command_name(type(command)), command.id, None))
-
-    def show_output(self, ident: Id, text: str) -> None:
-        """Send new output of a command that the host runs. A host that does not keep up gets it with the answer only."""
-        if not self.outlet.behind:
-            self.frames.send(frames.BashExecutionUpdate(id=ident, delta=text))
-
-    def filter_events(self, names: list[str] | None) -> None:
-        """Send only events of these types from here on; None for all."""
-        self.updates.flush()
-        self.frames.want(names)
 
     @cached_property
     def subagents(self) -> SubagentFrames:
@@ -145,12 +124,9 @@ class PiServer:
 
     @cached_property
     def host_uris(self) -> HostUris:
-        from fairlead.tools.uris import beside
         from fairlead.wire.pi.host_uris import HostUris
 
-        uris, workspace = HostUris(self.questions), self.session.workspace
-        workspace.uris = beside(uris, workspace.uris)
-        return uris
+        return HostUris(self.questions, self.session.workspace)
 
     def _make_ui(self) -> Ui:
         from fairlead.wire.pi.ui import WireUi
@@ -164,7 +140,3 @@ class PiServer:
         if self.outcomes is not None:
             self.outcomes.hear(event)
         self.frames.tell(event)
-
-
-async def _no_extensions() -> list[str]:
-    return []

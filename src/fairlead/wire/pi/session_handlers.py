@@ -225,7 +225,7 @@ async def _export(lines: list[bytes], leaf: str | None, path: Path, name: str) -
 
 
 async def _reload(server: PiServer, command: c.Reload) -> c.Reloaded:
-    return c.Reloaded(await server.reload_extensions())
+    return c.Reloaded([] if server.reload_extensions is None else await server.reload_extensions())
 
 
 ROUTES: tuple[Route, ...] = (
