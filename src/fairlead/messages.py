@@ -5,7 +5,6 @@ from __future__ import annotations
 from fairlead.core.messages import (
     AssistantBlock,
     AssistantMessage,
-    Attachment,
     Attribution,
     BashExecutionMessage,
     BranchSummaryMessage,
@@ -29,7 +28,6 @@ from fairlead.core.messages import (
 __all__ = [
     "AssistantBlock",
     "AssistantMessage",
-    "Attachment",
     "Attribution",
     "BashExecutionMessage",
     "BranchSummaryMessage",
