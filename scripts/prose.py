@@ -133,7 +133,7 @@ class Linter:
         words: dict[str, str] = tomllib.loads(WORDS.read_text(encoding="utf-8"))["words"]
         space = r"(?:[^\S\n]+|[^\S\n]*\n[^\S\n]*)"
         self._words = [
-            (regex.compile(rf"\b(?:{pattern.replace(' ', space)})\b", regex.IGNORECASE), advice)
+            (regex.compile(rf"\b(?:{pattern.replace(' ', space)})\b", regex.IGNORECASE | regex.MULTILINE), advice)
             for pattern, advice in words.items()
         ]
 
