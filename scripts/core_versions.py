@@ -1,6 +1,6 @@
-"""Runs the tests of the core and of the wire on newer Pythons, each in an environment of its own (.venv-3.12, ...).
+"""Run the tests of the core and the wire on newer Pythons, each in its own environment (.venv-3.12, ...).
 
-A version that this machine does not have is named and left out.
+A version that is not installed is named and skipped.
 """
 
 from __future__ import annotations

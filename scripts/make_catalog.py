@@ -1,12 +1,12 @@
-"""Makes src/fairlead/models/catalog.json: the models that fairlead knows without configuration.
+"""Write src/fairlead/models/catalog.json: the models that fairlead knows without configuration.
 
-    python scripts/make_catalog.py           write it, from the installed genai-prices, dated today
-    python scripts/make_catalog.py --check   fail if it is not what the sources give
+    python scripts/make_catalog.py           write it from the installed genai-prices, dated today
+    python scripts/make_catalog.py --check   fail if it is stale
 
-Prices and context windows are genai-prices'; what that package does not know is in catalog_facts.toml. Where a
-price depends on the length of the prompt, the catalog has the one for short prompts; where it depends on the day
-or the hour, the one at noon UTC of the catalog's date. A check uses the recorded date and asks for the recorded
-version of genai-prices, so that it fails only for a reason.
+Prices and context windows come from genai-prices. catalog_facts.toml adds what that package does not know. If a price
+depends on the length of the prompt, the catalog has the price for short prompts. If it depends on the day or the hour, the
+catalog has the price at noon UTC on its date. A check uses the recorded date and requires the recorded version of
+genai-prices, so it does not fail without a reason.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Writes constraints.txt: the exact version of everything that the project, its extras and its build need.
+"""Write constraints.txt: the exact version of everything that the project, its extras and its build need.
 
     make_constraints.py            pin what is installed in the environment that runs this
     make_constraints.py --check    fail unless the file pins exactly that
 
-Names and versions only. What happens to be installed beside the requirements is left out.
+The file holds names and versions only, and leaves out installed packages that nothing requires.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def closure(root: Requirement) -> Pins:
-    """The installed distributions that a requirement leads to, with their versions; the project itself is not one of them."""
+    """Find the installed distributions that a requirement leads to, without the project itself."""
     pins: Pins = {}
     seen: set[tuple[str, str]] = set()
     waiting = [root]
@@ -62,7 +62,7 @@ def build_requirements() -> list[str]:
 
 
 def build_backend() -> Pins:
-    """What pip would install into the isolated environment that builds the project; it is in no environment afterwards."""
+    """Ask pip what it would install to build the project. No environment contains these packages afterwards."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
     report = subprocess.run([*command, *build_requirements()], check=True, stdout=subprocess.PIPE)
     found = [item["metadata"] for item in json.loads(report.stdout)["install"]]

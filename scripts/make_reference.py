@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the reference from the declarations: docs/settings.md, and docs/protocol with a page about each protocol, and the JSON
-Schema and the TypeScript types of each dialect.
+"""Write the reference from the declarations: docs/settings.md, and docs/protocol with a page per protocol and the JSON Schema
+and TypeScript types of each dialect.
 
 make_reference.py           write it
-make_reference.py --check   fail if any of it is not what the declarations say
+make_reference.py --check   fail if any of it is stale
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def texts() -> dict[str, str]:
-    """What each file in docs should be."""
+    """Return the text of each generated file in docs."""
     made = {"settings.md": settings.page(), "protocol/pi.md": pi.page(), "protocol/opal.md": opal.page()}
     for name, dialect in DIALECTS.items():
         made[f"protocol/{name}.schema.json"] = schema_text(dialect)

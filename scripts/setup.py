@@ -1,9 +1,9 @@
-"""Makes a virtual environment with this project in it, editable, and its extras, at the pinned versions.
+"""Create a virtual environment with this project (editable) and its extras, at the pinned versions.
 
     setup.py DIRECTORY [EXTRAS]
 
-Runs on the machine's own Python and the standard library alone, also on a Python that is too old for
-the project, to say so. Two of them at once wait for each other.
+It needs only a Python and the standard library. It also runs on a Python that is too old for the project, to say so. If two
+are started at once, one waits for the other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def install(directory: Path, extras: str) -> None:
-    """Fill the environment; one that a vanished or replaced Python left behind is made anew."""
+    """Fill the environment. If its Python is gone or was replaced, create it again."""
     python = directory / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not works(python):
         print(f"Making {directory.name} with {sys.executable}", flush=True)
@@ -44,7 +44,7 @@ def install(directory: Path, extras: str) -> None:
         if result.returncode:
             sys.exit(f"{sys.executable} -m venv failed; on Debian and Ubuntu the package python3-venv is missing.")
     pins = str(ROOT / "constraints.txt")
-    # The second variable is how pip from 25.3 on is told to pin the build backend too; older ones take both from the first.
+    # From pip 25.3 on, the second variable pins the build backend. Older versions take both from the first.
     environment = {**os.environ, "PIP_CONSTRAINT": pins, "PIP_BUILD_CONSTRAINT": pins, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     print(f"Installing fairlead{extras} into {directory.name}", flush=True)
     command = [str(python), "-m", "pip", "install", "--quiet", "--editable", f".{extras}"]
@@ -54,7 +54,7 @@ def install(directory: Path, extras: str) -> None:
 
 
 def fresh(stamp: Path) -> bool:
-    """Whether the environment was filled after the last change of what it is filled by."""
+    """Whether the environment is newer than everything it is built from."""
     sources = [ROOT / "pyproject.toml", ROOT / "constraints.txt", Path(__file__)]
     return stamp.exists() and stamp.stat().st_mtime > max(source.stat().st_mtime for source in sources)
 

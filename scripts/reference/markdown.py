@@ -1,42 +1,50 @@
-"""Definitions of a JSON Schema as Markdown."""
+"""Render the definitions of a JSON Schema as Markdown."""
 
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Collection, Mapping
 from typing import Any
 
 Schema = Mapping[str, Any]
 
+WIDTH = 100
 WORDS = {"integer": "number", "object": "object"}
 
 
 def definition(title: str, schema: Schema, leave_out: Collection[str] = ()) -> str:
-    """A type under a heading of its own."""
+    """Render a type under its own heading."""
     if "anyOf" in schema:
         members = ", ".join(type_name(member) for member in schema["anyOf"])
-        return f"### {title}\n\nOne of {members}.\n"
+        return f"### {title}\n\n{wrapped(f'One of {members}.')}\n"
     return "\n".join([f"### {title}\n", *about(schema), *fields(schema, leave_out)])
 
 
 def about(schema: Schema) -> list[str]:
-    text = schema.get("description", "")
+    text = wrapped(schema.get("description", ""))
     return [text, ""] if text else []
 
 
+def wrapped(text: str) -> str:
+    """Wrap each paragraph at the width of our pages."""
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(textwrap.fill(each, WIDTH, break_long_words=False, break_on_hyphens=False) for each in paragraphs)
+
+
 def fields(schema: Schema, leave_out: Collection[str] = ()) -> list[str]:
-    """A table of an object's fields; nothing if it has none."""
+    """Render the fields of an object as a table. Return nothing if there are none."""
     required = schema.get("required", ())
     rows: list[str] = []
     for name, field in schema.get("properties", {}).items():
         if name not in leave_out:
-            remarks = [*([] if name in required else ["optional"]), *filter(None, [field.get("description")])]
-            rows.append(f"| `{name}` | {type_name(field)} | {'. '.join(remarks)} |")
+            notes = [*([] if name in required else ["optional"]), *filter(None, [field.get("description")])]
+            rows.append(f"| `{name}` | {type_name(field)} | {'. '.join(notes)} |")
     return ["| field | type | |", "|---|---|---|", *rows, ""] if rows else []
 
 
 def type_name(schema: Schema) -> str:
-    """A type in words, with links to the types that are explained on the same page."""
+    """Describe a type in words, with links to other types on the page."""
     match schema:
         case {"$ref": target}:
             name = target.rsplit("/", 1)[1]
@@ -56,5 +64,5 @@ def type_name(schema: Schema) -> str:
 
 
 def block(*values: Any) -> list[str]:
-    """Values as lines of JSON."""
+    """Render values as lines of JSON."""
     return ["```jsonl", *(json.dumps(value, ensure_ascii=False) for value in values), "```", ""]

@@ -1,4 +1,4 @@
-"""The page about Opal's dialect."""
+"""Generate docs/protocol/opal.md."""
 
 from __future__ import annotations
 
@@ -16,30 +16,36 @@ from reference.markdown import about, block, definition, fields
 INTRODUCTION = """\
 # The protocol of Opal
 
-Made from the declarations in `src/fairlead/protocol/opal` by `make generate`. Do not edit.
+<!-- `make generate` writes this page from `src/fairlead/protocol/opal`. Do not edit. -->
 
-Lines of JSON-RPC 2.0: a client starts `fairlead --mode opal`, asks [methods](#methods), is told of [events](#events) in
-notifications, and answers [requests of the server's](#requests-to-the-client). `null` for an optional param means absent.
-Requests without a required param get the error -32602, whose message names all params that the method requires.
+A client starts `fairlead --mode opal` and exchanges lines of JSON-RPC 2.0 with it. The client calls
+[methods](#methods), receives [events](#events) as notifications, and answers [requests from the
+server](#requests-to-the-client). `null` for an optional param means absent. If a required param is
+missing, the error is -32602, and its message names all params that the method requires.
 
-The same for programs: [opal.schema.json](opal.schema.json), which `fairlead schema --dialect opal` prints, and
-[opal.ts](opal.ts), with `--typescript`. The schema has the layout, the names, the types and the constants of the schema that
-Opal itself publishes (protocol version 0.1.0), so that one can stand in for the other. Beside it, or unlike it:
+For programs, there is [opal.schema.json](opal.schema.json), which `fairlead schema --dialect opal`
+prints, and [opal.ts](opal.ts), printed with `--typescript`. The schema has the layout, names, types
+and constants of the schema that Opal publishes (protocol version 0.1.0), so one can replace the
+other. It differs in these points:
 
-- The method `auth/set_key`, and `tools` in `session/start`: Opal's documentation has them, its schema has not.
-- `token_usage` in the result of `agent/state`, which Opal sends and does not declare.
-- `auth.providers`: every place that was looked at for credentials. `auth.provider` is always a string, empty if there is none.
-- `features` may name some of the features; Opal's schema demands all, its server does not.
-- `definitions.types`, `definitions.inner_events` and `definitions.examples`, for what Opal's schema leaves open.
+- It adds the method `auth/set_key`, and `tools` in `session/start`. Opal documents them but does
+  not declare them in its schema.
+- It adds `token_usage` in the result of `agent/state`, which Opal sends but does not declare.
+- It adds `auth.providers`: every place that was checked for credentials. `auth.provider` is always
+  a string, and empty if there is no provider.
+- `features` may name some of the features. Opal's schema requires all, but its server does not.
+- It adds `definitions.types`, `definitions.inner_events` and `definitions.examples` for what Opal's
+  schema leaves open.
 """
 
 REQUESTS_INTRODUCTION = """\
-The server asks with ids of its own, `s2c-1`, `s2c-2` and so on. A client answers with a result, or with an error.
+The server chooses the ids of its requests: `s2c-1`, `s2c-2` and so on. A client answers with a
+result or an error.
 """
 
 EVENTS_INTRODUCTION = f"""\
-The params of the notification `{NOTIFICATION}`. All have the `session_id` of the session and the `type` of the event. A run
-ends with `agent_end`, `agent_abort` or `error`.
+Events are the params of the notification `{NOTIFICATION}`. Each has the `session_id` of the session
+and the `type` of the event. A run ends with `agent_end`, `agent_abort` or `error`.
 """
 
 

@@ -1,4 +1,4 @@
-"""The page about the pi family."""
+"""Generate docs/protocol/pi.md."""
 
 from __future__ import annotations
 
@@ -13,44 +13,50 @@ from fairlead.protocol.schema.family import Lines, answer_name, command_name, ev
 from fairlead.wire.pi.profile import PROFILES
 from fairlead.wire.pi.routes import family_routes
 from fairlead.wire.pi.schema import events, lines_2025, whole_family
-from reference.markdown import about, block, definition, fields
+from reference.markdown import about, block, definition, fields, wrapped
 
 INTRODUCTION = """\
 # The protocol of the pi family
 
-Made from the declarations in `src/fairlead/protocol/pi` by `make generate`. Do not edit.
+<!-- `make generate` writes this page from `src/fairlead/protocol/pi`. Do not edit. -->
 
-A host starts `fairlead --mode rpc` and exchanges JSON objects with it, one a line, separated by LF. It sends
-[commands](#commands) and gets [responses](#responses), one for each, and [events](#events) as they happen. Every command
-may carry an `id` of any JSON type, which its response echoes. `null` for an optional field means absent. Commands
-take effect in the order received; only {late} may be answered after commands that came later, and a `prompt` that is a command of
-an extension's.
+A host starts `fairlead --mode rpc` and exchanges JSON objects with it, one per line, separated by
+LF. It sends [commands](#commands) and receives one [response](#responses) to each, and
+[events](#events) as they happen. Every command may carry an `id` of any JSON type, and the response
+repeats it. `null` for an optional field means absent.
 
-A line that cannot be read gets a response whose `command` is `parse`. A field of the wrong type gets an error that names
-it and says what was expected. Nothing is changed by a command that fails. Unknown fields are ignored; please ignore them too.
+Commands take effect in the order they arrive, and are answered in that order. There are two
+exceptions that may be answered after later commands: a `prompt` that runs a command of an
+extension, and {late}.
 
-The same for programs: a JSON Schema (draft 2020-12) of every line of [pi](pi.schema.json), [omp](omp.schema.json),
-[xcsh](xcsh.schema.json) and [pi-2025](pi-2025.schema.json), and TypeScript types for [pi](pi.ts), [omp](omp.ts),
-[xcsh](xcsh.ts) and [pi-2025](pi-2025.ts). `fairlead schema --dialect NAME` prints the one, with `--typescript` the other.
+If a line cannot be parsed, the `command` of the response is `parse`. If a field has the wrong type,
+the error names it and says what was expected. A command that fails changes nothing. fairlead
+ignores unknown fields; hosts should too.
+
+For programs, there is a JSON Schema (draft 2020-12) of every line of [pi](pi.schema.json),
+[omp](omp.schema.json), [xcsh](xcsh.schema.json) and [pi-2025](pi-2025.schema.json), and TypeScript
+types for [pi](pi.ts), [omp](omp.ts), [xcsh](xcsh.ts) and [pi-2025](pi-2025.ts).
+`fairlead schema --dialect NAME` prints the schema, and with `--typescript` the types.
 """
 
 RESPONSES_INTRODUCTION = """\
-Those to commands that were carried out are shown with their command. Any other command gets this one:
+Each command shows its response on success. A command that fails gets this response:
 """
 
 ANSWERS_INTRODUCTION = """\
-Some events ask the host for something. It answers with a line of its own, which gets no response. Answers act as they arrive,
-before commands that came earlier, and may come in any order. One to something that was never asked, was answered already, or is
-not waited for any more is ignored. One that cannot be understood is an error: of the tool that waits for it, or else in a
-response.
+Some events ask the host for something. The host sends an answer, which gets no response. Answers
+take effect as they arrive, ahead of earlier commands, and may come in any order. fairlead ignores
+an answer to a question that was never asked, was already answered or is no longer open. An invalid
+answer is an error: for the tool that waits for it, or else in a response.
 """
 
 INTRODUCTION_2025 = """\
-The protocol of pi in 2025, for hosts that were written for it: `--dialect pi-2025`. There are no responses. The commands are
-`prompt`, `abort` and `compact`; everything else, and whatever goes wrong, is an `error`. The events are `agent_start`,
-`agent_end`, `turn_start`, `turn_end`, `message_start`, `message_update`, `message_end`, `tool_execution_start`,
-`tool_execution_end`, `compaction` and `error`. The content of a user's message is a string when it has no images, and the
-`result` of a tool that failed is its text.
+`--dialect pi-2025` is the protocol of pi in 2025, for hosts that were written for it. There are no
+responses. The commands are `prompt`, `abort` and `compact`. Any other command, and any failure, is
+answered with an `error` event. The events are `agent_start`, `agent_end`, `turn_start`, `turn_end`,
+`message_start`, `message_update`, `message_end`, `tool_execution_start`, `tool_execution_end`,
+`compaction` and `error`. The content of a user message without images is a string. The `result` of
+a tool that failed is its text.
 """
 
 
@@ -72,7 +78,7 @@ def page() -> str:
 
 
 def _shown(family: Lines, defined: dict[str, Schema]) -> list[Schema]:
-    """What has a place of its own on the page; the types that it mentions come behind."""
+    """Return what has its own section on the page. The types that it mentions follow."""
     return [
         *(defined[name(each)] for each in family.commands.values() for name in (command_name, response_name)),
         *(defined[answer_name(each)] for each in family.answers),
@@ -89,12 +95,12 @@ def _command(name: str, command: Schema, response: Schema) -> str:
 
 
 def _line(name: str, schema: Schema, where: str = "") -> str:
-    text = " ".join(filter(None, [schema.get("description"), where]))
+    text = wrapped(" ".join(filter(None, [schema.get("description"), where])))
     return "\n".join([f"### {name}\n", text, "", *fields(schema, ["type"]), *block(*schema["examples"])])
 
 
 def _where(event: type[Frame]) -> str:
-    """Which members of the family send an event, if not all that have responses do."""
+    """Say which members of the family send an event, if not all of them do."""
     family = [profile for name, profile in PROFILES.items() if name != "pi-2025"]
     names = [f"`{profile.name}`" for profile in family if event in events(profile)]
     return "" if len(names) == len(family) else f"Sent in {' and '.join(names)}."
@@ -111,7 +117,7 @@ def _part_of_2025() -> list[str]:
 
 
 def _profiles() -> str:
-    rows = ["## Profiles\n", "What differs between the members of the family:", ""]
+    rows = ["## Profiles\n", "The members of the family differ in these points:", ""]
     names = list(PROFILES)
     rows += [f"| | {' | '.join(f'`{name}`' for name in names)} |", "|---|" + "---|" * len(names)]
     for field in msgspec.structs.fields(type(PROFILES["pi"])):

@@ -1,4 +1,4 @@
-"""The page about settings."""
+"""Generate docs/settings.md."""
 
 from __future__ import annotations
 
@@ -10,26 +10,30 @@ from fairlead.protocol.schema.notes import field_notes
 INTRODUCTION = """\
 # Settings
 
-Made from the declarations in `src/fairlead/config/settings.py` by `make generate`. Do not edit.
+<!-- `make generate` writes this page from `src/fairlead/config/settings.py`. Do not edit. -->
 
-`settings.json` in fairlead's home (`$FAIRLEAD_HOME`, else `~/.fairlead`), then `.fairlead/settings.json` in the working
-directory on top of it, key by key. Names are pi's where pi has the setting. Every key is optional; comments and trailing
-commas are tolerated. A value that cannot be used is reported on stderr, and the default holds. Commands over RPC change the
-session alone, unless they say `"persist": true`.
+fairlead reads `settings.json` in its home (`$FAIRLEAD_HOME`, else `~/.fairlead`), then
+`.fairlead/settings.json` in the working directory, which overrides it key by key. If pi has a
+setting, it has the same name here. Every key is optional. Comments and trailing commas are allowed.
+If a value is invalid, fairlead reports it on stderr and uses the default. Commands over RPC change
+only the session, unless they say `"persist": true`.
 
-The project's file comes with its repository, often from a stranger. The column "project" says when it counts:
+The project's file comes with its repository, often from a stranger. The column "project" says when
+it applies:
 
 | project | |
 |---|---|
-| stricter | always, but only what is stricter than your settings |
-| trusted | once the [project is trusted](extensions.md#trust) |
-| never | not even then |
+| stricter | always, but only if it is stricter than your setting |
+| trusted | if the [project is trusted](extensions.md#trust) |
+| never | not even if the project is trusted |
 
-A setting that does not count leaves a warning that names it. Trust is looked up when the settings are loaded, without asking
-anybody: `--approve`, then `fairlead trust`, then `defaultProjectTrust`. If you are asked later and say yes, the project's
-settings count from the next start on; its `extensions` count at once. Paths in a project's `skills`, `prompts` and `extensions`
-that lead out of the project are ignored. So is a settings file that leads out of it, or is larger than 1 MiB;
-but since it may have been meant to forbid something, [everything is asked for](approvals.md) then.
+A warning names each setting that does not apply. fairlead looks up trust when it loads the
+settings, without asking: `--approve`, then `fairlead trust`, then `defaultProjectTrust`. If it asks
+you later and you agree, the project's settings apply from the next start on; its `extensions` apply
+immediately. fairlead ignores paths in a project's `skills`, `prompts` and `extensions` that lead
+out of the project. It also ignores a settings file that leads out of the project or is larger than
+1 MiB. Such a file may have been meant to restrict something, so fairlead then
+[asks about every call](approvals.md).
 
 | key | default | project | |
 |---|---|---|---|
@@ -55,7 +59,7 @@ def _rows(group: type[msgspec.Struct], prefix: str) -> list[str]:
 
 
 def _in_a_project(name: str) -> str:
-    """When a setting counts that is in a project's file."""
+    """Say when a setting in a project's file applies."""
     key = name.partition(".")[0]
     if name == "approvals.timeoutSeconds" or key in NOT_FOR_PROJECTS:
         return "never"
