@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""fairlead at work in your terminal.
+"""Watch fairlead work in your terminal.
 
-With a provider's key in the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY ...): a chat about the
-current directory. Without one: a demonstration in which a scripted model repairs a small program, through the real
-engine, the real tools and a real shell, in a folder of its own.
+If a provider's key is in the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY ...), this is a chat about the
+current directory. Otherwise it is a demo: a scripted model repairs a small program in a temporary folder, with the real
+engine, the real tools and a real shell.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 #!/usr/bin/env node
-// A host that gives the agent tools of its own: a small shop. Nothing but Node.
+// A host with its own tools: a small shop. It needs only Node.
 //
 //     node examples/host_tools.mjs "How many lamps are there? Fetch two more, and ask the boss whether that is enough."
 //
-// Every tool is an async function, so that several can run at once. `restock` shows how far it is. An exception is the tool's error.
-// `ask_boss` waits for somebody who never answers, and gives up when the agent says that its time is over. Ctrl-C aborts the run, and
-// with it the tools.
+// Every tool is an async function, so several can run at once. `restock` reports progress. An exception becomes the tool's error.
+// `ask_boss` waits for a boss who never answers, and gives up when the agent cancels the call because of its time limit. Ctrl-C
+// aborts the run and its tools.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -16,14 +16,14 @@ const shelves = new Map([
   ["desk", 1],
 ]);
 
-/** A JSON Schema of an object: all of the properties are required. */
+/** Return the JSON Schema of an object whose properties are all required. */
 const parameters = (properties) => ({
   type: "object",
   properties: Object.fromEntries(Object.entries(properties).map(([name, type]) => [name, { type }])),
   required: Object.keys(properties),
 });
 
-// A tool gets its arguments, a way to show progress, and a signal that says when nobody waits for its result any more.
+// A tool gets its arguments, a function to report progress, and a signal that fires when the call is cancelled.
 const tools = {
   stock: {
     description: "How many there are of something",
@@ -57,7 +57,7 @@ const tools = {
 
 // Another agent of the family, or another way to start this one: AGENT="omp --mode rpc"
 const [command, ...flags] = (process.env.AGENT ?? "fairlead --mode rpc").split(" ");
-// In a group of its own: Ctrl-C in the terminal is for this program, which passes it on as an abort.
+// A new session: Ctrl-C in the terminal reaches only this program, which sends an abort.
 const agent = spawn(command, flags, { stdio: ["pipe", "pipe", "inherit"], detached: true });
 const running = new Map();
 
@@ -105,5 +105,5 @@ process.on("SIGINT", () => send({ type: "abort" }));
 for await (const line of createInterface({ input: agent.stdout })) {
   const frame = JSON.parse(line);
   hear[frame.type]?.(frame);
-  if (frame.type === "agent_settled" || frame.success === false) agent.stdin.end(); // and that ends it
+  if (frame.type === "agent_settled" || frame.success === false) agent.stdin.end(); // this ends the agent
 }

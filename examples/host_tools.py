@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A host that gives the agent tools of its own: a small shop. Nothing but the standard library.
+"""A host with its own tools: a small shop. It needs only the standard library.
 
     python examples/host_tools.py "How many lamps are there? Fetch two more, and ask the boss whether that is enough."
 
-Every tool runs on a thread of its own, so that several can run at once. `restock` shows how far it is. An exception is the tool's
-error. `ask_boss` waits for somebody who never answers, and gives up when the agent says that its time is over. Ctrl-C aborts the
-run, and with it the tools.
+Every tool runs on its own thread, so several can run at once. `restock` reports progress. An exception becomes the tool's error.
+`ask_boss` waits for a boss who never answers, and gives up when the agent cancels the call because of its time limit. Ctrl-C
+aborts the run and its tools.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SHELVES = {"lamp": 3, "desk": 1}
 
 
 class Call:
-    """A call of a tool, as the tool sees it."""
+    """A tool call, as the tool sees it."""
 
     def __init__(self, host: Host, frame: Message) -> None:
         self.id: str = frame["id"]
         self.name: str = frame["toolName"]
         self.arguments: Message = frame["arguments"]
-        #: Set when nobody waits for the result any more.
+        #: Set when the agent no longer waits for the result.
         self.cancelled = threading.Event()
         self._host = host
 
@@ -62,7 +62,7 @@ def ask_boss(call: Call) -> str:
 
 
 def parameters(**properties: str) -> Message:
-    """A JSON Schema of an object: all of the properties are required."""
+    """Return the JSON Schema of an object whose properties are all required."""
     described = {name: {"type": kind} for name, kind in properties.items()}
     return {"type": "object", "properties": described, "required": list(properties)}
 
@@ -75,10 +75,10 @@ TOOLS: list[tuple[Callable[[Call], str], Message]] = [
 
 
 class Host:
-    """An agent, and the tools it may call."""
+    """Starts an agent and runs the tools it calls."""
 
     def __init__(self, command: list[str]) -> None:
-        # In a group of its own: Ctrl-C in the terminal is for this program, which passes it on as an abort.
+        # A new session: Ctrl-C in the terminal reaches only this program, which sends an abort.
         self.agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         self._writing = threading.Lock()
         self._tools = {tool.__name__: tool for tool, _ in TOOLS}
@@ -91,13 +91,13 @@ class Host:
             self.agent.stdin.flush()
 
     def prompt(self, text: str) -> None:
-        """Register the tools, and give the agent something to do."""
+        """Register the tools and send a prompt."""
         definitions = [{"name": tool.__name__, **definition} for tool, definition in TOOLS]
         self.send({"id": "tools", "type": "set_host_tools", "tools": definitions})
         self.send({"id": "prompt", "type": "prompt", "message": text})
 
     def serve(self) -> None:
-        """Do what the agent asks for, until it is done."""
+        """Handle frames until the run is over."""
         assert self.agent.stdout is not None
         for line in self.agent.stdout:
             frame = json.loads(line)
@@ -126,7 +126,7 @@ class Host:
                 pass
 
     def work(self, call: Call) -> None:
-        """Run a tool and answer, unless nobody waits for it any more."""
+        """Run a tool and answer, unless the call was cancelled."""
         try:
             result, failed = self._tools[call.name](call), False
         except Exception as error:

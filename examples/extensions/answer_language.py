@@ -1,4 +1,4 @@
-"""Has the model answer in a language: `--language French`. The system prompt of the session stays as it is."""
+"""Makes the model answer in a language: `--language French`. The session's system prompt does not change."""
 
 from __future__ import annotations
 

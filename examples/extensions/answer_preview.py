@@ -1,4 +1,4 @@
-"""Shows the end of an answer while it is written, in a widget above the editor."""
+"""Shows the end of the answer in a widget above the editor while it is written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fairlead.messages import AssistantMessage
 
 
 def setup(fl: Fairlead) -> None:
-    # The deltas are all that is needed: `event.partial.snapshot()` costs as much as the answer is long.
+    # The deltas are enough. `event.partial.snapshot()` copies the whole answer.
     tail = ""
 
     @fl.on("message_start")

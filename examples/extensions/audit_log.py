@@ -1,4 +1,4 @@
-"""Keeps a record of what was kept in the session, what needed consent, and what the user was asked: `--audit FILE`."""
+"""Logs what is added to the session, what needs approval and what the user is asked: `--audit FILE`."""
 
 from __future__ import annotations
 
@@ -39,4 +39,4 @@ def setup(fl: Fairlead) -> None:
 
     @fl.on("cache_warming_decision")
     def never() -> None:
-        record("cache warming")  # an event of pi's that does not happen here
+        record("cache warming")  # pi emits this event; fairlead does not

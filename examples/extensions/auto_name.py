@@ -1,4 +1,4 @@
-"""Names a session after the first thing that the user said in it."""
+"""Names a session after its first prompt."""
 
 from __future__ import annotations
 

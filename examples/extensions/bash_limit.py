@@ -1,6 +1,6 @@
-"""Gives every shell command a time limit that has none: `--bash-limit 60`, in seconds.
+"""Adds a time limit to shell commands that have none: `--bash-limit 60`, in seconds.
 
-What a handler changes in the arguments of a call counts.
+A handler may change the arguments of a call.
 """
 
 from __future__ import annotations

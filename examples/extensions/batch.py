@@ -1,4 +1,4 @@
-"""`/batch one; two; three` gives the agent one thing after another, each when it is done with the one before."""
+"""`/batch one; two; three` sends prompts one after another, each when the previous one is done."""
 
 from __future__ import annotations
 

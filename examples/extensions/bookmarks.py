@@ -1,4 +1,4 @@
-"""`/bookmark NAME` marks where the conversation stands, `/back` goes to one of the marks."""
+"""`/bookmark NAME` marks the current entry, `/back` returns to one of the marks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fairlead.extension import CommandContext, Fairlead
 
 
 def setup(fl: Fairlead) -> None:
-    @fl.register_command("bookmark", description="Mark this place in the conversation")
+    @fl.register_command("bookmark", description="Bookmark this entry")
     def bookmark(name: str, context: CommandContext) -> None:
         leaf = context.session.leaf
         if leaf is None or not name:

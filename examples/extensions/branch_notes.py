@@ -1,4 +1,4 @@
-"""When the conversation goes back to an earlier entry, tells the model which files the branch that is left had touched."""
+"""When the session moves back to an earlier entry, tells the model which files the old branch touched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hears over the bus of builds, whoever tells of them, and keeps their outcomes in the session. See build_watch.py."""
+"""Listens on the bus for builds and records their outcomes in the session. See build_watch.py for the sender."""
 
 from __future__ import annotations
 

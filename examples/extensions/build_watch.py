@@ -1,4 +1,4 @@
-"""Tells other extensions over the bus when the model has run a build. See build_notifier.py for one that listens."""
+"""Announces builds that the model runs to other extensions, over the bus. See build_notifier.py for a listener."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lets the agent stop only when a command succeeds, if it has changed files: `--check "make test"`. Three attempts at most."""
+"""If the agent changed files, lets it stop only when a command succeeds: `--check "make test"`. Three attempts at most."""
 
 from __future__ import annotations
 

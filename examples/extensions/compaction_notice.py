@@ -1,4 +1,4 @@
-"""Shows when the conversation is being compacted. Every event here has two names, pi's and omp's; one of them is enough."""
+"""Shows when the session is being compacted. Every event here has two names, from pi and from omp; one is enough."""
 
 from __future__ import annotations
 

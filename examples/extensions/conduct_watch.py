@@ -1,4 +1,4 @@
-"""Tells the user when the model broke a stream rule, stopped too early, or has nothing left to do."""
+"""Notifies the user when the model breaks a stream rule, stops too early, or has nothing left to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def setup(fl: Fairlead) -> None:
     @fl.on("ttsr_triggered")
     def broke(event: StreamRuleTriggered, context: Context) -> None:
         names = ", ".join(rule.name for rule in event.rules)
-        context.ui.notify(f"The model was told of: {names}", "warning")
+        context.ui.notify(f"The model broke: {names}", "warning")
 
     @fl.on("todo_reminder")
     def stopped(event: TodoReminder, context: Context) -> None:
@@ -18,4 +18,4 @@ def setup(fl: Fairlead) -> None:
 
     @fl.on("todo_auto_clear")
     def cleared(event: object, context: Context) -> None:
-        context.ui.notify("What was done went from the list.")
+        context.ui.notify("Done todos were removed from the list.")

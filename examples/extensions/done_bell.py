@@ -1,4 +1,4 @@
-"""Tells the user when the agent is done, and how long it took."""
+"""Notifies the user when the agent is done, and how long it took."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def setup(fl: Fairlead) -> None:
     @fl.on("agent_settled")
     def done(event: object, context: Context) -> None:
         seconds = time.monotonic() - began[0]
-        began.clear()  # one run may have begun several times: after a failure that passed, for example
+        began.clear()  # a run may start several times, for example after a retry
         context.ui.notify(f"Done after {seconds:.0f} s", "info")

@@ -1,4 +1,4 @@
-"""A provider of models that runs in the extension itself: `--model echo/parrot` says what it is told. `/no-echo` removes it."""
+"""A model provider that runs in the extension: `--model echo/parrot` repeats the prompt. `/no-echo` removes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MODEL = {"id": "parrot", "name": "Parrot", "reasoning": True, "contextWindow": 8
 
 
 async def stream(model: Model, request: Request, cancel: Cancel) -> AsyncIterator[str | ThinkingContent | ToolCall | Usage]:
-    """Ask the model. What is yielded becomes its answer; a `cancel` that fires ends it."""
+    """Answer a request. What it yields becomes the answer; it stops when `cancel` fires."""
     last = request.messages[-1].content
     blocks = [TextContent(last)] if isinstance(last, str) else last
     words = " ".join(block.text for block in blocks if isinstance(block, TextContent)).split()
@@ -27,6 +27,6 @@ async def stream(model: Model, request: Request, cancel: Cancel) -> AsyncIterato
 def setup(fl: Fairlead) -> None:
     fl.register_provider("echo", {"models": [MODEL]}, stream=stream)
 
-    @fl.register_command("no-echo", description="Take the provider away")
+    @fl.register_command("no-echo", description="Remove the provider")
     def remove() -> None:
         fl.unregister_provider("echo")

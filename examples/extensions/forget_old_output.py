@@ -1,4 +1,4 @@
-"""Sends the model long results of tools once more at most: older ones are cut, in what it is told, not in the session."""
+"""Sends each long tool result to the model only once more. Older ones are cut in the request, not in the session."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Adds the models of a gateway that speaks a known API: `--gateway http://localhost:8080 --model gateway/small`.
 
-The key is taken from the environment, as in models.json.
+The key comes from the environment, as in models.json.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tells the model with every prompt where the project stands in git, and how commits are to be written."""
+"""Tells the model the git status of the project with every prompt, and how to write commits."""
 
 from __future__ import annotations
 

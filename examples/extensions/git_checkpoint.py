@@ -1,4 +1,4 @@
-"""Remembers the state of the files in git when a session starts; `/rewind` brings them back, if the user agrees."""
+"""Saves the state of the files in git when a session starts. `/rewind` restores it, if the user agrees."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ def setup(fl: Fairlead) -> None:
 
     @fl.on("session_start")
     async def remember(event: SessionStart) -> None:
-        # A commit of everything that is not committed yet, on no branch; none if there is nothing.
+        # A commit of all uncommitted changes, on no branch. Empty if there are none.
         checkpoint = await git("stash", "create") or await git("rev-parse", "HEAD")
         if checkpoint and "checkpoint" not in fl.state:
             fl.state["checkpoint"] = checkpoint
             fl.append_entry("git-checkpoint", {"commit": checkpoint, "reason": event.reason})
 
-    @fl.register_command("rewind", description="Bring the files back to where the session began")
+    @fl.register_command("rewind", description="Restore the files to the start of the session")
     async def rewind(arguments: str, context: CommandContext) -> None:
         checkpoint = fl.state.get("checkpoint")
         if checkpoint is None:

@@ -1,4 +1,4 @@
-"""Messages for the model that are not the user's: each command shows a moment at which one can be delivered."""
+"""Sends messages to the model that do not come from the user. Each command shows a different time of delivery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps a run within limits: `--max-turns 20` stops one that goes on for longer. `/wrap-up` compacts, and ends the process."""
+"""Limits a run: `--max-turns 20` stops it after 20 turns. `/wrap-up` compacts the session and exits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def setup(fl: Fairlead) -> None:
             context.ui.notify(f"Stopped after {turns} turns.", "warning")
             context.abort()
 
-    @fl.register_command("wrap-up", description="Compact the session, and leave")
+    @fl.register_command("wrap-up", description="Compact the session and exit")
     async def wrap_up(arguments: str, context: CommandContext) -> None:
         try:
             result = await context.compact(arguments or None)

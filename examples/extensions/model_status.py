@@ -1,4 +1,4 @@
-"""Shows in the status line which model answers, and how much it thinks."""
+"""Shows the model and its thinking level in the status line."""
 
 from __future__ import annotations
 

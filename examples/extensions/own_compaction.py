@@ -1,4 +1,4 @@
-"""Compacts without a model: the summary is the list of what the user asked for. The instruction `never` cancels it."""
+"""Compacts without a model: the summary lists what the user asked for. The instruction `never` cancels it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def setup(fl: Fairlead) -> None:
 
 
 def _prompts(entry: dict[str, Any]) -> list[str]:
-    """What the user said in an entry of the session; entries are as in the session file."""
+    """Return the text of a user message. Entries are as in the session file."""
     message = entry.get("message", {})
     if message.get("role") != "user":
         return []

@@ -1,4 +1,4 @@
-"""Asks before a shell command that is hard to take back. Without anybody to ask, such a command does not run."""
+"""Asks before a shell command that is hard to undo. Without a user to ask, the command does not run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def setup(fl: Fairlead) -> None:
         if command in approved or not RISKY.search(command):
             return None
         if not context.has_ui:
-            return Block(f"Nobody is there to approve of {command!r}.")
+            return Block(f"There is no user to approve {command!r}.")
         answer = await context.ui.approve("Run this command?", command, cancel=context.cancel)
         if answer == "allow_session":
             approved.add(command)

@@ -1,6 +1,6 @@
-"""Plan mode, in which the model may look and not touch: `--plan` starts in it, `/plan` goes in and out.
+"""Plan mode, in which the model may read but not change anything: `--plan` starts in it, `/plan` switches it on and off.
 
-It is part of the session: one that is resumed is still in plan mode.
+The mode is part of the session, so a resumed session is still in plan mode.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def setup(fl: Fairlead) -> None:
         if fl.state.get("on", plans):
             switch(context, True)
 
-    @fl.register_command("plan", description="Go into plan mode, or out of it")
+    @fl.register_command("plan", description="Switch plan mode on or off")
     def plan(arguments: str, context: Context) -> None:
         switch(context, not fl.state.get("on", False))
 

@@ -1,4 +1,4 @@
-"""Between the agent and a model's provider: marks requests for an accounting gateway, and shows how they are answered."""
+"""Marks requests to the provider for an accounting gateway, and shows how they are answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows the messages that wait for the agent to listen."""
+"""Shows the queued messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/deep` and `/quick`: another model, and more or less thought. `/deep` takes the model with the largest context."""
+"""`/deep` and `/quick` switch the model and its thinking level. `/deep` picks the model with the largest context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def setup(fl: Fairlead) -> None:
         assert model is not None, "one was just chosen"
         context.ui.notify(f"{model.provider}/{model.id}, thinking: {context.thinking_level}")
 
-    @fl.register_command("deep", description="Think hard, with the model that remembers most")
+    @fl.register_command("deep", description="Think hard, with the model that has the largest context")
     def deep(arguments: str, context: CommandContext) -> None:
         fl.set_model(max(context.models, key=lambda model: (model.context_window, model.reasoning)))
         fl.set_thinking_level("high")

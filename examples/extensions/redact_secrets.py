@@ -1,4 +1,4 @@
-"""Takes secrets out of what tools return, before the model is told."""
+"""Removes secrets from tool results before the model sees them."""
 
 from __future__ import annotations
 

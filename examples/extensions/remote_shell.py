@@ -1,4 +1,4 @@
-"""Runs the user's own shell commands elsewhere: `--remote "ssh build-host"`. The agent's commands still run here."""
+"""Runs the user's shell commands on another machine: `--remote "ssh build-host"`. The agent's commands still run here."""
 
 from __future__ import annotations
 

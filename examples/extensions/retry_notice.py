@@ -1,4 +1,4 @@
-"""Tells the user when a provider fails and is asked again, and how that ends."""
+"""Notifies the user when a provider fails, when fairlead retries, and how that ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going from one conversation to another: `/fresh`, `/retry`, `/open FILE`; and `/reload` for the extensions themselves."""
+"""Switches between sessions: `/fresh`, `/retry`, `/open FILE`. `/reload` reloads the extensions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from fairlead.extension import CommandContext, Fairlead
 
 def setup(fl: Fairlead) -> None:
     def tell(context: CommandContext, went: bool) -> None:
-        context.ui.notify(f"In {context.session.id} now." if went else "An extension has cancelled it.")
+        context.ui.notify(f"In {context.session.id} now." if went else "An extension cancelled the switch.")
 
-    @fl.register_command("fresh", description="Begin a new session that knows where it comes from")
+    @fl.register_command("fresh", description="Start a new session that links to this one")
     async def fresh(arguments: str, context: CommandContext) -> None:
         parent = context.session.file
         tell(context, await context.new_session(str(parent) if parent else None))
 
-    @fl.register_command("retry", description="Go on in a new session from before the last thing you said")
+    @fl.register_command("retry", description="Fork the session before your last message")
     async def retry(arguments: str, context: CommandContext) -> None:
         said = [entry for entry in context.session.branch() if entry.get("message", {}).get("role") == "user"]
         if not said:
@@ -24,10 +24,10 @@ def setup(fl: Fairlead) -> None:
         context.ui.set_editor_text(said[-1]["message"]["content"][0]["text"])
         tell(context, went)
 
-    @fl.register_command("open", description="Go on with the session in a file")
+    @fl.register_command("open", description="Open the session in a file")
     async def open_file(path: str, context: CommandContext) -> None:
         tell(context, await context.switch_session(path))
 
-    @fl.register_command("reload", description="Load all extensions anew")
+    @fl.register_command("reload", description="Load all extensions again")
     async def reload(arguments: str, context: CommandContext) -> None:
         await context.reload()

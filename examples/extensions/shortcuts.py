@@ -1,4 +1,4 @@
-"""Short ways to say things: `?why is it slow` asks for a short answer, `#buy milk` goes into NOTES.md and not to the model."""
+"""Adds shortcuts: `?why is it slow` asks for a short answer, `#buy milk` goes into NOTES.md and not to the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tool that asks an SQLite database: the function's name, docstring and type hints are what the model is told of it."""
+"""A tool that queries an SQLite database. The function's name, docstring and type hints describe it to the model."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def setup(fl: Fairlead) -> None:
         finally:
             connection.close()
 
-    @fl.register_command("no-sql", description="Take the database tool away from the model")
+    @fl.register_command("no-sql", description="Remove the database tool")
     def remove() -> None:
         fl.unregister_tool("sqlite_query")

@@ -1,4 +1,4 @@
-"""A widget with a line for every sub-agent: how it stands, what it has used, which tool it runs."""
+"""Shows a widget with a line per sub-agent: its status, its usage and the tool it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brings the skills and prompt templates of a team, from a folder that everybody has: `--team-folder ~/team`."""
+"""Adds the skills and prompt templates of a team from a shared folder: `--team-folder ~/team`."""
 
 from __future__ import annotations
 

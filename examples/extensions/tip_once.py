@@ -1,4 +1,4 @@
-"""Gives a tip when the first tool has failed, and never again: the function that `on` returns takes a handler back."""
+"""Shows a tip after the first failed tool call, and never again: the function that `on` returns removes the handler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows which tools are at work, since when, and how much they have said."""
+"""Shows which tools are running, for how long, and how much output they have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trusts projects below a folder of the user's own, such as `--trust-below ~/work`, without asking about each."""
+"""Trusts all projects below one of the user's folders, such as `--trust-below ~/work`, without asking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows in the status line what the work has taken so far: turns, tools, tokens, money."""
+"""Shows the usage so far in the status line: turns, tools, tokens, money."""
 
 from __future__ import annotations
 
@@ -27,4 +27,4 @@ def setup(fl: Fairlead) -> None:
     @fl.on("agent_end")
     def over(event: AgentEnd, context: Context) -> None:
         if not event.will_retry:
-            context.ui.notify(f"{len(event.messages)} messages came of it.")
+            context.ui.notify(f"{len(event.messages)} messages were added.")

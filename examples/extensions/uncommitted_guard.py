@@ -1,4 +1,4 @@
-"""Asks before the conversation is left, or forked, while there are changes that were not committed."""
+"""Asks before the user leaves or forks the session while there are uncommitted changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def setup(fl: Fairlead) -> None:
 
     @fl.on("session_before_switch")
     async def before_switch(event: SessionBeforeSwitch, context: Context) -> Cancel | None:
-        return await guard(context, "Begin a new session" if event.reason == "new" else f"Go on with {event.target}")
+        return await guard(context, "Start a new session" if event.reason == "new" else f"Switch to {event.target}")
 
     @fl.on("session_before_fork")
     async def before_fork(event: SessionBeforeFork, context: Context) -> Cancel | None:

@@ -1,4 +1,4 @@
-"""A tool that takes its time: it shows how it gets on, and ends when the run is aborted."""
+"""A slow tool: it reports progress, and ends when the run is aborted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def setup(fl: Fairlead) -> None:
     @fl.register_tool(
         description="Wait until a file exists, for a minute at most.",
         label="Wait for a file",
-        parameters=PARAMETERS,  # a schema of one's own: then the function gets all arguments as one dict
+        parameters=PARAMETERS,  # with its own schema, the function gets all arguments as one dict
         snippet="Wait for a file that another program makes",
         guidelines=["Use wait_for_file instead of sleeping in bash."],
         timeout=60,

@@ -1,4 +1,4 @@
-"""`/where` shows what an extension can look at: the agent, its surroundings, the conversation."""
+"""`/where` shows what an extension can see: the agent, its environment, the session."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fairlead.extension import CommandContext, Fairlead
 
 
 def setup(fl: Fairlead) -> None:
-    @fl.register_command("where", description="What is known here")
+    @fl.register_command("where", description="Show what an extension can see")
     def where(arguments: str, context: CommandContext) -> None:
         session, usage = context.session, context.context_usage
         share = "unknown" if usage is None or usage.percent is None else f"{usage.percent:.1f} % of {usage.window}"

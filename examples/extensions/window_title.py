@@ -1,4 +1,4 @@
-"""Calls the user's window what the session is called, and says so when it gets another name."""
+"""Sets the window title to the name of the session, and notifies the user when the name changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps a log of when sessions began and ended, in `work-log.txt` of the project."""
+"""Logs when sessions start and end, in `work-log.txt` in the project."""
 
 from __future__ import annotations
 

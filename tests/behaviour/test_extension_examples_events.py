@@ -33,7 +33,7 @@ def test_turn_meter_counts_what_the_work_has_taken(tmp_path: Path) -> None:
             "turn 2 ...",
             "2 turns, 2 tools, 2200 tokens, $0.0090",
         ]
-        assert notices(host) == ["5 messages came of it."]
+        assert notices(host) == ["5 messages were added."]
 
 
 def test_answer_preview_shows_the_end_of_an_answer_while_it_grows(tmp_path: Path) -> None:
@@ -150,9 +150,9 @@ def test_conduct_watch_tells_of_rules_and_of_things_to_do(tmp_path: Path) -> Non
         host.until("todo_auto_clear")
         caught_up(host)
         assert notices(host) == [
-            "The model was told of: no-word",
+            "The model broke: no-word",
             "2 left to do (reminder 1 of 3)",
-            "What was done went from the list.",
+            "Done todos were removed from the list.",
         ]
 
 

@@ -135,9 +135,9 @@ def test_uncommitted_guard_asks_before_a_session_is_left_or_forked(tmp_path: Pat
         entry = host.request("get_fork_messages")["data"]["messages"][0]["entryId"]
         for number, (moves, said, shown) in enumerate(
             [
-                ({"type": "new_session"}, False, "Begin a new session with uncommitted changes?"),
+                ({"type": "new_session"}, False, "Start a new session with uncommitted changes?"),
                 ({"type": "fork", "entryId": entry}, False, "Fork the session with uncommitted changes?"),
-                ({"type": "switch_session", "sessionPath": str(file)}, True, f"Go on with {file} with uncommitted changes?"),
+                ({"type": "switch_session", "sessionPath": str(file)}, True, f"Switch to {file} with uncommitted changes?"),
             ],
             1,
         ):
