@@ -74,7 +74,8 @@ def page() -> str:
     parts += _part_of_2025()
     parts.append("## Types\n")
     parts += [definition(name, defined[name]) for name in mentioned(_shown(family, defined), defined) if name != "Event"]
-    return "\n".join([*parts, _profiles()])
+    # The union of all events is the section about events, not a type.
+    return "\n".join([*parts, _profiles()]).replace("(#event)", "(#events)")
 
 
 def _shown(family: Lines, defined: dict[str, Schema]) -> list[Schema]:

@@ -115,6 +115,22 @@ def test_links_between_pages_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_links_to_headings_lead_to_one() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)}: {path}#{anchor}"
+        for page in pages()
+        for path, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+        if anchor not in anchors(page.parent / path if path else page)
+    ]
+    assert broken == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The names that GitHub gives to the headings of a page."""
+    titles = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def test_named_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {name for page in pages() for name in re.findall(r"(?:`|\$ )make ([a-z-]+)", page.read_text())}
@@ -124,7 +140,9 @@ def test_named_make_targets_exist() -> None:
 
 def test_files_named_in_the_architecture_exist() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text()
-    named = re.findall(r"`((?:core|protocol|wire|models|tools|config|session|extend|bench)/[\w/.]*|errors\.py)`", text)
+    named = re.findall(
+        r"`((?:agent|core|protocol|wire|models|tools|policy|config|session|extend|bench)/[\w/.]*|errors\.py)`", text
+    )
     missing = [path for path in named if not (ROOT / "src" / "fairlead" / path).exists() and not (ROOT / path).exists()]
     assert named and missing == []
 
