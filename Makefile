@@ -1,5 +1,5 @@
-# Every target makes what it needs first; nothing has to be installed by hand but python3 (3.11 or newer), make and git.
-# `make help` lists the targets. ARGS passes words on: make test ARGS="-k stdio", make bench ARGS="--full".
+# Every target installs what it needs. You need only python3 (3.11 or newer), make and git.
+# `make help` lists the targets. ARGS passes arguments on: make test ARGS="-k stdio", make bench ARGS="--full".
 
 PYTHON ?= python3
 ARGS ?=
@@ -13,19 +13,19 @@ READY := $(VENV)/.ready
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(READY) ## Show the agent at work: a scripted demonstration, or a chat when a key is in the environment
+run: $(READY) ## Watch the agent work: a scripted demo, or a chat if an API key is set
 	@$(BIN)/python examples/demo.py $(ARGS)
 
-test: $(READY) ## Run the tests that need nothing but this checkout
+test: $(READY) ## Run the tests that need only this checkout
 	$(BIN)/pytest -n auto $(ARGS)
 
-test-system: $(READY) peers test-core-versions ## Run the tests with real peers, and a core subset on other Python versions
+test-system: $(READY) peers test-core-versions ## Run the tests with real peers, and a subset on other Python versions
 	$(BIN)/pytest -m system $(ARGS)
 
-test-core-versions: ## Run tests/core and tests/wire on Python 3.12 and 3.13, where present
+test-core-versions: ## Run tests/core and tests/wire on Python 3.12 and 3.13, where installed
 	$(PYTHON) scripts/core_versions.py
 
-check: $(READY) ## Lint, format, types, layers, prose, generated files
+check: $(READY) ## Check style, format, types, layers, prose and generated files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
@@ -37,20 +37,20 @@ format: $(READY) ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: $(READY) ## Write the generated files anew (constraints aside)
+generate: $(READY) ## Rewrite the generated files, except constraints.txt
 	@set -e; for script in $(filter-out scripts/make_constraints.py,$(wildcard scripts/make_*.py)); do echo $$script; $(BIN)/python $$script; done
 
-bench: $(READY) ## Measure this program beside pi, against the budgets
+bench: $(READY) ## Compare fairlead with pi, against the budgets
 	$(BIN)/python -m bench $(ARGS)
 
-peers: $(READY) ## Install the real peers that the system tests and the benchmark drive (cached in .cache/peers)
+peers: $(READY) ## Install the real peers for the system tests and the benchmark (in .cache/peers)
 	$(BIN)/python -m bench.peers
 
 constraints: $(READY) ## Pin the installed versions in constraints.txt
 	$(BIN)/python scripts/make_constraints.py
 	@touch $(READY)
 
-clean: ## Remove everything that make and the tools made
+clean: ## Remove everything that make and the tools created
 	rm -rf $(VENV) .venv-3.* .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
