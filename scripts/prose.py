@@ -153,6 +153,8 @@ class Linter:
         for pattern, advice in self._words:
             for match in pattern.finditer(text):
                 yield prose.number(match.start()), f"'{one_line(match[0])}' -> {advice}"
+        if not text:  # proselint would take "prose" for a path
+            return
         for result in LintFile("prose", text).lint({"max_errors": 10_000, "checks": CHECKS}):
             found = result.check_result
             # proselint puts a line break before the text.
@@ -189,6 +191,8 @@ def strings(tree: ast.AST) -> Iterator[tuple[ast.expr, str, bool]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             documents.add(node.value)
+        elif isinstance(node, ast.Attribute) and node.attr == "split":
+            pieces.add(node.value)  # a list of words, not a sentence
         elif isinstance(node, ast.JoinedStr):
             pieces.update(node.values)
             parts = (str(part.value) if isinstance(part, ast.Constant) else stand_in() for part in node.values)

@@ -63,6 +63,12 @@ def test_docstrings_comments_and_messages_are_read_at_their_lines(tmp_path: Path
     ]
 
 
+def test_a_list_of_words_is_not_a_sentence(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text('WORDS = "somebody nobody nobody".split()\n')
+    assert lint(module) == (0, [])
+
+
 def test_text_that_a_protocol_prescribes_can_stay(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text('ANSWER = "This path is no folder."  # prose: verbatim\n')
