@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from textwrap import dedent
@@ -55,7 +55,7 @@ class Extended:
 @asynccontextmanager
 async def extended(
     root: Path, *sources: str, turns: Sequence[Turn] = (), settings: str | None = None, **options: Any
-) -> AsyncIterator[Extended]:
+) -> AsyncGenerator[Extended]:
     """An agent with an extension per source: `one.py`, `two.py` and so on, in `root`."""
     home, cwd = root / "home", root / "project"
     home.mkdir(exist_ok=True)
@@ -68,13 +68,5 @@ async def extended(
     model = Scripted(list(turns) or [Turn(text="ok")] * 5)
     env = {**os.environ, "FAIRLEAD_HOME": str(home), "HOME": str(root)}
     agent = Agent(model=SCRIPTED_MODEL, stream=model, cwd=cwd, env=env, extensions=paths, **options)
-    async with agent:
+    async with agent, asyncio.timeout(30):
         yield Extended(agent, model)
-
-
-def run(work: Any) -> Any:
-    async def bounded() -> Any:
-        async with asyncio.timeout(30):
-            return await work
-
-    return asyncio.run(bounded())

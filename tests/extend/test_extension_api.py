@@ -9,7 +9,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from tests.extend.extended import Extended, calling, extended, run
+from tests.extend.extended import Extended, calling, extended
 
 from fairlead.core.messages import CustomMessage, ToolCall, UserMessage, user_text
 from fairlead.core.model import Request
@@ -31,7 +31,7 @@ def said(it: Extended) -> list[str]:
 # Tools
 
 
-def test_a_tool_is_made_from_a_plain_function(tmp_path: Path) -> None:
+async def test_a_tool_is_made_from_a_plain_function(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -49,23 +49,19 @@ def setup(fl):
 """
     )
     turns = [calling("move", to={"x": 3}), calling("move", to={"x": "a"}), calling("move", to={"x": 1}, times=0), Turn(text="ok")]
-
-    async def work() -> None:
-        async with extended(tmp_path, source, turns=turns) as it:
-            await it.agent.ask("hi")
-            told = spec(it.model.requests[0], "move")
-            assert told["description"] == "Move something." and told["required"] == ["to"]
-            assert told["properties"]["how"] == {"enum": ["fast", "slow"], "default": "slow"}
-            assert told["properties"]["times"] == {"type": "integer", "minimum": 1, "description": "How often", "default": 1}
-            good, bad, less = it.results
-            assert (json.loads(good[0]), good[1]) == ({"at": [3, 0], "how": "slow", "times": 1}, False)
-            assert bad[1] and bad[0].startswith('Validation failed for tool "move"')
-            assert less[1]
-
-    run(work())
+    async with extended(tmp_path, source, turns=turns) as it:
+        await it.agent.ask("hi")
+        told = spec(it.model.requests[0], "move")
+        assert told["description"] == "Move something." and told["required"] == ["to"]
+        assert told["properties"]["how"] == {"enum": ["fast", "slow"], "default": "slow"}
+        assert told["properties"]["times"] == {"type": "integer", "minimum": 1, "description": "How often", "default": 1}
+        good, bad, less = it.results
+        assert (json.loads(good[0]), good[1]) == ({"at": [3, 0], "how": "slow", "times": 1}, False)
+        assert bad[1] and bad[0].startswith('Validation failed for tool "move"')
+        assert less[1]
 
 
-def test_a_tool_with_a_schema_of_its_own_shows_progress_and_fails_as_it_likes(tmp_path: Path) -> None:
+async def test_a_tool_with_a_schema_of_its_own_shows_progress_and_fails_as_it_likes(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -82,23 +78,19 @@ def setup(fl):
 """
     )
     turns = [*(calling("look-up", q=q) for q in ("good", "bad", "worse")), Turn(text="ok")]
-
-    async def work() -> None:
-        async with extended(tmp_path, source, turns=turns) as it:
-            await it.agent.ask("hi")
-            assert it.results == [
-                ("found", False),
-                ("no such thing", True),
-                ("SystemExit was raised, which does not end the agent.", True),
-            ]
-            updates = [each.partial.content[0] for each in it.told if type(each).__name__ == "ToolUpdate"]
-            assert getattr(updates[0], "text", "") == "half of c1"
-            assert "look things up" in it.model.requests[0].system_prompt
-
-    run(work())
+    async with extended(tmp_path, source, turns=turns) as it:
+        await it.agent.ask("hi")
+        assert it.results == [
+            ("found", False),
+            ("no such thing", True),
+            ("SystemExit was raised, which does not end the agent.", True),
+        ]
+        updates = [each.partial.content[0] for each in it.told if type(each).__name__ == "ToolUpdate"]
+        assert getattr(updates[0], "text", "") == "half of c1"
+        assert "look things up" in it.model.requests[0].system_prompt
 
 
-def test_a_plain_function_may_block_while_others_go_on(tmp_path: Path) -> None:
+async def test_a_plain_function_may_block_while_others_go_on(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -117,13 +109,9 @@ def setup(fl):
 """
     )
     turns = [Turn(tool_calls=[ToolCall("c1", "wait", {}), ToolCall("c2", "open", {})]), Turn(text="ok")]
-
-    async def work() -> None:
-        async with extended(tmp_path, source, turns=turns) as it:
-            await it.agent.ask("hi")
-            assert sorted(it.results) == [("opened", False), ("waited", False)]
-
-    run(work())
+    async with extended(tmp_path, source, turns=turns) as it:
+        await it.agent.ask("hi")
+        assert sorted(it.results) == [("opened", False), ("waited", False)]
 
 
 @pytest.mark.parametrize(
@@ -134,34 +122,27 @@ def setup(fl):
         ("def t(a: int): pass", "needs a description"),
         ("def t(a: 'Nowhere'): 'A tool.'", "The type hints of the tool t cannot be read"),
         ("def t(a: type): 'A tool.'", "a type that JSON has no schema for"),
-        ("def bash(a: int): 'A tool.'", "A tool named bash already exists."),
+        ("def bash(a: int): 'A tool.'", "There is a tool of the name bash already."),
     ],
 )
-def test_what_is_no_tool_is_refused_when_it_is_registered(tmp_path: Path, tool: str, error: str) -> None:
-    async def work() -> None:
-        async with extended(tmp_path, f"def setup(fl):\n    @fl.register_tool\n    {tool}\n") as it:
-            assert await it.agent.ask("hi") == "ok"
-            assert error in it.errors[0][2]
-
-    run(work())
+async def test_what_is_no_tool_is_refused_when_it_is_registered(tmp_path: Path, tool: str, error: str) -> None:
+    async with extended(tmp_path, f"def setup(fl):\n    @fl.register_tool\n    {tool}\n") as it:
+        assert await it.agent.ask("hi") == "ok"
+        assert error in it.errors[0][2]
 
 
-def test_only_the_tools_that_were_asked_for_are_active(tmp_path: Path) -> None:
+async def test_only_the_tools_that_were_asked_for_are_active(tmp_path: Path) -> None:
     source = "def setup(fl):\n    @fl.register_tool\n    def one(): 'One.'\n    @fl.register_tool\n    def two(): 'Two.'\n"
-
-    async def work() -> None:
-        async with extended(tmp_path, source, tools=["read", "two", "three"]) as it:
-            await it.agent.ask("hi")
-            assert [tool.name for tool in it.model.requests[0].tools] == ["read", "two"]
-            assert [warning for warning in it.agent.warnings if "Unknown tools, left out: three." in warning]
-
-    run(work())
+    async with extended(tmp_path, source, tools=["read", "two", "three"]) as it:
+        await it.agent.ask("hi")
+        assert [tool.name for tool in it.model.requests[0].tools] == ["read", "two"]
+        assert [warning for warning in it.agent.warnings if "Unknown tools, left out: three." in warning]
 
 
 # Commands and messages
 
 
-def test_a_command_runs_instead_of_the_model_and_may_speak_to_it(tmp_path: Path) -> None:
+async def test_a_command_runs_instead_of_the_model_and_may_speak_to_it(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -173,16 +154,12 @@ def setup(fl):
         fl.append_entry("done", [context.is_idle, len(context.session.messages()), context.mode])
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.command("/say  two words ")
-            assert said(it) == ["/say two words"] and it.notes("done") == [[True, 2, "library"]]
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.command("/say  two words ")
+        assert said(it) == ["/say two words"] and it.notes("done") == [[True, 2, "library"]]
 
 
-def test_messages_are_added_queued_kept_for_the_next_prompt_or_start_a_run(tmp_path: Path) -> None:
+async def test_messages_are_added_queued_kept_for_the_next_prompt_or_start_a_run(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -196,31 +173,27 @@ def setup(fl):
         fl.send_message("note", "go on", trigger_turn=True)
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.command("/note")
-            (quiet,) = it.agent.session.conversation.messages
-            assert isinstance(quiet, CustomMessage) and (quiet.content, quiet.display, quiet.details) == (
-                "quiet",
-                False,
-                {"a": 1},
-            )
-            assert not it.model.requests
-            await it.agent.ask("hi")
-            assert said(it) == ["hi"]
-            assert [user_text(each) for each in it.model.requests[0].messages if isinstance(each, UserMessage)] == [
-                "quiet",
-                "hi",
-                "with the next",
-            ]
-            await it.command("/go")
-            assert len(it.model.requests) == 2
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.command("/note")
+        (quiet,) = it.agent.session.conversation.messages
+        assert isinstance(quiet, CustomMessage) and (quiet.content, quiet.display, quiet.details) == (
+            "quiet",
+            False,
+            {"a": 1},
+        )
+        assert not it.model.requests
+        await it.agent.ask("hi")
+        assert said(it) == ["hi"]
+        assert [user_text(each) for each in it.model.requests[0].messages if isinstance(each, UserMessage)] == [
+            "quiet",
+            "hi",
+            "with the next",
+        ]
+        await it.command("/go")
+        assert len(it.model.requests) == 2
 
 
-def test_what_is_sent_while_the_agent_runs_is_queued(tmp_path: Path) -> None:
+async def test_what_is_sent_while_the_agent_runs_is_queued(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -236,31 +209,23 @@ def setup(fl):
 """
     )
     turns = [calling("bash", command="true"), Turn(text="one"), Turn(text="two"), Turn(text="three"), Turn(text="four")]
-
-    async def work() -> None:
-        async with extended(tmp_path, source, turns=turns) as it:
-            await it.agent.ask("hi")
-            await it.agent.idle()
-            assert said(it) == ["hi", "now", "later"]
-            assert any(isinstance(each, CustomMessage) for each in it.agent.session.conversation.messages)
-
-    run(work())
+    async with extended(tmp_path, source, turns=turns) as it:
+        await it.agent.ask("hi")
+        await it.agent.idle()
+        assert said(it) == ["hi", "now", "later"]
+        assert any(isinstance(each, CustomMessage) for each in it.agent.session.conversation.messages)
 
 
-def test_two_commands_of_one_name_are_told_apart(tmp_path: Path) -> None:
+async def test_two_commands_of_one_name_are_told_apart(tmp_path: Path) -> None:
     source = "def setup(fl):\n    fl.register_command('go', lambda arguments: fl.append_entry('went', fl.name), 'Go')\n"
-
-    async def work() -> None:
-        async with extended(tmp_path, source, source) as it:
-            await it.command("/go")
-            await it.command("/go:2")
-            assert it.notes("went") == ["one", "two"]
-            assert [command.name for command in it.agent.session.slash_commands()] == ["go", "go:2"]
-
-    run(work())
+    async with extended(tmp_path, source, source) as it:
+        await it.command("/go")
+        await it.command("/go:2")
+        assert it.notes("went") == ["one", "two"]
+        assert [command.name for command in it.agent.session.slash_commands()] == ["go", "go:2"]
 
 
-def test_a_command_goes_to_other_conversations(tmp_path: Path) -> None:
+async def test_a_command_goes_to_other_conversations(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -275,24 +240,20 @@ def setup(fl):
         fl.append_entry("stands", [context.session.leaf, len(context.session.entries()) > 2])
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.agent.ask("hi")
-            first = it.agent.session.id
-            await it.command("/back")
-            assert it.notes("stands") == [[None, True]]
-            await it.command("/new")
-            assert it.notes("id") == [it.agent.session.id] and it.agent.session.id != first
-            assert it.errors == []
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.agent.ask("hi")
+        first = it.agent.session.id
+        await it.command("/back")
+        assert it.notes("stands") == [[None, True]]
+        await it.command("/new")
+        assert it.notes("id") == [it.agent.session.id] and it.agent.session.id != first
+        assert it.errors == []
 
 
 # State, bus, programs
 
 
-def test_state_is_kept_restored_and_follows_the_branch(tmp_path: Path) -> None:
+async def test_state_is_kept_restored_and_follows_the_branch(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -305,31 +266,27 @@ def setup(fl):
         fl.append_entry("told", dict(fl.state))
 """
     )
-
-    async def work() -> None:
-        sessions = tmp_path / "sessions"
-        async with extended(tmp_path, source, session_dir=sessions, keep=True) as it:
-            await it.agent.ask("hi")
-            before = it.agent.session.conversation.log.leaf
-            await it.command("/add a")
-            await it.command("/add b")
-            assert [entry["words"] for entry in it.notes("fairlead.state.one")] == [["a"], ["a", "b"]]
-            file = it.agent.session.conversation.path
-            await moves.navigate(it.agent.session, before, summarise=False)
-            await it.command("/tell")
-            assert it.notes("told") == [{}]
-            await it.command("/add c")
-        async with extended(tmp_path, source, session_dir=sessions, session=file) as it:
-            await it.command("/tell")
-            assert it.notes("told")[-1] == {"words": ["c"]}
-            await moves.new_session(it.agent.session)
-            await it.command("/tell")
-            assert it.notes("told") == [{}]
-
-    run(work())
+    sessions = tmp_path / "sessions"
+    async with extended(tmp_path, source, session_dir=sessions, keep=True) as it:
+        await it.agent.ask("hi")
+        before = it.agent.session.conversation.log.leaf
+        await it.command("/add a")
+        await it.command("/add b")
+        assert [entry["words"] for entry in it.notes("fairlead.state.one")] == [["a"], ["a", "b"]]
+        file = it.agent.session.conversation.path
+        await moves.navigate(it.agent.session, before, summarise=False)
+        await it.command("/tell")
+        assert it.notes("told") == [{}]
+        await it.command("/add c")
+    async with extended(tmp_path, source, session_dir=sessions, session=file) as it:
+        await it.command("/tell")
+        assert it.notes("told")[-1] == {"words": ["c"]}
+        await moves.new_session(it.agent.session)
+        await it.command("/tell")
+        assert it.notes("told") == [{}]
 
 
-def test_a_state_holds_what_json_can_hold(tmp_path: Path) -> None:
+async def test_a_state_holds_what_json_can_hold(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -343,17 +300,13 @@ def setup(fl):
         fl.state["x"].append(object())
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.command("/bad")
-            await it.command("/worse")
-            assert "'x' cannot be saved in a state" in it.errors[0][2] and len(it.errors) == 2
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.command("/bad")
+        await it.command("/worse")
+        assert "'x' cannot be kept in a state" in it.errors[0][2] and len(it.errors) == 2
 
 
-def test_a_state_is_written_before_the_code_that_changed_it_waits_or_leaves_the_conversation(tmp_path: Path) -> None:
+async def test_a_state_is_written_before_the_code_that_changed_it_waits_or_leaves_the_conversation(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -370,21 +323,17 @@ def setup(fl):
         fl.append_entry("there", dict(fl.state))
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source, session_dir=tmp_path / "sessions", keep=True) as it:
-            await it.agent.ask("hi")
-            await it.command("/wait")
-            assert it.notes("seen") == [[{"step": "waiting"}]]
-            left = it.agent.session.conversation.path
-            await it.command("/leave")
-            assert it.notes("there") == [{}]
-            assert left is not None and '"data":{"step":"leaving"}' in left.read_text()
-
-    run(work())
+    async with extended(tmp_path, source, session_dir=tmp_path / "sessions", keep=True) as it:
+        await it.agent.ask("hi")
+        await it.command("/wait")
+        assert it.notes("seen") == [[{"step": "waiting"}]]
+        left = it.agent.session.conversation.path
+        await it.command("/leave")
+        assert it.notes("there") == [{}]
+        assert left is not None and '"data":{"step":"leaving"}' in left.read_text()
 
 
-def test_a_handler_gets_what_it_has_parameters_without_defaults_for(tmp_path: Path) -> None:
+async def test_a_handler_gets_what_it_has_parameters_without_defaults_for(tmp_path: Path) -> None:
     source = """
     def setup(fl):
         for name in ("a", "b"):
@@ -392,16 +341,12 @@ def test_a_handler_gets_what_it_has_parameters_without_defaults_for(tmp_path: Pa
         fl.on("agent_start", lambda: fl.append_entry("heard", "nothing"))
         fl.on("agent_start", lambda event, context: fl.append_entry("heard", type(context).__name__))
     """
-
-    async def main() -> None:
-        async with extended(tmp_path, source, turns=[Turn(text="ok")]) as told:
-            await told.agent.ask("go")
-            assert told.notes("heard") == ["a", "b", "nothing", "Context"]
-
-    run(main())
+    async with extended(tmp_path, source, turns=[Turn(text="ok")]) as told:
+        await told.agent.ask("go")
+        assert told.notes("heard") == ["a", "b", "nothing", "Context"]
 
 
-def test_extensions_talk_over_the_bus(tmp_path: Path) -> None:
+async def test_extensions_talk_over_the_bus(tmp_path: Path) -> None:
     listener = (
         HEADER
         + """
@@ -420,18 +365,14 @@ def setup(fl):
 """
     )
     speaker = "def setup(fl):\n    fl.register_command('speak', lambda: fl.events.emit('topic', {'n': 1}))\n"
-
-    async def work() -> None:
-        async with extended(tmp_path, listener, speaker) as it:
-            await it.command("/speak")
-            await it.command("/wait")
-            assert it.notes("heard") == [{"n": 1}]
-            assert it.errors == [("one.py", "bus:topic", "division by zero")]
-
-    run(work())
+    async with extended(tmp_path, listener, speaker) as it:
+        await it.command("/speak")
+        await it.command("/wait")
+        assert it.notes("heard") == [{"n": 1}]
+        assert it.errors == [("one.py", "bus:topic", "division by zero")]
 
 
-def test_programs_run_to_their_end_or_are_killed_with_their_children(tmp_path: Path) -> None:
+async def test_programs_run_to_their_end_or_are_killed_with_their_children(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -450,22 +391,18 @@ def setup(fl):
             fl.append_entry("none")
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            (tmp_path / "project" / "sub").mkdir()
-            await it.command("/run")
-            assert it.notes("done") == [["out\n", "err\n", 3, False]]
-            assert it.notes("slow") == [["begun\n", 137, True]]
-            assert it.notes("here") == ["sub"] and it.notes("none") == [None] and it.errors == []
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        (tmp_path / "project" / "sub").mkdir()
+        await it.command("/run")
+        assert it.notes("done") == [["out\n", "err\n", 3, False]]
+        assert it.notes("slow") == [["begun\n", 137, True]]
+        assert it.notes("here") == ["sub"] and it.notes("none") == [None] and it.errors == []
 
 
 # Reload and what is left behind
 
 
-def test_reload_takes_everything_back_and_loads_what_is_there_now(tmp_path: Path) -> None:
+async def test_reload_takes_everything_back_and_loads_what_is_there_now(tmp_path: Path) -> None:
     source = """
         def setup(fl):
             fl.register_command("old", lambda: kept.append(fl))
@@ -481,25 +418,21 @@ def test_reload_takes_everything_back_and_loads_what_is_there_now(tmp_path: Path
             fl.register_command("new", lambda: None)
             fl.on("session_start", lambda event: fl.append_entry("start", event.reason))
     """
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.command("/old")
-            (tmp_path / "one.py").write_text(dedent(new))
-            assert await it.agent.reload_extensions() == ["one"]
-            assert [command.name for command in it.agent.session.slash_commands()] == ["new"]
-            assert "old_tool" not in it.agent.session.tools
-            await it.agent.ask("hi")
-            assert it.notes("old") == [] and it.notes("start") == ["reload"]
-            (tmp_path / "one.py").write_text("def setup(fl):\n    raise RuntimeError('broken')\n")
-            assert await it.agent.reload_extensions() == []
-            assert it.errors == [("one.py", "load", "broken")]
-            assert await it.agent.ask("still here") == "ok"
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.command("/old")
+        (tmp_path / "one.py").write_text(dedent(new))
+        assert await it.agent.reload_extensions() == ["one"]
+        assert [command.name for command in it.agent.session.slash_commands()] == ["new"]
+        assert "old_tool" not in it.agent.session.tools
+        await it.agent.ask("hi")
+        assert it.notes("old") == [] and it.notes("start") == ["reload"]
+        (tmp_path / "one.py").write_text("def setup(fl):\n    raise RuntimeError('broken')\n")
+        assert await it.agent.reload_extensions() == []
+        assert it.errors == [("one.py", "load", "broken")]
+        assert await it.agent.ask("still here") == "ok"
 
 
-def test_what_is_left_of_a_reloaded_extension_cannot_act(tmp_path: Path) -> None:
+async def test_what_is_left_of_a_reloaded_extension_cannot_act(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -510,67 +443,55 @@ def setup(fl):
     fl.register_command("act", lambda: builtins.kept_fl.append_entry("x"))
 """
     )
-
-    async def work() -> None:
-        try:
-            async with extended(tmp_path, source) as it:
-                await it.command("/act")
-                await it.agent.reload_extensions()
-                await it.command("/act")
-                assert it.notes("x") == [None]
-                assert it.errors[0][2] == "The extension one was reloaded. Its old code can no longer act on the agent."
-        finally:
-            vars(builtins).pop("kept_fl", None)
-
-    run(work())
-
-
-def test_the_first_extension_is_found_by_a_reload(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with extended(tmp_path) as it:
-            assert await it.agent.ask("hi") == "ok"
-            assert await it.agent.reload_extensions() == []
-            folder = tmp_path / "home" / "extensions"
-            folder.mkdir()
-            (folder / "late.py").write_text("def setup(fl):\n    fl.on('turn_start', lambda event: fl.append_entry('here'))\n")
-            assert await it.agent.reload_extensions() == ["late"]
-            await it.agent.ask("again")
-            assert it.notes("here") == [None]
-
-    run(work())
-
-
-def test_an_extension_that_a_reload_finds_first_is_greeted_once_and_hears_of_everything_from_then_on(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with extended(tmp_path) as it:
-            assert await it.agent.reload_extensions() == []
-            folder = tmp_path / "home" / "extensions"
-            folder.mkdir()
-            (folder / "late.py").write_text(
-                "def setup(fl):\n"
-                "    fl.on('session_start', lambda event: fl.append_entry('heard', event.reason))\n"
-                "    fl.on('session_info_changed', lambda event: fl.append_entry('heard', event.name))\n"
-            )
+    try:
+        async with extended(tmp_path, source) as it:
+            await it.command("/act")
             await it.agent.reload_extensions()
-            it.agent.session.set_name("later")
-            await it.agent.ask("hi")
-            assert it.notes("heard") == ["reload", "later"]
+            await it.command("/act")
+            assert it.notes("x") == [None]
+            assert it.errors[0][2] == "The extension one was reloaded: what is left of it cannot act any more."
+    finally:
+        vars(builtins).pop("kept_fl", None)
 
-    run(work())
+
+async def test_the_first_extension_is_found_by_a_reload(tmp_path: Path) -> None:
+    async with extended(tmp_path) as it:
+        assert await it.agent.ask("hi") == "ok"
+        assert await it.agent.reload_extensions() == []
+        folder = tmp_path / "home" / "extensions"
+        folder.mkdir()
+        (folder / "late.py").write_text("def setup(fl):\n    fl.on('turn_start', lambda event: fl.append_entry('here'))\n")
+        assert await it.agent.reload_extensions() == ["late"]
+        await it.agent.ask("again")
+        assert it.notes("here") == [None]
 
 
-def test_a_reload_before_anything_else_comes_after_the_start(tmp_path: Path) -> None:
+async def test_an_extension_that_a_reload_finds_first_is_greeted_once_and_hears_of_everything_from_then_on(
+    tmp_path: Path,
+) -> None:
+    async with extended(tmp_path) as it:
+        assert await it.agent.reload_extensions() == []
+        folder = tmp_path / "home" / "extensions"
+        folder.mkdir()
+        (folder / "late.py").write_text(
+            "def setup(fl):\n"
+            "    fl.on('session_start', lambda event: fl.append_entry('heard', event.reason))\n"
+            "    fl.on('session_info_changed', lambda event: fl.append_entry('heard', event.name))\n"
+        )
+        await it.agent.reload_extensions()
+        it.agent.session.set_name("later")
+        await it.agent.ask("hi")
+        assert it.notes("heard") == ["reload", "later"]
+
+
+async def test_a_reload_before_anything_else_comes_after_the_start(tmp_path: Path) -> None:
     source = """
     def setup(fl):
         for name in ("session_start", "session_shutdown"):
             fl.on(name, lambda event, *, name=name: fl.append_entry("heard", [name, event.reason]))
     """
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.agent.reload_extensions()
-            await it.agent.ask("hi")
-            told = [("session_start", "startup"), ("session_shutdown", "reload"), ("session_start", "reload")]
-            assert [tuple(each) for each in it.notes("heard")] == told
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.agent.reload_extensions()
+        await it.agent.ask("hi")
+        told = [("session_start", "startup"), ("session_shutdown", "reload"), ("session_start", "reload")]
+        assert [tuple(each) for each in it.notes("heard")] == told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.extend.extended import calling, extended, run
+from tests.extend.extended import calling, extended
 
 from fairlead.core.messages import UserMessage, user_text
 from fairlead.errors import CompactionCancelled, MoveCancelled
@@ -19,7 +19,7 @@ def texts(messages: list[object]) -> list[str]:
     return [user_text(message) for message in messages if isinstance(message, UserMessage)]
 
 
-def test_what_happens_in_a_run_is_heard_in_order(tmp_path: Path) -> None:
+async def test_what_happens_in_a_run_is_heard_in_order(tmp_path: Path) -> None:
     source = """
         NAMES = '''session_start input before_agent_start agent_start turn_start message_start message_end tool_execution_start
             tool_call tool_result tool_execution_end turn_end agent_end agent_before_settle agent_settled
@@ -32,22 +32,18 @@ def test_what_happens_in_a_run_is_heard_in_order(tmp_path: Path) -> None:
             for name in NAMES:
                 fl.on(name, lambda event, context, name=name: note(name))
     """
-
-    async def work() -> None:
-        async with extended(tmp_path, source, turns=[calling("bash", command="true"), Turn(text="ok")]) as it:
-            await it.agent.ask("hi")
-        message = ["message_start", "message_end"]
-        assert (tmp_path / "one.log").read_text().split() == [
-            *("session_start", "input", "before_agent_start", "agent_start", "turn_start", *message, *message),
-            *("tool_execution_start", "tool_call", "tool_result", "tool_execution_end", *message, "turn_end"),
-            *("turn_start", *message, "turn_end", "agent_before_settle", "agent_end", "agent_settled", "session_shutdown"),
-        ]
-        assert it.errors == []
-
-    run(work())
+    async with extended(tmp_path, source, turns=[calling("bash", command="true"), Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+    message = ["message_start", "message_end"]
+    assert (tmp_path / "one.log").read_text().split() == [
+        *("session_start", "input", "before_agent_start", "agent_start", "turn_start", *message, *message),
+        *("tool_execution_start", "tool_call", "tool_result", "tool_execution_end", *message, "turn_end"),
+        *("turn_start", *message, "turn_end", "agent_before_settle", "agent_end", "agent_settled", "session_shutdown"),
+    ]
+    assert it.errors == []
 
 
-def test_a_call_is_blocked_changed_or_fails_and_the_model_is_told(tmp_path: Path) -> None:
+async def test_a_call_is_blocked_changed_or_fails_and_the_model_is_told(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -65,38 +61,30 @@ def setup(fl):
 """
     )
     turns = [calling("bash", command=text) for text in ("rm x", "echo boom", "echo nonsense", "echo one")]
-
-    async def work() -> None:
-        async with extended(tmp_path, source, turns=[*turns, Turn(text="ok")]) as it:
-            await it.agent.ask("hi")
-            assert it.results == [
-                ("Not that.", True),
-                ("exploded", True),
-                ("A handler of tool_call must return Block or None, not dict.", True),
-                ("two\n", False),
-            ]
-            assert it.errors == []
-
-    run(work())
+    async with extended(tmp_path, source, turns=[*turns, Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+        assert it.results == [
+            ("Not that.", True),
+            ("exploded", True),
+            ("A handler of tool_call returns Block or None, not dict.", True),
+            ("two\n", False),
+        ]
+        assert it.errors == []
 
 
-def test_changed_arguments_are_checked_again(tmp_path: Path) -> None:
+async def test_changed_arguments_are_checked_again(tmp_path: Path) -> None:
     source = """
         def setup(fl):
             @fl.on("tool_call")
             def look(event):
                 event.arguments["command"] = 7
     """
-
-    async def work() -> None:
-        async with extended(tmp_path, source, turns=[calling("bash", command="true"), Turn(text="ok")]) as it:
-            await it.agent.ask("hi")
-            assert it.results[0][1] and it.results[0][0].startswith('Validation failed for tool "bash"')
-
-    run(work())
+    async with extended(tmp_path, source, turns=[calling("bash", command="true"), Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+        assert it.results[0][1] and it.results[0][0].startswith('Validation failed for tool "bash"')
 
 
-def test_a_result_is_amended_by_one_extension_after_the_other(tmp_path: Path) -> None:
+async def test_a_result_is_amended_by_one_extension_after_the_other(tmp_path: Path) -> None:
     one = (
         HEADER
         + """
@@ -111,16 +99,12 @@ def setup(fl):
     fl.on("tool_result", lambda event: Amend(content=event.content[0].text + event.details["by"], is_error=True))
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, one, two, turns=[calling("bash", command="echo hello"), Turn(text="ok")]) as it:
-            await it.agent.ask("hi")
-            assert it.results == [("HELLO\none", True)]
-
-    run(work())
+    async with extended(tmp_path, one, two, turns=[calling("bash", command="echo hello"), Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+        assert it.results == [("HELLO\none", True)]
 
 
-def test_input_is_transformed_or_handled(tmp_path: Path) -> None:
+async def test_input_is_transformed_or_handled(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -133,18 +117,14 @@ def setup(fl):
         return Transform(event.text + "!")
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            assert await it.agent.ask("mine") == ""
-            assert it.notes("seen") == [["interactive", None]] and not it.model.requests
-            await it.agent.ask("hello")
-            assert texts(it.model.requests[-1].messages) == ["hello!"]
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        assert await it.agent.ask("mine") == ""
+        assert it.notes("seen") == [["interactive", None]] and not it.model.requests
+        await it.agent.ask("hello")
+        assert texts(it.model.requests[-1].messages) == ["hello!"]
 
 
-def test_a_run_begins_with_messages_and_a_system_prompt_of_an_extension(tmp_path: Path) -> None:
+async def test_a_run_begins_with_messages_and_a_system_prompt_of_an_extension(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -155,19 +135,15 @@ def setup(fl):
             return Open([Note("hint", "Mind the gap.")], system_prompt=event.system_prompt + " And rhyme.")
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.agent.ask("first")
-            await it.agent.ask("second")
-            first, second = it.model.requests
-            assert texts(first.messages) == ["first", "Mind the gap."]
-            assert first.system_prompt.endswith(" And rhyme.") and not second.system_prompt.endswith(" And rhyme.")
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.agent.ask("first")
+        await it.agent.ask("second")
+        first, second = it.model.requests
+        assert texts(first.messages) == ["first", "Mind the gap."]
+        assert first.system_prompt.endswith(" And rhyme.") and not second.system_prompt.endswith(" And rhyme.")
 
 
-def test_what_the_model_is_told_can_be_replaced_and_the_session_keeps_what_it_has(tmp_path: Path) -> None:
+async def test_what_the_model_is_told_can_be_replaced_and_the_session_keeps_what_it_has(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -181,23 +157,19 @@ def setup(fl):
         return Replace(system_prompt="Be brief.")
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.agent.ask("one")
-            await it.agent.ask("two")
-            last = it.model.requests[-1]
-            assert texts(last.messages) == ["two"] and last.system_prompt == "Be brief."
-            kept = it.agent.session.conversation.messages
-            assert texts(list(kept)) == ["one", "two"]
-            # What was not touched is the very object: encodings of it that were kept are of use.
-            assert last.messages[0] in it.agent.session.conversation.for_model()
-            assert any(last.messages[-1] is message for message in it.agent.session.conversation.for_model())
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.agent.ask("one")
+        await it.agent.ask("two")
+        last = it.model.requests[-1]
+        assert texts(last.messages) == ["two"] and last.system_prompt == "Be brief."
+        kept = it.agent.session.conversation.messages
+        assert texts(list(kept)) == ["one", "two"]
+        # What was not touched is the very object: encodings of it that were kept are of use.
+        assert last.messages[0] in it.agent.session.conversation.for_model()
+        assert any(last.messages[-1] is message for message in it.agent.session.conversation.for_model())
 
 
-def test_an_event_that_is_changed_changes_nothing_else(tmp_path: Path) -> None:
+async def test_an_event_that_is_changed_changes_nothing_else(tmp_path: Path) -> None:
     source = """
         def setup(fl):
             fl.on("message_end", lambda event: event.message.content.clear())
@@ -205,16 +177,12 @@ def test_an_event_that_is_changed_changes_nothing_else(tmp_path: Path) -> None:
             fl.on("turn_end", lambda event: event.message.content.clear())
             fl.on("tool_result", lambda event: (event.content.clear(), event.arguments.clear(), None)[-1])
     """
-
-    async def work() -> None:
-        async with extended(tmp_path, source, turns=[calling("bash", command="echo hi"), Turn(text="ok")]) as it:
-            assert await it.agent.ask("hi") == "ok"
-            assert len(it.agent.session.conversation.messages) == 4 and it.results == [("hi\n", False)] and it.errors == []
-
-    run(work())
+    async with extended(tmp_path, source, turns=[calling("bash", command="echo hi"), Turn(text="ok")]) as it:
+        assert await it.agent.ask("hi") == "ok"
+        assert len(it.agent.session.conversation.messages) == 4 and it.results == [("hi\n", False)] and it.errors == []
 
 
-def test_a_run_goes_on_if_an_extension_wants_it_to(tmp_path: Path) -> None:
+async def test_a_run_goes_on_if_an_extension_wants_it_to(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -226,16 +194,12 @@ def setup(fl):
         return Continue([Note("more", "Go on.")]) if len(passes) == 1 else None
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.agent.ask("hi")
-            assert texts(it.model.requests[-1].messages)[-1] == "Go on." and len(it.model.requests) == 2
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.agent.ask("hi")
+        assert texts(it.model.requests[-1].messages)[-1] == "Go on." and len(it.model.requests) == 2
 
 
-def test_leaving_a_conversation_and_compacting_it_can_be_forbidden(tmp_path: Path) -> None:
+async def test_leaving_a_conversation_and_compacting_it_can_be_forbidden(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -244,25 +208,21 @@ def setup(fl):
         fl.on(name, lambda event: Cancel("Stay."))
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source, settings='{"compaction": {"keepRecentTokens": 1}}') as it:
-            await it.agent.ask("hi")
-            await it.agent.ask("again")
-            session = it.agent.session
-            entry = session.conversation.log.user_messages()[0][0]
-            before = session.id, session.conversation.log.leaf
-            for move in (moves.new_session(session), moves.fork(session, entry), moves.navigate(session, entry, summarise=False)):
-                with pytest.raises(MoveCancelled, match=r"Stay\."):
-                    await move
-            with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled: Stay\.$"):
-                await session.compactor.request(None)
-            assert (session.id, session.conversation.log.leaf) == before
-
-    run(work())
+    async with extended(tmp_path, source, settings='{"compaction": {"keepRecentTokens": 1}}') as it:
+        await it.agent.ask("hi")
+        await it.agent.ask("again")
+        session = it.agent.session
+        entry = session.conversation.log.user_messages()[0][0]
+        before = session.id, session.conversation.log.leaf
+        for move in (moves.new_session(session), moves.fork(session, entry), moves.navigate(session, entry, summarise=False)):
+            with pytest.raises(MoveCancelled, match=r"Stay\."):
+                await move
+        with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled: Stay\.$"):
+            await session.compactor.request(None)
+        assert (session.id, session.conversation.log.leaf) == before
 
 
-def test_the_tree_is_told_of_moves_and_may_write_the_summary(tmp_path: Path) -> None:
+async def test_the_tree_is_told_of_moves_and_may_write_the_summary(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -273,21 +233,17 @@ def setup(fl):
         fl.append_entry("moved", [event.summary_entry_id is not None, event.from_extension])
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.agent.ask("hi")
-            session = it.agent.session
-            arrival = await moves.navigate(session, None, summarise=True)
-            assert arrival.summary is not None and it.notes("moved") == [[True, True]]
-            assert len(it.model.requests) == 1
-            entry = session.conversation.log.plain([session.conversation.log.get(arrival.summary)])[0]
-            assert entry["summary"] == "We did things." and entry["fromHook"] is True
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.agent.ask("hi")
+        session = it.agent.session
+        arrival = await moves.navigate(session, None, summarise=True)
+        assert arrival.summary is not None and it.notes("moved") == [[True, True]]
+        assert len(it.model.requests) == 1
+        entry = session.conversation.log.plain([session.conversation.log.get(arrival.summary)])[0]
+        assert entry["summary"] == "We did things." and entry["fromHook"] is True
 
 
-def test_sessions_begin_and_end_with_their_reasons(tmp_path: Path) -> None:
+async def test_sessions_begin_and_end_with_their_reasons(tmp_path: Path) -> None:
     source = """
         from pathlib import Path
         def setup(fl):
@@ -298,19 +254,15 @@ def test_sessions_begin_and_end_with_their_reasons(tmp_path: Path) -> None:
             fl.on("session_start", lambda event: note(f"start {event.reason}"))
             fl.on("session_shutdown", lambda event: note(f"end {event.reason}"))
     """
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.agent.ask("hi")
-            await moves.new_session(it.agent.session)
-            await it.agent.reload_extensions()
-        lines = (tmp_path / "one.log").read_text().split("\n")[:-1]
-        assert lines == ["start startup", "end new", "start new", "end reload", "start reload", "end quit"]
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.agent.ask("hi")
+        await moves.new_session(it.agent.session)
+        await it.agent.reload_extensions()
+    lines = (tmp_path / "one.log").read_text().split("\n")[:-1]
+    assert lines == ["start startup", "end new", "start new", "end reload", "start reload", "end quit"]
 
 
-def test_models_and_levels_that_are_chosen_are_told(tmp_path: Path) -> None:
+async def test_models_and_levels_that_are_chosen_are_told(tmp_path: Path) -> None:
     source = """
         def setup(fl):
             fl.on("thinking_level_select", lambda event: fl.append_entry("level", [event.previous, event.level]))
@@ -320,23 +272,16 @@ def test_models_and_levels_that_are_chosen_are_told(tmp_path: Path) -> None:
                 fl.set_thinking_level("high")
                 fl.set_session_name("Mine")
     """
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.agent.ask("hi")
-            await it.command("/go")
-            await it.agent.ask("again")
-            assert it.notes("level") == [["medium", "high"]] and it.notes("name") == ["Mine"]
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.agent.ask("hi")
+        await it.command("/go")
+        await it.agent.ask("again")
+        assert it.notes("level") == [["medium", "high"]] and it.notes("name") == ["Mine"]
 
 
-def test_an_unknown_event_is_refused_with_those_that_are_near(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with extended(tmp_path, "def setup(fl):\n    fl.on('tool_calls', print)\n") as it:
-            assert await it.agent.ask("hi") == "ok"
-            ((file, event, error),) = it.errors
-            assert (file, event) == ("one.py", "load")
-            assert error.startswith("There is no event 'tool_calls'. Did you mean tool_call or ")
-
-    run(work())
+async def test_an_unknown_event_is_refused_with_those_that_are_near(tmp_path: Path) -> None:
+    async with extended(tmp_path, "def setup(fl):\n    fl.on('tool_calls', print)\n") as it:
+        assert await it.agent.ask("hi") == "ok"
+        ((file, event, error),) = it.errors
+        assert (file, event) == ("one.py", "load")
+        assert error.startswith("There is no event 'tool_calls'. Did you mean tool_call or ")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.extend.extended import calling, extended, run
+from tests.extend.extended import calling, extended
 
 from fairlead.core.messages import ToolCall
 from fairlead.testing import Turn
@@ -15,7 +15,7 @@ from fairlead.testing import Turn
 HEADER = "import asyncio, sys, time\nfrom fairlead.extension import *\n"
 #: A deadline that a test does not wait long for.
 SHORT = '{"extensionTimeoutSeconds": 0.4}'
-LATE = "Stopped because it was not done after 0.4 seconds."
+LATE = "Not done after 0.4 seconds, and stopped."
 #: What a handler can do wrong, and what is told of it.
 FAILURES = [
     ("raise RuntimeError('boom')", "boom"),
@@ -41,23 +41,19 @@ FAILURES = [
         ("while True: pass", LATE),
         ("import time\ndef setup(fl):\n    time.sleep(60)", LATE),
         ("import asyncio\nasync def setup(fl):\n    await asyncio.sleep(60)", LATE),
-        ("def setup(fl):\n    fl.send_message('a', 'b')", "The session has not started. Do this in a handler"),
+        ("def setup(fl):\n    fl.send_message('a', 'b')", "The session has not begun: do this in a handler"),
     ],
 )
-def test_an_extension_that_cannot_be_loaded_is_told_of_and_the_others_work(
+async def test_an_extension_that_cannot_be_loaded_is_told_of_and_the_others_work(
     tmp_path: Path, source: str, error: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     good = "def setup(fl):\n    fl.on('turn_start', lambda event: fl.append_entry('here'))"
-
-    async def work() -> None:
-        async with extended(tmp_path, source, good, settings=SHORT) as it:
-            assert await it.agent.ask("hi") == "ok"
-            ((file, event, told),) = it.errors
-            assert (file, event) == ("one.py", "load") and error in told
-            assert it.notes("here") == [None]
-            assert any("was not loaded" in warning for warning in it.agent.warnings)
-
-    run(work())
+    async with extended(tmp_path, source, good, settings=SHORT) as it:
+        assert await it.agent.ask("hi") == "ok"
+        ((file, event, told),) = it.errors
+        assert (file, event) == ("one.py", "load") and error in told
+        assert it.notes("here") == [None]
+        assert any("was not loaded" in warning for warning in it.agent.warnings)
     assert "Traceback" in capfd.readouterr().err or "defines no function" in error
 
 
@@ -69,22 +65,20 @@ def test_an_extension_that_cannot_be_loaded_is_told_of_and_the_others_work(
         ("def", "raise asyncio.CancelledError", "CancelledError was raised, which does not end the agent."),
     ],
 )
-def test_a_handler_that_fails_or_blocks_is_told_of_and_the_run_goes_on(tmp_path: Path, kind: str, body: str, error: str) -> None:
+async def test_a_handler_that_fails_or_blocks_is_told_of_and_the_run_goes_on(
+    tmp_path: Path, kind: str, body: str, error: str
+) -> None:
     source = f"{HEADER}def setup(fl):\n    @fl.on('turn_start')\n    {kind} hear(event, context):\n        {body}\n"
-
-    async def work() -> None:
-        before, rest = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[0]
-        async with extended(tmp_path, source, settings=SHORT) as it:
-            assert await it.agent.ask("hi") == "ok"
-            assert it.errors == [("one.py", "turn_start", error)]
-            assert await it.agent.ask("again") == "ok"
-        assert signal.getsignal(signal.SIGALRM) is before
-        assert signal.getitimer(signal.ITIMER_REAL)[0] <= rest
-
-    run(work())
+    before, rest = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[0]
+    async with extended(tmp_path, source, settings=SHORT) as it:
+        assert await it.agent.ask("hi") == "ok"
+        assert it.errors == [("one.py", "turn_start", error)]
+        assert await it.agent.ask("again") == "ok"
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] <= rest
 
 
-def test_a_handler_that_waits_too_long_is_cancelled_and_one_that_does_not_heed_it_is_broken_off(tmp_path: Path) -> None:
+async def test_a_handler_that_waits_too_long_is_cancelled_and_one_that_does_not_heed_it_is_broken_off(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -101,31 +95,21 @@ def setup(fl):
                 fl.append_entry("cancelled")
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source, settings=SHORT) as it:
-            assert await it.agent.ask("hi") == "ok"
-            left = "Stopped because it was not done after 0.5 seconds. It ignored its cancellation and was abandoned."
-            assert it.errors == [("one.py", "turn_start", LATE), ("one.py", "turn_end", left)]
-            assert it.notes("cancelled") == [None]
-
-    run(work())
+    async with extended(tmp_path, source, settings=SHORT) as it:
+        assert await it.agent.ask("hi") == "ok"
+        left = "Not done after 0.5 seconds, and stopped. It did not heed its cancellation, and was broken off."
+        assert it.errors == [("one.py", "turn_start", LATE), ("one.py", "turn_end", left)]
+        assert it.notes("cancelled") == [None]
 
 
-def test_a_tool_call_that_is_not_decided_on_in_time_does_not_happen(tmp_path: Path) -> None:
+async def test_a_tool_call_that_is_not_decided_on_in_time_does_not_happen(tmp_path: Path) -> None:
     source = HEADER + "def setup(fl):\n    @fl.on('tool_call')\n    async def ask(event):\n        await asyncio.sleep(60)\n"
-
-    async def work() -> None:
-        async with extended(
-            tmp_path, source, settings=SHORT, turns=[calling("bash", command="touch made"), Turn(text="ok")]
-        ) as it:
-            await it.agent.ask("hi")
-            assert it.results == [(LATE, True)] and not (tmp_path / "project" / "made").exists()
-
-    run(work())
+    async with extended(tmp_path, source, settings=SHORT, turns=[calling("bash", command="touch made"), Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+        assert it.results == [(LATE, True)] and not (tmp_path / "project" / "made").exists()
 
 
-def test_an_abort_does_not_wait_for_a_handler(tmp_path: Path) -> None:
+async def test_an_abort_does_not_wait_for_a_handler(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -136,17 +120,13 @@ def setup(fl):
         await asyncio.sleep(60)
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source, turns=[calling("bash", command="true"), Turn(text="ok")]) as it:
-            async for _ in it.agent.run("hi"):
-                pass
-            assert it.results[0][1]
-
-    run(work())
+    async with extended(tmp_path, source, turns=[calling("bash", command="true"), Turn(text="ok")]) as it:
+        async for _ in it.agent.run("hi"):
+            pass
+        assert it.results[0][1]
 
 
-def test_what_is_printed_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_what_is_printed_goes_to_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = (
         HEADER
         + """
@@ -165,16 +145,12 @@ def setup(fl):
         return text.upper()
 """
     )
-
-    async def work() -> None:
-        turns = [Turn(tool_calls=[ToolCall("c1", "shout", {"text": "a"})]), Turn(text="ok")]
-        async with extended(tmp_path, source, turns=turns) as it:
-            sys.stdout.write("mine\n")
-            await it.agent.ask("hi")
-            sys.stdout.write("still mine\n")
-            assert it.results == [("A", False)]
-
-    run(work())
+    turns = [Turn(tool_calls=[ToolCall("c1", "shout", {"text": "a"})]), Turn(text="ok")]
+    async with extended(tmp_path, source, turns=turns) as it:
+        sys.stdout.write("mine\n")
+        await it.agent.ask("hi")
+        sys.stdout.write("still mine\n")
+        assert it.results == [("A", False)]
     printed = capsys.readouterr()
     assert printed.out == "mine\nstill mine\n"
     for line in ("at import", "in setup", "in a handler", "after a wait", "on a thread"):
@@ -182,22 +158,18 @@ def setup(fl):
 
 
 @pytest.mark.timeout(method="thread")  # the other method has a timer of the same kind
-def test_a_timer_of_the_program_goes_off_when_it_would_have(tmp_path: Path) -> None:
+async def test_a_timer_of_the_program_goes_off_when_it_would_have(tmp_path: Path) -> None:
     source = HEADER + "def setup(fl):\n    fl.on('turn_start', lambda event: time.sleep(0.01))\n"
     rung: list[int] = []
-
-    async def work() -> None:
-        before = signal.signal(signal.SIGALRM, lambda number, frame: rung.append(number))
-        signal.setitimer(signal.ITIMER_REAL, 20)
-        try:
-            async with extended(tmp_path, source) as it:
-                await it.agent.ask("hi")
-                left, _ = signal.getitimer(signal.ITIMER_REAL)
-                assert 0 < left <= 20 and it.errors == []
-                signal.raise_signal(signal.SIGALRM)
-                assert rung == [signal.SIGALRM]
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
-
-    run(work())
+    before = signal.signal(signal.SIGALRM, lambda number, frame: rung.append(number))
+    signal.setitimer(signal.ITIMER_REAL, 20)
+    try:
+        async with extended(tmp_path, source) as it:
+            await it.agent.ask("hi")
+            left, _ = signal.getitimer(signal.ITIMER_REAL)
+            assert 0 < left <= 20 and it.errors == []
+            signal.raise_signal(signal.SIGALRM)
+            assert rung == [signal.SIGALRM]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

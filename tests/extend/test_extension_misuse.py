@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.extend.extended import calling, extended, run
+from tests.extend.extended import calling, extended
 
 from fairlead.core.messages import CustomMessage, ToolCall, Usage, user_text
 from fairlead.core.model import Request, StreamEnd
@@ -31,7 +31,7 @@ HEADER = "import asyncio\nfrom fairlead.extension import *\n"
         ("before_agent_start", "Open([Note('a', 'b', details=object())])", "object is unsupported"),
         ("before_agent_start", "Open((), 5)", "at `$.system_prompt`"),
         ("context", "Replace(5)", "messages: expected a list, not int."),
-        ("context", "Replace([1])", "int is not a message for a model."),
+        ("context", "Replace([1])", "int is no message of a model's."),
         ("context_with_system", "Replace(None, 5)", "system_prompt: Expected `str | null`"),
         ("tool_result", "Amend([1])", "at `$.content[0]`"),
         ("tool_result", "Amend(details={'a': object()})", "object is unsupported"),
@@ -42,50 +42,40 @@ HEADER = "import asyncio\nfrom fairlead.extension import *\n"
         ("resources_discover", "Resources([], ['a\\0b'])", "prompts: expected paths."),
     ],
 )
-def test_what_a_handler_returns_with_a_wrong_field_counts_as_nothing(tmp_path: Path, event: str, result: str, error: str) -> None:
+async def test_what_a_handler_returns_with_a_wrong_field_counts_as_nothing(
+    tmp_path: Path, event: str, result: str, error: str
+) -> None:
     source = f"{HEADER}def setup(fl):\n    fl.on({event!r}, lambda event: {result})\n"
-
-    async def work() -> None:
-        turns = [calling("bash", command="echo hi"), Turn(text="ok"), Turn(text="again")]
-        async with extended(tmp_path, source, turns=turns) as it:
-            assert await it.agent.ask("hi") == "ok"
-            ((file, name, told), *_) = it.errors
-            assert (file, name) == ("one.py", event) and error in told, told
-            assert it.results == [("hi\n", False)]
-            assert await it.agent.ask("go on") == "again"
-
-    run(work())
+    turns = [calling("bash", command="echo hi"), Turn(text="ok"), Turn(text="again")]
+    async with extended(tmp_path, source, turns=turns) as it:
+        assert await it.agent.ask("hi") == "ok"
+        ((file, name, told), *_) = it.errors
+        assert (file, name) == ("one.py", event) and error in told, told
+        assert it.results == [("hi\n", False)]
+        assert await it.agent.ask("go on") == "again"
 
 
 @pytest.mark.parametrize(("said", "error"), [("Trust('no')", "at `$.trusted`"), ("True", "not bool.")])
-def test_what_is_no_decision_about_a_project_trusts_nobody(tmp_path: Path, said: str, error: str) -> None:
+async def test_what_is_no_decision_about_a_project_trusts_nobody(tmp_path: Path, said: str, error: str) -> None:
     theirs = tmp_path / "project" / ".fairlead" / "extensions" / "theirs.py"
     theirs.parent.mkdir(parents=True)
     theirs.write_text("def setup(fl): pass\n")
     source = f"{HEADER}def setup(fl):\n    fl.on('project_trust', lambda event: {said})\n"
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            assert await it.agent.ask("hi") == "ok"
-            ((_, event, told),) = it.errors
-            assert event == "project_trust" and error in told and it.agent.extensions.names() == ["one"]
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        assert await it.agent.ask("hi") == "ok"
+        ((_, event, told),) = it.errors
+        assert event == "project_trust" and error in told and it.agent.extensions.names() == ["one"]
 
 
-def test_a_call_about_which_a_handler_says_something_wrong_does_not_happen(tmp_path: Path) -> None:
+async def test_a_call_about_which_a_handler_says_something_wrong_does_not_happen(tmp_path: Path) -> None:
     source = f"{HEADER}def setup(fl):\n    fl.on('tool_call', lambda event: Block(5))\n"
-
-    async def work() -> None:
-        async with extended(tmp_path, source, turns=[calling("bash", command="touch made"), Turn(text="ok")]) as it:
-            await it.agent.ask("hi")
-            ((told, is_error),) = it.results
-            assert is_error and "at `$.reason`" in told and not (tmp_path / "project" / "made").exists()
-
-    run(work())
+    async with extended(tmp_path, source, turns=[calling("bash", command="touch made"), Turn(text="ok")]) as it:
+        await it.agent.ask("hi")
+        ((told, is_error),) = it.results
+        assert is_error and "at `$.reason`" in told and not (tmp_path / "project" / "made").exists()
 
 
-def test_what_one_handler_does_to_its_event_no_other_sees(tmp_path: Path) -> None:
+async def test_what_one_handler_does_to_its_event_no_other_sees(tmp_path: Path) -> None:
     spoiling = """
 def setup(fl):
     @fl.on("input")
@@ -106,15 +96,11 @@ def setup(fl):
     fl.on("context", lambda event: fl.append_entry("context", len(event.messages)) and None)
     fl.on("tool_result", lambda event: fl.append_entry("result", [len(event.content), *event.arguments]) and None)
 """
-
-    async def work() -> None:
-        async with extended(tmp_path, spoiling, looking, turns=[calling("bash", command="true"), Turn(text="ok")]) as it:
-            assert await it.agent.ask("hi") == "ok"
-            assert it.errors == []
-            assert it.notes("input") == ["hi"] and it.notes("context") == [1, 3] and it.notes("result") == [[1, "command"]]
-            assert [user_text(request.messages[0]) for request in it.model.requests] == ["hi", "hi"]
-
-    run(work())
+    async with extended(tmp_path, spoiling, looking, turns=[calling("bash", command="true"), Turn(text="ok")]) as it:
+        assert await it.agent.ask("hi") == "ok"
+        assert it.errors == []
+        assert it.notes("input") == ["hi"] and it.notes("context") == [1, 3] and it.notes("result") == [[1, "command"]]
+        assert [user_text(request.messages[0]) for request in it.model.requests] == ["hi", "hi"]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +120,7 @@ def setup(fl):
         ("fl.register_tool(name='t', description='d', label=object())(lambda: '')", "label: Expected `str`"),
         ("fl.register_provider(5)", "name: Expected `str`"),
         ("fl.on('input', lambda event: None, timeout=float('nan'))", "timeout: expected a number of seconds above 0."),
-        ("fl.events.on('x', 5)", "A handler must be a function, not int."),
+        ("fl.events.on('x', 5)", "A handler is a function, not int."),
         ("context.ui.notify(5)", "message: Expected `str`"),
         ("context.ui.notify('a', 'fatal')", "kind: Invalid enum value"),
         ("context.ui.set_widget('a', [1])", "lines: Expected `str`"),
@@ -143,32 +129,24 @@ def setup(fl):
         ("await context.ui.input('a', timeout='soon')", "timeout: Expected `float | null`"),
     ],
 )
-def test_what_is_handed_over_with_a_wrong_type_is_refused_where_it_is(tmp_path: Path, act: str, error: str) -> None:
+async def test_what_is_handed_over_with_a_wrong_type_is_refused_where_it_is(tmp_path: Path, act: str, error: str) -> None:
     source = f"{HEADER}def setup(fl):\n    @fl.register_command('act')\n    async def act(arguments, context):\n        {act}\n"
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.command("/act")
-            ((_, _, told),) = it.errors
-            assert error in told, told
-            assert await it.agent.ask("hi") == "ok"
-            assert [user_text(message) for message in it.model.requests[-1].messages] == ["hi"]
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.command("/act")
+        ((_, _, told),) = it.errors
+        assert error in told, told
+        assert await it.agent.ask("hi") == "ok"
+        assert [user_text(message) for message in it.model.requests[-1].messages] == ["hi"]
 
 
-def test_lone_surrogates_of_an_extension_are_replaced(tmp_path: Path) -> None:
+async def test_lone_surrogates_of_an_extension_are_replaced(tmp_path: Path) -> None:
     act = "fl.send_message('a', '\\ud800', details={'x': '\\ud800'})"
     source = f"{HEADER}def setup(fl):\n    fl.register_command('act', lambda: {act})\n"
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.command("/act")
-            assert await it.agent.ask("hi") == "ok"
-            (message, *_) = it.agent.session.conversation.messages
-            assert (message.content, message.details) == ("\ufffd", {"x": "\ufffd"})
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.command("/act")
+        assert await it.agent.ask("hi") == "ok"
+        (message, *_) = it.agent.session.conversation.messages
+        assert (message.content, message.details) == ("\ufffd", {"x": "\ufffd"})
 
 
 # Tools
@@ -195,18 +173,17 @@ def setup(fl):
         ("return object()", "object is unsupported"),
     ],
 )
-def test_a_tool_that_gives_back_nonsense_fails_and_the_model_is_told(tmp_path: Path, kind: str, body: str, error: str) -> None:
-    async def work() -> None:
-        source = HEADER + ODD_TOOL.format(kind=kind, body=body)
-        async with extended(tmp_path, source, turns=[calling("odd"), Turn(text="ok")]) as it:
-            assert await it.agent.ask("hi") == "ok"
-            ((told, is_error),) = it.results
-            assert is_error and error in told, told
+async def test_a_tool_that_gives_back_nonsense_fails_and_the_model_is_told(
+    tmp_path: Path, kind: str, body: str, error: str
+) -> None:
+    source = HEADER + ODD_TOOL.format(kind=kind, body=body)
+    async with extended(tmp_path, source, turns=[calling("odd"), Turn(text="ok")]) as it:
+        assert await it.agent.ask("hi") == "ok"
+        ((told, is_error),) = it.results
+        assert is_error and error in told, told
 
-    run(work())
 
-
-def test_on_a_thread_a_tool_can_show_and_abort_but_not_ask(tmp_path: Path) -> None:
+async def test_on_a_thread_a_tool_can_show_and_abort_but_not_ask(tmp_path: Path) -> None:
     source = (
         HEADER
         + """
@@ -230,16 +207,12 @@ def setup(fl):
     fl.events.on("heard", lambda data: fl.append_entry("heard", data))
 """
     )
-
-    async def work() -> None:
-        async with extended(tmp_path, source, turns=[calling("threaded"), Turn(text="not asked")]) as it:
-            with pytest.raises(RunAborted):
-                await it.agent.ask("hi")
-            ((told, is_error),) = it.results
-            assert told.count("This can be done on the agent's thread only.") == 2 and not is_error
-            assert it.notes("heard") == [1]
-
-    run(work())
+    async with extended(tmp_path, source, turns=[calling("threaded"), Turn(text="not asked")]) as it:
+        with pytest.raises(RunAborted):
+            await it.agent.ask("hi")
+        ((told, is_error),) = it.results
+        assert told.count("This is for the agent's own thread.") == 2 and not is_error
+        assert it.notes("heard") == [1]
 
 
 # Models
@@ -272,22 +245,21 @@ async def counts_nonsense() -> AsyncIterator[Any]:
         (counts_nonsense, "Usage: Expected `int`"),
     ],
 )
-def test_a_stream_that_yields_nonsense_is_an_answer_that_failed(answer: Callable[[], AsyncIterator[Any]], error: str) -> None:
-    async def work() -> None:
-        stream = model_stream(lambda model, request, cancel: answer(), lambda step: step)(SCRIPTED_MODEL)
-        request = Request(system_prompt="", messages=[], tools=[], thinking="off", session_id="s")
-        *_, end = [event async for events in stream(request, Cancel()) for event in events]
-        assert isinstance(end, StreamEnd) and end.message.stop_reason == "error"
-        assert error in (end.message.error_message or "")
-
-    run(work())
+async def test_a_stream_that_yields_nonsense_is_an_answer_that_failed(
+    answer: Callable[[], AsyncIterator[Any]], error: str
+) -> None:
+    stream = model_stream(lambda model, request, cancel: answer(), lambda step: step)(SCRIPTED_MODEL)
+    request = Request(system_prompt="", messages=[], tools=[], thinking="off", session_id="s")
+    *_, end = [event async for events in stream(request, Cancel()) for event in events]
+    assert isinstance(end, StreamEnd) and end.message.stop_reason == "error"
+    assert error in (end.message.error_message or "")
 
 
 # Messages
 
 
 @pytest.mark.parametrize("trigger", [True, False])
-def test_a_message_sent_in_the_place_of_a_prompt_is_not_left_in_a_queue(tmp_path: Path, trigger: bool) -> None:
+async def test_a_message_sent_in_the_place_of_a_prompt_is_not_left_in_a_queue(tmp_path: Path, trigger: bool) -> None:
     source = f"""{HEADER}
 def setup(fl):
     @fl.on("input")
@@ -298,23 +270,19 @@ def setup(fl):
             fl.send_message("third", "three", deliver="follow_up")
             return Handled()
 """
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.agent.ask("swap")
-            await it.agent.idle()
-            session = it.agent.session
-            told = [message.content for message in session.conversation.messages if isinstance(message, CustomMessage)]
-            assert told == ["one", "two", "three"] and len(session.queues) == 0
-            assert len(it.model.requests) == (2 if trigger else 0)
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.agent.ask("swap")
+        await it.agent.idle()
+        session = it.agent.session
+        told = [message.content for message in session.conversation.messages if isinstance(message, CustomMessage)]
+        assert told == ["one", "two", "three"] and len(session.queues) == 0
+        assert len(it.model.requests) == (2 if trigger else 0)
 
 
 # Reload
 
 
-def test_a_prompt_waits_for_a_reload_and_is_not_taken_for_something_else(tmp_path: Path) -> None:
+async def test_a_prompt_waits_for_a_reload_and_is_not_taken_for_something_else(tmp_path: Path) -> None:
     source = f"""{HEADER}
 import builtins
 async def setup(fl):
@@ -323,26 +291,22 @@ async def setup(fl):
         await builtins.reload_may_go_on.wait()
     fl.register_command("hello", lambda: fl.append_entry("hello"))
 """
-
-    async def work() -> None:
-        async with extended(tmp_path, source) as it:
-            await it.command("/hello")
-            builtins.reload_began, builtins.reload_may_go_on = asyncio.Event(), asyncio.Event()
-            try:
-                reload = asyncio.create_task(it.agent.reload_extensions())
-                await builtins.reload_began.wait()
-                asked = asyncio.create_task(it.agent.ask("/hello"))
-                await asyncio.sleep(0)
-                builtins.reload_may_go_on.set()
-                assert await reload == ["one"] and await asked == ""
-            finally:
-                del builtins.reload_began, builtins.reload_may_go_on
-            assert it.notes("hello") == [None, None] and it.model.requests == []
-
-    run(work())
+    async with extended(tmp_path, source) as it:
+        await it.command("/hello")
+        builtins.reload_began, builtins.reload_may_go_on = asyncio.Event(), asyncio.Event()
+        try:
+            reload = asyncio.create_task(it.agent.reload_extensions())
+            await builtins.reload_began.wait()
+            asked = asyncio.create_task(it.agent.ask("/hello"))
+            await asyncio.sleep(0)
+            builtins.reload_may_go_on.set()
+            assert await reload == ["one"] and await asked == ""
+        finally:
+            del builtins.reload_began, builtins.reload_may_go_on
+        assert it.notes("hello") == [None, None] and it.model.requests == []
 
 
-def test_what_is_left_of_a_reloaded_extension_registers_nothing(tmp_path: Path) -> None:
+async def test_what_is_left_of_a_reloaded_extension_registers_nothing(tmp_path: Path) -> None:
     source = f"""{HEADER}
 import builtins
 def setup(fl):
@@ -366,19 +330,15 @@ def setup(fl):
             except RuntimeError as error:
                 fl.append_entry("refused", str(error))
 """
-
-    async def work() -> None:
-        try:
-            async with extended(tmp_path, source) as it:
-                await it.command("/act")
-                assert it.notes("refused") == []
-                await it.agent.reload_extensions()
-                await it.command("/act")
-                refused = it.notes("refused")
-                assert len(refused) == 7 and all("was reloaded" in text for text in refused)
-                assert it.agent.session.tools["mine"].description == "The present one"
-                assert [command.name for command in it.agent.session.slash_commands()] == ["act"]
-        finally:
-            del builtins.first_fl
-
-    run(work())
+    try:
+        async with extended(tmp_path, source) as it:
+            await it.command("/act")
+            assert it.notes("refused") == []
+            await it.agent.reload_extensions()
+            await it.command("/act")
+            refused = it.notes("refused")
+            assert len(refused) == 7 and all("was reloaded" in text for text in refused)
+            assert it.agent.session.tools["mine"].description == "The present one"
+            assert [command.name for command in it.agent.session.slash_commands()] == ["act"]
+    finally:
+        del builtins.first_fl

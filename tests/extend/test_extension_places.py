@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.extend.extended import extended, run
+from tests.extend.extended import extended
 
 from fairlead.config.home import Home
 from fairlead.config.trust import ProjectTrust, all_decisions, save_decision, saved_decision
@@ -25,19 +26,15 @@ def put(root: Path, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
-def loaded(root: Path, *sources: str, settings: str | None = None, **options: object) -> tuple[list[str], list[str]]:
+async def loaded(root: Path, *sources: str, settings: str | None = None, **options: Any) -> tuple[list[str], list[str]]:
     """The names of the extensions that ran, and the warnings."""
-
-    async def work() -> tuple[list[str], list[str]]:
-        async with extended(root, *sources, settings=settings, **options) as it:
-            await it.agent.ask("hi")
-            assert it.errors == []
-            return it.notes("here"), it.agent.warnings
-
-    return run(work())
+    async with extended(root, *sources, settings=settings, **options) as it:
+        await it.agent.ask("hi")
+        assert it.errors == []
+        return it.notes("here"), it.agent.warnings
 
 
-def test_files_and_packages_are_found_in_the_home_in_settings_and_where_they_are_named(tmp_path: Path) -> None:
+async def test_files_and_packages_are_found_in_the_home_in_settings_and_where_they_are_named(tmp_path: Path) -> None:
     put(
         tmp_path,
         {
@@ -52,31 +49,28 @@ def test_files_and_packages_are_found_in_the_home_in_settings_and_where_they_are
         },
     )
     settings = json.dumps({"extensions": ["more/listed.py", str(tmp_path / "folder")]})
-    names, warnings = loaded(tmp_path, MARK, settings=settings)
+    names, warnings = await loaded(tmp_path, MARK, settings=settings)
     assert names == ["one", "pack", "single", "listed", "first", "second"] and warnings == []
     assert not list(tmp_path.glob("**/__pycache__"))
-    assert loaded(tmp_path, MARK, find_extensions=False)[0] == ["one"]
-    assert loaded(tmp_path, MARK, isolated=True)[0] == ["one"]
+    assert (await loaded(tmp_path, MARK, find_extensions=False))[0] == ["one"]
+    assert (await loaded(tmp_path, MARK, isolated=True))[0] == ["one"]
 
 
-def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
+async def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
     put(tmp_path, {"home/extensions/one.py": "raise RuntimeError"})
-    names, warnings = loaded(tmp_path, MARK)
-    assert names == ["one"] and "is an extension with the same name" in warnings[0]
+    names, warnings = await loaded(tmp_path, MARK)
+    assert names == ["one"] and "is an extension of the same name" in warnings[0]
 
 
-def test_what_was_named_and_is_not_there_is_told(tmp_path: Path) -> None:
-    async def work() -> None:
-        async with extended(tmp_path) as it:
-            pass
-        from fairlead import Agent
+async def test_what_was_named_and_is_not_there_is_told(tmp_path: Path) -> None:
+    async with extended(tmp_path) as it:
+        pass
+    from fairlead import Agent
 
-        async with Agent(extensions=[tmp_path / "ext.ts"], cwd=tmp_path, isolated=True) as agent:
-            await agent.session.ready()
-            assert any("There is no Python extension at" in warning and "ext.ts" in warning for warning in agent.warnings)
-        assert it.errors == []
-
-    run(work())
+    async with Agent(extensions=[tmp_path / "ext.ts"], cwd=tmp_path, isolated=True) as agent:
+        await agent.session.ready()
+        assert any("There is no Python extension at" in warning and "ext.ts" in warning for warning in agent.warnings)
+    assert it.errors == []
 
 
 def test_an_installed_package_announces_its_extension(tmp_path: Path) -> None:
@@ -93,9 +87,11 @@ def test_an_installed_package_announces_its_extension(tmp_path: Path) -> None:
 import sys
 sys.path.insert(0, {str(tmp_path / "site")!r})
 sys.path.insert(0, {str(Path.cwd())!r})
+import asyncio
 from pathlib import Path
 from tests.extend.test_extension_places import loaded
-assert loaded(Path({str(tmp_path)!r})) == (["thing"], []), loaded(Path({str(tmp_path)!r}))
+found = asyncio.run(loaded(Path({str(tmp_path)!r})))
+assert found == (["thing"], []), found
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
@@ -104,7 +100,7 @@ assert loaded(Path({str(tmp_path)!r})) == (["thing"], []), loaded(Path({str(tmp_
 
 
 @pytest.mark.parametrize("kind", ["folder", "settings"])
-def test_a_project_runs_no_code_unless_it_is_trusted(tmp_path: Path, kind: str) -> None:
+async def test_a_project_runs_no_code_unless_it_is_trusted(tmp_path: Path, kind: str) -> None:
     source = f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n{MARK}"
     if kind == "folder":
         put(tmp_path, {"project/.fairlead/extensions/theirs.py": source})
@@ -113,16 +109,16 @@ def test_a_project_runs_no_code_unless_it_is_trusted(tmp_path: Path, kind: str) 
             tmp_path,
             {"project/tool/theirs.py": source, "project/.fairlead/settings.json": '{"extensions": ["../tool/theirs.py"]}'},
         )
-    names, warnings = loaded(tmp_path)
+    names, warnings = await loaded(tmp_path)
     assert names == [] and not (tmp_path / "ran").exists()
     assert "is not trusted" in warnings[0] and "fairlead trust" in warnings[0]
-    assert loaded(tmp_path, approve=False) == ([], [])
-    assert loaded(tmp_path, approve=True) == (["theirs"], [])
-    assert loaded(tmp_path, settings='{"defaultProjectTrust": "never"}') == ([], [])
-    assert loaded(tmp_path, settings='{"defaultProjectTrust": "always"}') == (["theirs"], [])
+    assert await loaded(tmp_path, approve=False) == ([], [])
+    assert await loaded(tmp_path, approve=True) == (["theirs"], [])
+    assert await loaded(tmp_path, settings='{"defaultProjectTrust": "never"}') == ([], [])
+    assert await loaded(tmp_path, settings='{"defaultProjectTrust": "always"}') == (["theirs"], [])
 
 
-def test_a_project_cannot_keep_an_extension_of_the_users_from_being_loaded(tmp_path: Path) -> None:
+async def test_a_project_cannot_keep_an_extension_of_the_users_from_being_loaded(tmp_path: Path) -> None:
     put(
         tmp_path,
         {
@@ -130,11 +126,11 @@ def test_a_project_cannot_keep_an_extension_of_the_users_from_being_loaded(tmp_p
             "project/.fairlead/settings.json": '{"extensionTimeoutSeconds": 0.01}',
         },
     )
-    names, warnings = loaded(tmp_path)
+    names, warnings = await loaded(tmp_path)
     assert names == ["mine"] and any("extensionTimeoutSeconds is ignored in a project" in warning for warning in warnings)
 
 
-def test_a_project_cannot_say_that_it_is_trusted(tmp_path: Path) -> None:
+async def test_a_project_cannot_say_that_it_is_trusted(tmp_path: Path) -> None:
     put(
         tmp_path,
         {
@@ -142,17 +138,17 @@ def test_a_project_cannot_say_that_it_is_trusted(tmp_path: Path) -> None:
             "project/.fairlead/settings.json": '{"defaultProjectTrust": "always"}',
         },
     )
-    names, warnings = loaded(tmp_path)
+    names, warnings = await loaded(tmp_path)
     assert names == [] and any("defaultProjectTrust is ignored in a project" in warning for warning in warnings)
 
 
-def test_a_decision_holds_for_the_folders_below_and_the_nearest_counts(tmp_path: Path) -> None:
+async def test_a_decision_holds_for_the_folders_below_and_the_nearest_counts(tmp_path: Path) -> None:
     put(tmp_path, {"home/x": "", "project/.fairlead/extensions/theirs.py": MARK})
     home = Home(tmp_path / "home")
     save_decision(home, tmp_path, True)
-    assert loaded(tmp_path) == (["theirs"], [])
+    assert await loaded(tmp_path) == (["theirs"], [])
     save_decision(home, tmp_path / "project", False)
-    assert loaded(tmp_path)[0] == []
+    assert (await loaded(tmp_path))[0] == []
     save_decision(home, tmp_path / "project", None)
     assert all_decisions(home) == {str(tmp_path.resolve()): True}
 
@@ -171,17 +167,17 @@ def test_a_decision_is_about_the_real_folder(tmp_path: Path) -> None:
     assert oct((tmp_path / "home" / "trust.json").stat().st_mode & 0o777) == "0o600"
 
 
-def test_a_trust_file_that_cannot_be_understood_trusts_nobody(tmp_path: Path) -> None:
+async def test_a_trust_file_that_cannot_be_understood_trusts_nobody(tmp_path: Path) -> None:
     home = Home(tmp_path)
     (tmp_path / "trust.json").write_text('{"/": "yes"}')
     with pytest.raises(ConfigError, match="expected true or false"):
         saved_decision(home, tmp_path)
     warnings: list[str] = []
-    assert run(ProjectTrust(home, warn=warnings.extend).decide(tmp_path)) is False
+    assert await ProjectTrust(home, warn=warnings.extend).decide(tmp_path) is False
     assert "No project is trusted by it." in warnings[0]
 
 
-def test_an_extension_of_the_user_decides_about_a_project(tmp_path: Path) -> None:
+async def test_an_extension_of_the_user_decides_about_a_project(tmp_path: Path) -> None:
     put(tmp_path, {"project/.fairlead/extensions/theirs.py": MARK})
     source = f"""
 from fairlead.extension import *
@@ -189,11 +185,11 @@ def setup(fl):
     fl.on("project_trust", lambda event: Trust(event.cwd.name == "project", remember=True))
 {MARK.replace("def setup(fl):", "").rstrip()}
 """
-    assert loaded(tmp_path, source) == (["one", "theirs"], [])
+    assert await loaded(tmp_path, source) == (["one", "theirs"], [])
     assert all_decisions(Home(tmp_path / "home")) == {str((tmp_path / "project").resolve()): True}
 
 
-def test_a_decision_of_an_extension_that_cannot_be_written_down_holds_for_this_run(tmp_path: Path) -> None:
+async def test_a_decision_of_an_extension_that_cannot_be_written_down_holds_for_this_run(tmp_path: Path) -> None:
     put(tmp_path, {"project/.fairlead/extensions/theirs.py": MARK, "home/trust.json": "[]"})
     source = f"""
 from fairlead.extension import *
@@ -201,35 +197,27 @@ def setup(fl):
     fl.on("project_trust", lambda event: Trust(True, remember=True))
 {MARK.replace("def setup(fl):", "").rstrip()}
 """
-    names, warnings = loaded(tmp_path, source)
+    names, warnings = await loaded(tmp_path, source)
     assert names == ["one", "theirs"]
-    assert len(warnings) == 1 and "trust.json" in warnings[0] and warnings[0].endswith("valid for this run only.")
+    assert len(warnings) == 1 and "trust.json" in warnings[0] and warnings[0].endswith("in this run alone.")
 
 
-def test_the_folder_of_the_user_is_not_a_project(tmp_path: Path) -> None:
+async def test_the_folder_of_the_user_is_not_a_project(tmp_path: Path) -> None:
     put(tmp_path, {"project/.fairlead/extensions/mine.py": MARK})
+    from fairlead import Agent
+    from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
-    async def work() -> None:
-        from fairlead import Agent
-        from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
-
-        env = {**os.environ, "FAIRLEAD_HOME": str(tmp_path / "project" / ".fairlead")}
-        model = Scripted([Turn(text="ok")])
-        async with Agent(model=SCRIPTED_MODEL, stream=model, cwd=tmp_path / "project", env=env) as agent:
-            await agent.ask("hi")
-            assert agent.extensions.names() == ["mine"] and agent.warnings == []
-
-    run(work())
+    env = {**os.environ, "FAIRLEAD_HOME": str(tmp_path / "project" / ".fairlead")}
+    model = Scripted([Turn(text="ok")])
+    async with Agent(model=SCRIPTED_MODEL, stream=model, cwd=tmp_path / "project", env=env) as agent:
+        await agent.ask("hi")
+        assert agent.extensions.names() == ["mine"] and agent.warnings == []
 
 
-def test_a_reload_finds_a_project_that_was_trusted_meanwhile(tmp_path: Path) -> None:
+async def test_a_reload_finds_a_project_that_was_trusted_meanwhile(tmp_path: Path) -> None:
     put(tmp_path, {"project/.fairlead/extensions/theirs.py": MARK})
-
-    async def work() -> None:
-        async with extended(tmp_path, MARK) as it:
-            await it.agent.ask("hi")
-            assert it.agent.extensions.names() == ["one"]
-            save_decision(it.agent.home, tmp_path / "project", True)
-            assert await it.agent.reload_extensions() == ["one", "theirs"]
-
-    run(work())
+    async with extended(tmp_path, MARK) as it:
+        await it.agent.ask("hi")
+        assert it.agent.extensions.names() == ["one"]
+        save_decision(it.agent.home, tmp_path / "project", True)
+        assert await it.agent.reload_extensions() == ["one", "theirs"]

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
-from tests.session.scene import PATIENCE
 
 from fairlead.core.runtime import Cancel
 from fairlead.session.subagents.slots import Slot, Slots
-
-
-def run(main: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(main, PATIENCE))
 
 
 async def others_had_their_turn() -> None:
@@ -23,121 +16,103 @@ async def others_had_their_turn() -> None:
         await asyncio.sleep(0)
 
 
-def test_who_waits_gets_a_slot_in_the_order_of_asking() -> None:
-    async def main() -> None:
-        slots, order = Slots(1), list[int]()
+async def test_who_waits_gets_a_slot_in_the_order_of_asking() -> None:
+    slots, order = Slots(1), list[int]()
 
-        async def work(number: int) -> None:
-            assert await slots.take(Cancel())
-            order.append(number)
-            await asyncio.sleep(0)
-            slots.give_back()
-
-        await asyncio.gather(*map(work, range(5)))
-        assert order == [0, 1, 2, 3, 4]
-
-    run(main())
-
-
-def test_who_is_told_to_stop_waits_no_longer_and_takes_nothing() -> None:
-    async def main() -> None:
-        slots, cancel = Slots(1), Cancel()
+    async def work(number: int) -> None:
         assert await slots.take(Cancel())
-        waiting = asyncio.create_task(slots.take(cancel))
-        await others_had_their_turn()
-        cancel.fire()
-        assert await waiting is False
-        assert await slots.take(cancel) is False
+        order.append(number)
+        await asyncio.sleep(0)
         slots.give_back()
-        assert await slots.take(Cancel())
 
-    run(main())
-
-
-def test_a_slot_given_to_someone_who_was_just_cut_off_goes_on_to_the_next() -> None:
-    async def main() -> None:
-        slots = Slots(1)
-        assert await slots.take(Cancel())
-        first, second = (asyncio.create_task(slots.take(Cancel())) for _ in range(2))
-        await others_had_their_turn()
-        slots.give_back()
-        first.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await first
-        assert await second
-
-    run(main())
+    await asyncio.gather(*map(work, range(5)))
+    assert order == [0, 1, 2, 3, 4]
 
 
-def test_a_slot_is_others_while_it_is_lent_and_its_own_again_afterwards() -> None:
-    async def main() -> None:
-        slots, cancel = Slots(1), Cancel()
-        mine, other = Slot(slots), Slot(slots)
-        assert await mine.take(cancel)
-        async with mine.lent(cancel):
-            assert await other.take(cancel)
-            other.give_back()
-        waiting = asyncio.create_task(other.take(cancel))
-        await others_had_their_turn()
-        assert not waiting.done()
-        mine.give_back()
-        assert await waiting
-
-    run(main())
+async def test_who_is_told_to_stop_waits_no_longer_and_takes_nothing() -> None:
+    slots, cancel = Slots(1), Cancel()
+    assert await slots.take(Cancel())
+    waiting = asyncio.create_task(slots.take(cancel))
+    await others_had_their_turn()
+    cancel.fire()
+    assert await waiting is False
+    assert await slots.take(cancel) is False
+    slots.give_back()
+    assert await slots.take(Cancel())
 
 
-def test_a_slot_that_is_lent_again_while_it_is_wanted_back_is_others_meanwhile() -> None:
-    async def main() -> None:
-        slots, cancel = Slots(1), Cancel()
-        mine, other = Slot(slots), Slot(slots)
-        assert await mine.take(cancel)
-        ends = [asyncio.Event(), asyncio.Event()]
-
-        async def lend(end: asyncio.Event) -> None:
-            async with mine.lent(cancel):
-                await end.wait()
-
-        first = asyncio.create_task(lend(ends[0]))
-        await others_had_their_turn()
-        assert await other.take(cancel)
-        ends[0].set()
-        second = asyncio.create_task(lend(ends[1]))
-        await others_had_their_turn()
-        # The first lending is over and waits for the slot; the second has begun.
-        other.give_back()
+async def test_a_slot_given_to_someone_who_was_just_cut_off_goes_on_to_the_next() -> None:
+    slots = Slots(1)
+    assert await slots.take(Cancel())
+    first, second = (asyncio.create_task(slots.take(Cancel())) for _ in range(2))
+    await others_had_their_turn()
+    slots.give_back()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
         await first
-        assert await other.take(cancel), "it is still lent"
-        other.give_back()
-        ends[1].set()
-        await second
-        mine.give_back()
+    assert await second
+
+
+async def test_a_slot_is_others_while_it_is_lent_and_its_own_again_afterwards() -> None:
+    slots, cancel = Slots(1), Cancel()
+    mine, other = Slot(slots), Slot(slots)
+    assert await mine.take(cancel)
+    async with mine.lent(cancel):
         assert await other.take(cancel)
-
-    run(main())
-
-
-def test_two_lendings_that_end_together_take_back_one_slot() -> None:
-    async def main() -> None:
-        slots, cancel = Slots(1), Cancel()
-        mine, other = Slot(slots), Slot(slots)
-        assert await mine.take(cancel)
-        ends = [asyncio.Event(), asyncio.Event()]
-
-        async def lend(end: asyncio.Event) -> None:
-            async with mine.lent(cancel):
-                await end.wait()
-
-        first = asyncio.create_task(lend(ends[0]))
-        await others_had_their_turn()
-        assert await other.take(cancel)
-        ends[0].set()
-        second = asyncio.create_task(lend(ends[1]))
-        await others_had_their_turn()
-        ends[1].set()
-        await others_had_their_turn()
         other.give_back()
-        await asyncio.gather(first, second)
-        mine.give_back()
-        assert await other.take(cancel), "no slot was lost"
+    waiting = asyncio.create_task(other.take(cancel))
+    await others_had_their_turn()
+    assert not waiting.done()
+    mine.give_back()
+    assert await waiting
 
-    run(main())
+
+async def test_a_slot_that_is_lent_again_while_it_is_wanted_back_is_others_meanwhile() -> None:
+    slots, cancel = Slots(1), Cancel()
+    mine, other = Slot(slots), Slot(slots)
+    assert await mine.take(cancel)
+    ends = [asyncio.Event(), asyncio.Event()]
+
+    async def lend(end: asyncio.Event) -> None:
+        async with mine.lent(cancel):
+            await end.wait()
+
+    first = asyncio.create_task(lend(ends[0]))
+    await others_had_their_turn()
+    assert await other.take(cancel)
+    ends[0].set()
+    second = asyncio.create_task(lend(ends[1]))
+    await others_had_their_turn()
+    # The first lending is over and waits for the slot; the second has begun.
+    other.give_back()
+    await first
+    assert await other.take(cancel), "it is still lent"
+    other.give_back()
+    ends[1].set()
+    await second
+    mine.give_back()
+    assert await other.take(cancel)
+
+
+async def test_two_lendings_that_end_together_take_back_one_slot() -> None:
+    slots, cancel = Slots(1), Cancel()
+    mine, other = Slot(slots), Slot(slots)
+    assert await mine.take(cancel)
+    ends = [asyncio.Event(), asyncio.Event()]
+
+    async def lend(end: asyncio.Event) -> None:
+        async with mine.lent(cancel):
+            await end.wait()
+
+    first = asyncio.create_task(lend(ends[0]))
+    await others_had_their_turn()
+    assert await other.take(cancel)
+    ends[0].set()
+    second = asyncio.create_task(lend(ends[1]))
+    await others_had_their_turn()
+    ends[1].set()
+    await others_had_their_turn()
+    other.give_back()
+    await asyncio.gather(first, second)
+    mine.give_back()
+    assert await other.take(cancel), "no slot was lost"
