@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,7 +49,7 @@ class Disk:
         return not self._notes.stat().st_size
 
     @contextmanager
-    def broken(self) -> Iterator[None]:
+    def broken(self) -> Generator[None]:
         self._broken.touch()
         try:
             yield
@@ -58,7 +58,7 @@ class Disk:
 
 
 @contextmanager
-def watched(tmp_path: Path, *flags: str) -> Iterator[tuple[Stage, Disk]]:
+def watched(tmp_path: Path, *flags: str) -> Generator[tuple[Stage, Disk]]:
     """An agent that uses a tool and then stops in the middle of its answer, until it is released."""
     disk = Disk(tmp_path / "disk")
     with stage(tmp_path / "root", "pi", [calls(bash("echo hi")), HELD], flags=flags, env=disk.env) as host:

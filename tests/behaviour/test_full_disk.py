@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ every_dialect = pytest.mark.parametrize("dialect", ["pi", "omp", "xcsh"])
 
 
 @contextmanager
-def agent(root: Path, dialect: str, turns: Sequence[Turn] = ({"text": "ok"},), **rest: Any) -> Iterator[Stage]:
+def agent(root: Path, dialect: str, turns: Sequence[Turn] = ({"text": "ok"},), **rest: Any) -> Generator[Stage]:
     """An agent whose disk may become full.
 
     It must not write bytecode: Python does not notice if that is cut short, and could never load the module again.
@@ -30,7 +30,7 @@ def agent(root: Path, dialect: str, turns: Sequence[Turn] = ({"text": "ok"},), *
 
 
 @contextmanager
-def full_disk(host: Stage, room: int = 20) -> Iterator[None]:
+def full_disk(host: Stage, room: int = 20) -> Generator[None]:
     """The session's file cannot grow by more than `room` bytes: the write that goes beyond ends early, and the next one fails."""
     path = session_file(host)
     size = path.stat().st_size if path.exists() else 0

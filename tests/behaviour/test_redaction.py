@@ -6,7 +6,7 @@ import base64
 import html
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -56,7 +56,7 @@ ANSWERS: dict[str, Answer] = {
 
 
 @contextmanager
-def echoing(answer: Answer) -> Iterator[str]:
+def echoing(answer: Answer) -> Generator[str]:
     """A provider that puts the key of each request into its answer."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def asked_texts(command: Command) -> list[str]:
 
 
 @contextmanager
-def host(command: Command, *flags: str, **env: str) -> Iterator[Host]:
+def host(command: Command, *flags: str, **env: str) -> Generator[Host]:
     with Host(rpc("pi", *flags), command.around.cwd, command.env(env)) as host:
         yield host
 

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,7 +26,7 @@ every_host = pytest.mark.parametrize("host", HOSTS)
 
 
 @contextmanager
-def start(host: str, turns: Sequence[Turn], cwd: Path) -> Iterator[subprocess.Popen[str]]:
+def start(host: str, turns: Sequence[Turn], cwd: Path) -> Generator[subprocess.Popen[str]]:
     """A host whose agent asks a model that plays `turns`."""
     with ProviderServer(turns) as provider:
         env = {

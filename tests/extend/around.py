@@ -16,7 +16,7 @@ class Around:
     """`root/user/.fairlead` is the home, `root/repo/app` the working directory, `root/repo` a repository."""
 
     root: Path
-    problems: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
         (self.root / "repo" / ".git").mkdir(parents=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ def images_of(event: e.ToolEnd) -> list[ImageContent]:
 @asynccontextmanager
 async def scene(
     folder: Path, servers: Mapping[str, Mapping[str, Any]], turns: Sequence[Turn] = (Turn(text="ok"),), **options: Any
-) -> AsyncIterator[Scene]:
+) -> AsyncGenerator[Scene]:
     """An agent with these servers, whose model plays these turns."""
     config = folder / "servers.json"
     config.write_text(json.dumps({"mcpServers": servers}))

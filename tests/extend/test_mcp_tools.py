@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -245,7 +245,7 @@ async def test_sub_agents_have_the_tools_of_servers(tmp_path: Path) -> None:
 
 
 @contextmanager
-def http_server() -> Iterator[tuple[str, Callable[[], None]]]:
+def http_server() -> Generator[tuple[str, Callable[[], None]]]:
     """The address of a server, and a way to end it."""
     argv = [sys.executable, "-W", "ignore", str(SUPPORT / "mcp_server.py"), "http"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

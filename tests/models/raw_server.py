@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -48,7 +48,7 @@ class RawServer:
 
 
 @asynccontextmanager
-async def raw_server(talk: Talk, *, buffered: int = 65536) -> AsyncIterator[RawServer]:
+async def raw_server(talk: Talk, *, buffered: int = 65536) -> AsyncGenerator[RawServer]:
     raw = RawServer(talk)
     server = await asyncio.start_server(raw.handle, "127.0.0.1", 0, limit=buffered)
     raw.port = server.sockets[0].getsockname()[1]

@@ -95,25 +95,24 @@ def test_an_answer_arrives_as_blocks_in_order():
     assert "".join(texts) == "Running it: é🙂"
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        FULL,
-        {
-            "thinking": "Let me see.",
-            "text": "Running it",
-            "toolCalls": [
-                {"id": "a", "name": "bash", "arguments": {"command": "ls"}},
-                {"id": "b", "name": "read", "arguments": {}},
-            ],
-            "usage": {"input": 60, "output": 50, "cacheRead": 40, "reasoning": 20},
-        },
-        finished({"role": "assistant", "content": "Hello"}, {"content": " there"}, usage=USAGE),
-        finished({"content": "Half an ans"}, finish="length"),
-        finished({"content": None, "refusal": "I will not."}),
-    ],
-    ids=["everything", "a scripted turn", "text", "length", "refusal"],
-)
+ANSWERS: list[Any] = [
+    FULL,
+    {
+        "thinking": "Let me see.",
+        "text": "Running it",
+        "toolCalls": [
+            {"id": "a", "name": "bash", "arguments": {"command": "ls"}},
+            {"id": "b", "name": "read", "arguments": {}},
+        ],
+        "usage": {"input": 60, "output": 50, "cacheRead": 40, "reasoning": 20},
+    },
+    finished({"role": "assistant", "content": "Hello"}, {"content": " there"}, usage=USAGE),
+    finished({"content": "Half an ans"}, finish="length"),
+    finished({"content": None, "refusal": "I will not."}),
+]
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=["everything", "a scripted turn", "text", "length", "refusal"])
 async def test_openais_own_client_sees_the_same(answer: Any):
     from openai import AsyncOpenAI
 

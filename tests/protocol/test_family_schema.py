@@ -104,26 +104,26 @@ def test_members_of_the_family_differ_in_their_events() -> None:
     assert "agent_settled" not in sent["pi-2025"]
 
 
+LINES: list[tuple[Any, bool]] = [
+    ({"type": "prompt", "message": "hi"}, True),
+    ({"type": "prompt", "message": "hi", "id": {"any": ["json"]}, "images": None, "later": 1}, True),
+    ({"type": "prompt"}, False),
+    ({"type": "prompt", "message": 5}, False),
+    ({"type": "set_thinking_level", "level": "deep"}, False),
+    ({"type": "set_todos", "phases": [{"name": "Work", "tasks": [{"content": "x"}]}]}, True),
+    ({"type": "set_todos", "phases": [{"name": "Work", "tasks": [{}]}]}, False),
+    ({"type": "nonsense"}, False),
+    ({"type": "response", "command": "get_state", "success": True}, False),
+    ({"type": "response", "command": "fork", "success": False, "error": "no"}, True),
+    ({"type": "response", "command": "fork", "success": False}, False),
+    ({"type": "message_end", "message": {"role": "assistant"}}, False),
+    ({"type": "subagent_event", "payload": {"id": "a", "event": {"type": "turn_start"}}}, True),
+    ({"type": "subagent_event", "payload": {"id": "a", "event": {"type": "turned"}}}, False),
+]
+
+
 @pytest.mark.parametrize("dialect", FAMILY)
-@pytest.mark.parametrize(
-    ("line", "valid"),
-    [
-        ({"type": "prompt", "message": "hi"}, True),
-        ({"type": "prompt", "message": "hi", "id": {"any": ["json"]}, "images": None, "later": 1}, True),
-        ({"type": "prompt"}, False),
-        ({"type": "prompt", "message": 5}, False),
-        ({"type": "set_thinking_level", "level": "deep"}, False),
-        ({"type": "set_todos", "phases": [{"name": "Work", "tasks": [{"content": "x"}]}]}, True),
-        ({"type": "set_todos", "phases": [{"name": "Work", "tasks": [{}]}]}, False),
-        ({"type": "nonsense"}, False),
-        ({"type": "response", "command": "get_state", "success": True}, False),
-        ({"type": "response", "command": "fork", "success": False, "error": "no"}, True),
-        ({"type": "response", "command": "fork", "success": False}, False),
-        ({"type": "message_end", "message": {"role": "assistant"}}, False),
-        ({"type": "subagent_event", "payload": {"id": "a", "event": {"type": "turn_start"}}}, True),
-        ({"type": "subagent_event", "payload": {"id": "a", "event": {"type": "turned"}}}, False),
-    ],
-)
+@pytest.mark.parametrize(("line", "valid"), LINES)
 def test_lines_are_told_apart(dialect: str, line: dict[str, Any], valid: bool) -> None:
     assert validator(dialect).is_valid(line) is valid
 

@@ -239,18 +239,18 @@ def test_what_models_also_send_is_understood(arguments: dict[str, Any]) -> None:
     assert user.asked == [("Which colour?", ["Red", "Blue", OTHER])]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ({}, "questions: is required"),
-        ({"questions": []}, "questions: [] has less than 1 item"),
-        ({"questions": "Why?"}, "questions: "),
-        ({"questions": ["Why?"]}, "questions.0: "),
-        ({"questions": [{"options": ["a"]}]}, "questions.0.question: is required"),
-        ({"questions": [{"question": "Why?", "options": [{}]}]}, "questions.0.options.0.label: is required"),
-        ({"question": 5}, "questions.0.question: "),
-    ],
-)
+PROBLEMS: list[tuple[Any, str]] = [
+    ({}, "questions: is required"),
+    ({"questions": []}, "questions: [] has less than 1 item"),
+    ({"questions": "Why?"}, "questions: "),
+    ({"questions": ["Why?"]}, "questions.0: "),
+    ({"questions": [{"options": ["a"]}]}, "questions.0.question: is required"),
+    ({"questions": [{"question": "Why?", "options": [{}]}]}, "questions.0.options.0.label: is required"),
+    ({"question": 5}, "questions.0.question: "),
+]
+
+
+@pytest.mark.parametrize(("arguments", "problem"), PROBLEMS)
 def test_a_call_that_makes_no_sense_is_refused_and_nobody_is_asked(arguments: dict[str, Any], problem: str) -> None:
     user = User()
     with pytest.raises(ToolError) as refused:

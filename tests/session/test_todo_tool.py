@@ -124,17 +124,17 @@ async def test_a_change_that_cannot_be_kept_is_taken_back() -> None:
     assert todos.phases == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        ({}, "ops: is required"),
-        ({"ops": "no JSON"}, "ops: "),
-        ({"ops": [{"op": "finish"}]}, "ops.0.op: "),
-        ({"ops": [{"op": "update", "id": "task-1", "status": "done"}]}, "ops.0.status: "),
-        ({"ops": [{"op": "replace", "phases": [{"tasks": []}]}]}, "ops.0.phases.0.name: is required"),
-        ({"ops": [{"op": "update", "id": "task-1", "status": "completed"}]}, 'no task has the id "task-1"'),
-    ],
-)
+COMPLAINTS: list[tuple[Any, str]] = [
+    ({}, "ops: is required"),
+    ({"ops": "no JSON"}, "ops: "),
+    ({"ops": [{"op": "finish"}]}, "ops.0.op: "),
+    ({"ops": [{"op": "update", "id": "task-1", "status": "done"}]}, "ops.0.status: "),
+    ({"ops": [{"op": "replace", "phases": [{"tasks": []}]}]}, "ops.0.phases.0.name: is required"),
+    ({"ops": [{"op": "update", "id": "task-1", "status": "completed"}]}, 'no task has the id "task-1"'),
+]
+
+
+@pytest.mark.parametrize(("arguments", "complaint"), COMPLAINTS)
 def test_wrong_arguments_are_answered_with_what_is_wrong(arguments: dict[str, Any], complaint: str) -> None:
     changes: list[int] = []
     with pytest.raises(ToolError) as refused:

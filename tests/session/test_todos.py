@@ -117,36 +117,36 @@ def test_an_empty_list_clears() -> None:
     assert todos.phases == [] and todos.open_items() == []
 
 
-@pytest.mark.parametrize(
-    ("phases", "complaint"),
-    [
-        (None, "phases: required, but missing"),
-        ({}, "phases: expected a list, got an object"),
-        (["Later"], 'phases[0]: expected an object, got "Later"'),
-        ([None], "phases[0]: expected an object, got null"),
-        ([{"tasks": []}], "phases[0].name: required, but missing"),
-        ([{"name": " ", "tasks": []}], "phases[0].name: expected some text, got an empty string"),
-        ([{"name": 5, "tasks": []}], "phases[0].name: expected a string, got 5"),
-        ([phase(), {"name": "Two"}], "phases[1].tasks: required, but missing"),
-        ([phase(tasks="a")], 'phases[0].tasks: expected a list, got "a"'),
-        ([phase(id=1)], "phases[0].id: expected a string, got 1"),
-        ([phase("a", {})], "phases[0].tasks[1].content: required, but missing"),
-        ([phase({"content": ""})], "phases[0].tasks[0].content: expected some text, got an empty string"),
-        ([phase({"content": ["a"]})], "phases[0].tasks[0].content: expected a string, got a list"),
-        ([phase(tasks=["a"])], 'phases[0].tasks[0]: expected an object, got "a"'),
-        ([phase({"content": "a", "id": 3})], "phases[0].tasks[0].id: expected a string, got 3"),
-        ([phase({"content": "a", "notes": ["n"]})], "phases[0].tasks[0].notes: expected a string, got a list"),
-        ([phase({"content": "a", "details": True})], "phases[0].tasks[0].details: expected a string, got true"),
-        (
-            [phase("a"), phase("b", {"content": "c", "status": "done"})],
-            'phases[1].tasks[1].status: expected "pending", "in_progress", "completed" or "abandoned", got "done"',
-        ),
-        (
-            [phase({"content": "c", "status": []})],
-            'phases[0].tasks[0].status: expected "pending", "in_progress", "completed" or "abandoned", got a list',
-        ),
-    ],
-)
+REFUSED_PHASES: list[tuple[Any, str]] = [
+    (None, "phases: required, but missing"),
+    ({}, "phases: expected a list, got an object"),
+    (["Later"], 'phases[0]: expected an object, got "Later"'),
+    ([None], "phases[0]: expected an object, got null"),
+    ([{"tasks": []}], "phases[0].name: required, but missing"),
+    ([{"name": " ", "tasks": []}], "phases[0].name: expected some text, got an empty string"),
+    ([{"name": 5, "tasks": []}], "phases[0].name: expected a string, got 5"),
+    ([phase(), {"name": "Two"}], "phases[1].tasks: required, but missing"),
+    ([phase(tasks="a")], 'phases[0].tasks: expected a list, got "a"'),
+    ([phase(id=1)], "phases[0].id: expected a string, got 1"),
+    ([phase("a", {})], "phases[0].tasks[1].content: required, but missing"),
+    ([phase({"content": ""})], "phases[0].tasks[0].content: expected some text, got an empty string"),
+    ([phase({"content": ["a"]})], "phases[0].tasks[0].content: expected a string, got a list"),
+    ([phase(tasks=["a"])], 'phases[0].tasks[0]: expected an object, got "a"'),
+    ([phase({"content": "a", "id": 3})], "phases[0].tasks[0].id: expected a string, got 3"),
+    ([phase({"content": "a", "notes": ["n"]})], "phases[0].tasks[0].notes: expected a string, got a list"),
+    ([phase({"content": "a", "details": True})], "phases[0].tasks[0].details: expected a string, got true"),
+    (
+        [phase("a"), phase("b", {"content": "c", "status": "done"})],
+        'phases[1].tasks[1].status: expected "pending", "in_progress", "completed" or "abandoned", got "done"',
+    ),
+    (
+        [phase({"content": "c", "status": []})],
+        'phases[0].tasks[0].status: expected "pending", "in_progress", "completed" or "abandoned", got a list',
+    ),
+]
+
+
+@pytest.mark.parametrize(("phases", "complaint"), REFUSED_PHASES)
 def test_what_is_wrong_is_refused_by_name_and_changes_nothing(phases: Any, complaint: str) -> None:
     todos = a_list(phase("before"))
     before = as_json(todos.phases)
@@ -240,39 +240,39 @@ def test_an_id_is_not_used_again_within_one_call() -> None:
     assert ids(todos) == [("phase-1", ["task-1", "task-3"])]
 
 
-@pytest.mark.parametrize(
-    ("op", "complaint"),
-    [
-        (
-            {"op": "update", "id": "task-9", "status": "completed"},
-            'ops[1].id: no task has the id "task-9"; there are task-1, task-2',
-        ),
-        ({"op": "remove_task", "id": "a"}, 'ops[1].id: no task has the id "a"; there are task-1, task-2'),
-        ({"op": "add_task", "phase": "One", "content": "c"}, 'ops[1].phase: no phase has the id "One"; there are phase-1'),
-        ({"op": "add_task", "content": "c"}, "ops[1].phase: required, but missing"),
-        ({"op": "add_task", "phase": "phase-1"}, "ops[1].content: required, but missing"),
-        ({"op": "add_phase"}, "ops[1].name: required, but missing"),
-        (
-            {"op": "add_phase", "name": "x", "tasks": [{"content": ""}]},
-            "ops[1].tasks[0].content: expected some text, got an empty string",
-        ),
-        ({"op": "replace"}, "ops[1].phases: required, but missing"),
-        ({"op": "replace", "phases": [{"name": "x", "tasks": [{}]}]}, "ops[1].phases[0].tasks[0].content: required, but missing"),
-        ({"op": "update"}, "ops[1].id: required, but missing"),
-        ({"op": "update", "id": "task-1"}, "ops[1]: expected a status, content, notes or details to change"),
-        ({"op": "update", "id": "task-1", "content": " "}, "ops[1].content: expected some text, got an empty string"),
-        (
-            {"op": "update", "id": "task-1", "status": "done"},
-            'ops[1].status: expected "pending", "in_progress", "completed" or "abandoned", got "done"',
-        ),
-        (
-            {"op": "done", "task": "a"},
-            'ops[1].op: expected "replace", "add_phase", "add_task", "update" or "remove_task", got "done"',
-        ),
-        ({}, "ops[1].op: required, but missing"),
-        ("update", 'ops[1]: expected an object, got "update"'),
-    ],
-)
+REFUSED_OPS: list[tuple[Any, str]] = [
+    (
+        {"op": "update", "id": "task-9", "status": "completed"},
+        'ops[1].id: no task has the id "task-9"; there are task-1, task-2',
+    ),
+    ({"op": "remove_task", "id": "a"}, 'ops[1].id: no task has the id "a"; there are task-1, task-2'),
+    ({"op": "add_task", "phase": "One", "content": "c"}, 'ops[1].phase: no phase has the id "One"; there are phase-1'),
+    ({"op": "add_task", "content": "c"}, "ops[1].phase: required, but missing"),
+    ({"op": "add_task", "phase": "phase-1"}, "ops[1].content: required, but missing"),
+    ({"op": "add_phase"}, "ops[1].name: required, but missing"),
+    (
+        {"op": "add_phase", "name": "x", "tasks": [{"content": ""}]},
+        "ops[1].tasks[0].content: expected some text, got an empty string",
+    ),
+    ({"op": "replace"}, "ops[1].phases: required, but missing"),
+    ({"op": "replace", "phases": [{"name": "x", "tasks": [{}]}]}, "ops[1].phases[0].tasks[0].content: required, but missing"),
+    ({"op": "update"}, "ops[1].id: required, but missing"),
+    ({"op": "update", "id": "task-1"}, "ops[1]: expected a status, content, notes or details to change"),
+    ({"op": "update", "id": "task-1", "content": " "}, "ops[1].content: expected some text, got an empty string"),
+    (
+        {"op": "update", "id": "task-1", "status": "done"},
+        'ops[1].status: expected "pending", "in_progress", "completed" or "abandoned", got "done"',
+    ),
+    (
+        {"op": "done", "task": "a"},
+        'ops[1].op: expected "replace", "add_phase", "add_task", "update" or "remove_task", got "done"',
+    ),
+    ({}, "ops[1].op: required, but missing"),
+    ("update", 'ops[1]: expected an object, got "update"'),
+]
+
+
+@pytest.mark.parametrize(("op", "complaint"), REFUSED_OPS)
 def test_if_one_change_is_wrong_none_is_made(op: Any, complaint: str) -> None:
     todos = a_list(phase("a", "b"))
     before = as_json(todos.phases)

@@ -26,20 +26,20 @@ class Ledger:
     #: None until it is found: the host is not told the file of a fork.
     path: Path | None = None
     #: Texts that the host has sent to this session, accepted or not.
-    sent: set[str] = field(default_factory=set)
+    sent: set[str] = field(default_factory=set[str])
     #: Texts that were accepted.
-    said: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list[str])
     #: Texts that were queued and taken back, for certain.
-    taken_back: set[str] = field(default_factory=set)
+    taken_back: set[str] = field(default_factory=set[str])
     #: Whether the host sent a `clear_queue` whose answer it never saw.
     may_have_cleared: bool = False
-    messages: list[Message] = field(default_factory=list)
-    commands: list[str] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
-    summaries: list[tuple[str, str]] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    models: list[str] = field(default_factory=list)
-    levels: list[str] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list[Message])
+    commands: list[str] = field(default_factory=list[str])
+    entries: list[Entry] = field(default_factory=list[Entry])
+    summaries: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    names: list[str] = field(default_factory=list[str])
+    models: list[str] = field(default_factory=list[str])
+    levels: list[str] = field(default_factory=list[str])
 
     @property
     def has_begun(self) -> bool:

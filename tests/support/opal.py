@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -144,14 +144,14 @@ def opal(
     files: Mapping[str, str] | None = None,
     env: Mapping[str, str] | None = None,
     **more: Any,
-) -> Iterator[Client]:
+) -> Generator[Client]:
     """A client of a server that was just started. `turns` are what its model answers."""
     with stage(root, "opal", turns, flags=flags, model=model, settings=settings, files=files, env=env, **more) as host:
         yield Client(host)
 
 
 @contextmanager
-def opal_again(client: Client, *flags: str, model: str | None = "fake/fake-1") -> Iterator[Client]:
+def opal_again(client: Client, *flags: str, model: str | None = "fake/fake-1") -> Generator[Client]:
     """A client of another server in the surroundings of one that has left."""
     with another(client.host, "opal", *flags, model=model) as host:
         yield Client(host)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 
 @contextmanager
-def repeating(change: Callable[[], None]) -> Iterator[None]:
+def repeating(change: Callable[[], None]) -> Generator[None]:
     """Calls `change` over and over in a thread, until the end of the block; at least once."""
     over, begun = threading.Event(), threading.Event()
 

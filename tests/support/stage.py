@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ def stage(
     api_key: str = "sk-fake",
     env: Mapping[str, str] | None = None,
     **reading: Any,
-) -> Iterator[Stage]:
+) -> Generator[Stage]:
     """An agent just started for a host of that dialect. `turns` are what its model answers, `env` is added to its own."""
     arrivals = Arrivals()
     with ProviderServer(turns, log=arrivals) as provider:
@@ -121,7 +121,7 @@ def stage(
 
 
 @contextmanager
-def another(host: Stage, dialect: str, *flags: str, model: str | None = "fake/fake-1") -> Iterator[Stage]:
+def another(host: Stage, dialect: str, *flags: str, model: str | None = "fake/fake-1") -> Generator[Stage]:
     """Another agent in the surroundings of `host`, after it has left or beside it."""
     with Stage(rpc(dialect, *flags, model=model), host.around.cwd, host.around.env) as other:
         other.provider, other.arrivals, other.around = host.provider, host.arrivals, host.around

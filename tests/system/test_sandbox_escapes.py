@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import venv
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def _place() -> Path:
 
 
 @contextmanager
-def folder() -> Iterator[Path]:
+def folder() -> Generator[Path]:
     with tempfile.TemporaryDirectory(prefix="fairlead-sandbox-", dir=_place(), ignore_cleanup_errors=True) as made:
         yield Path(made)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -147,7 +147,7 @@ def git(cwd: Path, root: Path, *words: str) -> str:
 
 
 @contextmanager
-def project(root: Path, **more: Any) -> Iterator[Stage]:
+def project(root: Path, **more: Any) -> Generator[Stage]:
     """A repository with a submodule, another repository in a folder of its own, and a bare one."""
     with sandboxed(root, **more) as host:
         cwd, other = host.around.cwd, root / "other"

@@ -1,84 +1,13 @@
-"""A workspace in a temporary folder, and its tools called as a run would call them."""
+"""Fixtures of the tests of tools: a workspace, and the two ways to search it."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from fairlead.core.messages import TextContent, UserBlock
-from fairlead.core.runtime import Cancel
-from fairlead.core.tool import ToolContext, ToolResult
-from fairlead.errors import ToolError
-from fairlead.tools import Workspace, builtin_tools
-
-
-@dataclass
-class Outcome:
-    """How a call ended."""
-
-    content: list[UserBlock]
-    details: dict[str, Any] | None
-    is_error: bool
-    updates: list[ToolResult]
-
-    @property
-    def text(self) -> str:
-        return "".join(block.text for block in self.content if isinstance(block, TextContent))
-
-
-@dataclass
-class Box:
-    """The tools of a workspace whose files are in `cwd` and whose logs are in `logs`."""
-
-    cwd: Path
-    logs: Path
-    kept: list[Path] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.cwd.mkdir()
-        self.workspace = Workspace(self.cwd, dict(os.environ), log_dir=self.make_logs, keep_log=self.kept.append)
-
-    def make_logs(self) -> Path:
-        self.logs.mkdir(exist_ok=True)
-        return self.logs
-
-    async def acall(
-        self,
-        name: str,
-        arguments: dict[str, Any],
-        cancel: Cancel | None = None,
-        on_update: Callable[[ToolResult], None] | None = None,
-    ) -> Outcome:
-        tool = builtin_tools(self.workspace)[name]
-        updates: list[ToolResult] = []
-
-        def update(result: ToolResult) -> None:
-            updates.append(result)
-            if on_update is not None:
-                on_update(result)
-
-        context = ToolContext("call", cancel or Cancel(), update)
-        try:
-            result = await tool.run(tool.checked(arguments), context)
-        except ToolError as error:
-            return Outcome([TextContent(str(error))], error.details, True, updates)
-        return Outcome(result.content, result.details, False, updates)
-
-    def call(self, name: str, **arguments: Any) -> Outcome:
-        return asyncio.run(self.acall(name, arguments))
-
-    def put(self, name: str, content: str | bytes) -> Path:
-        path = self.cwd / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
+from tests.tools.box import Box
 
 
 @pytest.fixture

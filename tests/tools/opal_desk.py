@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ class Desk:
                 await tool.close()
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[None]:
+    async def session(self) -> AsyncGenerator[None]:
         """Processes live until the end of the block, which takes no longer than a test may."""
         async with asyncio.timeout(20):
             try:

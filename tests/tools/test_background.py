@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,9 @@ async def happened(event: threading.Event) -> None:
     assert await asyncio.to_thread(event.wait, LIMIT)
 
 
-async def test_a_change_that_is_cut_off_before_it_commits_is_told_to_stop(tmp_path, caplog):
+async def test_a_change_that_is_cut_off_before_it_commits_is_told_to_stop(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     work = Held(commits=False)
     call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), Cancel(), work))
     await happened(work.begun)
@@ -80,7 +83,7 @@ async def test_a_change_that_is_cut_off_before_it_commits_is_told_to_stop(tmp_pa
 
 
 @pytest.mark.parametrize("how", ["abort", "cut off"])
-async def test_a_change_that_is_stopped_after_it_committed_reports_its_result(tmp_path, how):
+async def test_a_change_that_is_stopped_after_it_committed_reports_its_result(tmp_path: Path, how: str) -> None:
     work = Held(commits=True)
     cancel = Cancel()
     call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), cancel, work))
@@ -94,7 +97,9 @@ async def test_a_change_that_is_stopped_after_it_committed_reports_its_result(tm
     assert await call == "changed"
 
 
-async def test_a_change_that_hangs_after_it_committed_is_not_waited_for_without_end(tmp_path, monkeypatch):
+async def test_a_change_that_hangs_after_it_committed_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(background, "_SETTLING", 0.01)
     work = Held(commits=True)
     call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), Cancel(), work))
@@ -107,7 +112,7 @@ async def test_a_change_that_hangs_after_it_committed_is_not_waited_for_without_
         work.let_go.set()
 
 
-async def test_a_change_in_the_queue_is_aborted_without_waiting_and_keeps_the_order(tmp_path):
+async def test_a_change_in_the_queue_is_aborted_without_waiting_and_keeps_the_order(tmp_path: Path) -> None:
     first, third = Held(commits=False), Held(commits=True)
     cancel = Cancel()
     ran: list[str] = []
@@ -127,7 +132,7 @@ async def test_a_change_in_the_queue_is_aborted_without_waiting_and_keeps_the_or
     assert ran == []
 
 
-async def test_reading_that_is_cut_off_is_told_to_stop():
+async def test_reading_that_is_cut_off_is_told_to_stop() -> None:
     work = Held(commits=False)
     call = asyncio.create_task(in_thread(Cancel(), work))
     await happened(work.begun)
@@ -139,7 +144,7 @@ async def test_reading_that_is_cut_off_is_told_to_stop():
     assert work.stopped
 
 
-def test_a_request_to_stop_comes_too_late_after_the_commit():
+def test_a_request_to_stop_comes_too_late_after_the_commit() -> None:
     late, early = Stop(), Stop()
     late.commit()
     late.ask()
@@ -153,22 +158,21 @@ def test_a_request_to_stop_comes_too_late_after_the_commit():
 LINES = "".join(f"line {i}\r\n" for i in range(1000))
 
 
-@pytest.mark.parametrize(
-    ("work", "passes"),
-    [
-        (lambda stop: Haystack(LINES, stop), 1),
-        (lambda stop: Haystack(LINES.replace("\r", ""), stop).find("\n"), 1),
-        (lambda stop: Haystack(LINES.replace("\r", ""), stop).find("not \u2014 there"), 3),
-        (lambda stop: describe(LINES, [Replacement(0, 4, "Line")], "f", stop), 2),
-    ],
-    ids=["line ends", "counting", "near misses", "describing"],
-)
-def test_matching_and_describing_look_at_every_line_whether_to_stop(work, passes):
+WORK: dict[str, tuple[Callable[[Stop], object], int]] = {
+    "line ends": (lambda stop: Haystack(LINES, stop), 1),
+    "counting": (lambda stop: Haystack(LINES.replace("\r", ""), stop).find("\n"), 1),
+    "near misses": (lambda stop: Haystack(LINES.replace("\r", ""), stop).find("not \u2014 there"), 3),
+    "describing": (lambda stop: describe(LINES, [Replacement(0, 4, "Line")], "f", stop), 2),
+}
+
+
+@pytest.mark.parametrize(("work", "passes"), WORK.values(), ids=WORK)
+def test_matching_and_describing_look_at_every_line_whether_to_stop(work: Callable[[Stop], object], passes: int) -> None:
     with pytest.raises(ToolError, match="Operation aborted"):
         work(StopAfter(passes * 1000 - 10))
 
 
-def test_comparing_lines_that_repeat_can_be_stopped(monkeypatch):
+def test_comparing_lines_that_repeat_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = "a\n" * 100, "b\na\n" * 50
     change = [Replacement(0, len(old), new)]
     uncompared = StopAfter(10_000)
@@ -179,7 +183,7 @@ def test_comparing_lines_that_repeat_can_be_stopped(monkeypatch):
         describe(old, change, "f", StopAfter(uncompared.looks + 20))
 
 
-def test_a_folder_full_of_ignored_files_can_be_left_early(tmp_path):
+def test_a_folder_full_of_ignored_files_can_be_left_early(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.o\n")
     for i in range(60):
         (tmp_path / f"{i}.o").touch()
@@ -189,5 +193,5 @@ def test_a_folder_full_of_ignored_files_can_be_left_early(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "\n", "a", "a\n", "a\nb", "\n\na\n\n", "x" * 3_000_000, "ab\n" * 900_000, "\n" * 1_048_578])
-def test_lines_are_split_as_a_single_split_would(text):
+def test_lines_are_split_as_a_single_split_would(text: str) -> None:
     assert split_lines(text, Stop()) == text.split("\n")

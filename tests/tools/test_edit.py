@@ -6,8 +6,10 @@ import asyncio
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
+from tests.tools.box import Box
 
 from fairlead.core.runtime import Cancel, TimedOut
 from fairlead.core.tool import ToolContext
@@ -17,11 +19,11 @@ from fairlead.tools.background import Stop
 from fairlead.tools.diff import Replacement
 
 
-def edit(box, path: str, *pairs: tuple[str, str]):
+def edit(box: Box, path: str, *pairs: tuple[str, str]):
     return box.call("edit", path=path, edits=[{"oldText": old, "newText": new} for old, new in pairs])
 
 
-def test_a_replacement_is_reported_with_its_diff(box):
+def test_a_replacement_is_reported_with_its_diff(box: Box) -> None:
     path = box.put("a.txt", "alpha\nbeta\ngamma\n")
     done = edit(box, "a.txt", ("beta", "BETA"))
     assert (done.text, done.is_error) == ("Successfully replaced 1 block(s) in a.txt.", False)
@@ -33,7 +35,7 @@ def test_a_replacement_is_reported_with_its_diff(box):
     assert path.read_text() == "alpha\nBETA\ngamma\n"
 
 
-def test_older_and_sloppy_forms_are_accepted(box):
+def test_older_and_sloppy_forms_are_accepted(box: Box) -> None:
     box.put("f.txt", "one one\n")
     done = box.call("edit", path="f.txt", oldText="one one", newText="two")
     assert done.details["diff"] == "-1 one one\n+1 two"
@@ -43,7 +45,7 @@ def test_older_and_sloppy_forms_are_accepted(box):
     assert "Validation failed" in box.call("edit", path="f.txt", edits=[]).text
 
 
-def test_refusals_say_why_and_change_nothing(box):
+def test_refusals_say_why_and_change_nothing(box: Box) -> None:
     path = box.put("f.txt", "one one\n")
     assert edit(box, "missing.txt", ("x", "y")).text == "Could not edit file: missing.txt. Error code: ENOENT."
     assert edit(box, "f.txt", ("one", "two")).text == (
@@ -61,25 +63,25 @@ def test_refusals_say_why_and_change_nothing(box):
     assert path.read_text() == "one one\n"
 
 
-def test_overlapping_occurrences_count(box):
+def test_overlapping_occurrences_count(box: Box) -> None:
     box.put("f.txt", "aaa")
     assert edit(box, "f.txt", ("aa", "b")).text.startswith("Found 2 occurrences")
 
 
-def test_all_edits_see_the_original(box):
+def test_all_edits_see_the_original(box: Box) -> None:
     path = box.put("f.txt", "a\nb\nc\n")
     assert edit(box, "f.txt", ("c", "a"), ("a", "b"), ("b", "c")).text == "Successfully replaced 3 block(s) in f.txt."
     assert path.read_text() == "b\nc\na\n"
 
 
-def test_edits_must_not_overlap(box):
+def test_edits_must_not_overlap(box: Box) -> None:
     path = box.put("f.txt", "one two three\n")
     assert "edits[0] and edits[1] overlap in f.txt" in edit(box, "f.txt", ("two three", "x"), ("one two", "y")).text
     assert not edit(box, "f.txt", ("one ", "1"), ("two ", "2")).is_error
     assert path.read_text() == "12three\n"
 
 
-def test_line_ends_and_byte_order_mark_are_kept(box):
+def test_line_ends_and_byte_order_mark_are_kept(box: Box) -> None:
     path = box.put("dos.txt", b"\xef\xbb\xbfone\r\ntwo\r\nthree\r\n")
     assert not edit(box, "dos.txt", ("one\ntwo", "1\n2\n2.5")).is_error
     assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\r\n2.5\r\nthree\r\n"
@@ -87,7 +89,7 @@ def test_line_ends_and_byte_order_mark_are_kept(box):
     assert path.read_bytes() == b"\xef\xbb\xbfeins\r\n2\r\n2.5\r\nthree\r\n"
 
 
-def test_mixed_line_ends_stay_mixed(box):
+def test_mixed_line_ends_stay_mixed(box: Box) -> None:
     path = box.put("mixed.txt", b"a\r\nb\nc\r\nd\ne\n")
     assert not edit(box, "mixed.txt", ("b\nc\nd", "B\nC\nD")).is_error
     assert path.read_bytes() == b"a\r\nB\nC\nD\ne\n"
@@ -95,30 +97,30 @@ def test_mixed_line_ends_stay_mixed(box):
     assert path.read_bytes().startswith(b"a\r\n")
 
 
-def test_near_misses_are_found_and_the_rest_stays(box):
+def test_near_misses_are_found_and_the_rest_stays(box: Box) -> None:
     path = box.put("n.txt", "keep  \nsay \u201chello\u201d \u2014 it\u2019s\u00a0me   \n  next\t\nkeep \u2018too\u2019  \n")
     done = edit(box, "n.txt", ('say "hello" - it\'s me\n  next\n', "say bye\n"))
     assert not done.is_error
     assert path.read_text() == "keep  \nsay bye\nkeep \u2018too\u2019  \n"
 
 
-def test_near_misses_in_the_request_are_found_too(box):
+def test_near_misses_in_the_request_are_found_too(box: Box) -> None:
     path = box.put("n.txt", "x = 'a'\r\ny = 2\r\n")
     assert not edit(box, "n.txt", ("x = \u2018a\u2019   \ny = 2", "z\nz")).is_error
     assert path.read_bytes() == b"z\r\nz\r\n"
 
 
-def test_near_misses_must_be_unique(box):
+def test_near_misses_must_be_unique(box: Box) -> None:
     box.put("n.txt", "a \u2013 b\na \u2014 b\n")
     assert edit(box, "n.txt", ("a - b", "x")).text.startswith("Found 2 occurrences")
 
 
-def test_blanks_alone_match_nothing_nearly(box):
+def test_blanks_alone_match_nothing_nearly(box: Box) -> None:
     box.put("n.txt", "a\nb\n")
     assert edit(box, "n.txt", ("   \n   ", "x")).text.startswith("Could not find")
 
 
-def test_what_is_not_text_is_left_alone(box):
+def test_what_is_not_text_is_left_alone(box: Box) -> None:
     latin = box.put("latin.txt", b"caf\xe9\n")
     binary = box.put("binary", b"abc\0def")
     assert "is not UTF-8 text" in edit(box, "latin.txt", ("caf", "x")).text
@@ -129,17 +131,17 @@ def test_what_is_not_text_is_left_alone(box):
     assert "is a directory" in edit(box, ".", ("a", "b")).text
 
 
-def test_a_monstrous_file_is_not_loaded(box):
+def test_a_monstrous_file_is_not_loaded(box: Box) -> None:
     with (box.cwd / "monster").open("wb") as file:
         file.truncate(1 << 40)
     assert "monster is too large to edit (1048576.0MB; the limit is 256.0MB)" in edit(box, "monster", ("a", "b")).text
 
 
-def test_a_file_changed_meanwhile_is_not_overwritten(box, monkeypatch):
+def test_a_file_changed_meanwhile_is_not_overwritten(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     path = box.put("f.txt", "one\n")
     apply = diff.apply
 
-    def intrude(original, replacements):
+    def intrude(original: str, replacements: list[Replacement]):
         path.write_text("one, and someone else's work\n")
         return apply(original, replacements)
 
@@ -150,11 +152,11 @@ def test_a_file_changed_meanwhile_is_not_overwritten(box, monkeypatch):
     assert list(box.cwd.iterdir()) == [path]
 
 
-def test_a_file_only_touched_meanwhile_is_edited(box, monkeypatch):
+def test_a_file_only_touched_meanwhile_is_edited(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     path = box.put("f.txt", "one\n")
     apply = diff.apply
 
-    def touch(original, replacements):
+    def touch(original: str, replacements: list[Replacement]):
         os.utime(path, ns=(1, 1))
         return apply(original, replacements)
 
@@ -163,7 +165,7 @@ def test_a_file_only_touched_meanwhile_is_edited(box, monkeypatch):
     assert path.read_text() == "two\n"
 
 
-def test_distant_changes_are_shown_apart_and_numbers_aligned(box):
+def test_distant_changes_are_shown_apart_and_numbers_aligned(box: Box) -> None:
     box.put("f.txt", "".join(f"l{i}\n" for i in range(1, 101)))
     done = edit(box, "f.txt", ("l10\n", "ten\nten and a half\n"), ("l90\n", ""))
     assert done.details["diff"].split("\n") == [
@@ -182,12 +184,12 @@ def test_distant_changes_are_shown_apart_and_numbers_aligned(box):
     assert done.details["firstChangedLine"] == 10
 
 
-def test_joined_lines_are_shown_as_joined(box):
+def test_joined_lines_are_shown_as_joined(box: Box) -> None:
     box.put("f.txt", "a\nb\nc\n")
     assert edit(box, "f.txt", ("a\n", "a")).details["diff"] == "-1 a\n-2 b\n+1 ab\n 3 c"
 
 
-def test_twenty_thousand_lines_are_edited_fast(box):
+def test_twenty_thousand_lines_are_edited_fast(box: Box) -> None:
     path = box.put("big.txt", "".join(f"line number {i}\n" for i in range(20_000)))
     begun = time.perf_counter()
     done = edit(box, "big.txt", ("line number 0\n", "first\n"), ("line number 19999\n", "last \u2014 one\n"))
@@ -217,7 +219,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("before", "pairs"), CASES)
-def test_the_patch_turns_the_old_file_into_the_new(tmp_path, before, pairs):
+def test_the_patch_turns_the_old_file_into_the_new(tmp_path: Path, before: str, pairs: list[tuple[str, str]]) -> None:
     places = [Replacement(before.index(old), before.index(old) + len(old), new) for old, new in pairs]
     after = diff.apply(before, places)
     described = diff.describe(before, places, "f.txt", Stop())
@@ -229,7 +231,7 @@ def test_the_patch_turns_the_old_file_into_the_new(tmp_path, before, pairs):
     assert len(removed) == sum(line.startswith("-") for line in described.patch.split("\n")[2:])
 
 
-def million_lines(box):
+def million_lines(box: Box):
     return box.put("big.txt", "".join(f"line {i}\n" for i in range(1_000_000)))
 
 
@@ -237,7 +239,7 @@ def million_lines(box):
 NEARLY = {"path": "big.txt", "edits": [{"oldText": "line 7  \nline 8  \n", "newText": "changed\n"}]}
 
 
-async def test_an_aborted_edit_of_a_huge_file_ends_soon_and_changes_nothing(box):
+async def test_an_aborted_edit_of_a_huge_file_ends_soon_and_changes_nothing(box: Box) -> None:
     path = million_lines(box)
     before = (path.stat().st_ino, path.stat().st_size, path.stat().st_mtime_ns)
     cancel = Cancel()
@@ -250,7 +252,7 @@ async def test_an_aborted_edit_of_a_huge_file_ends_soon_and_changes_nothing(box)
     assert list(box.cwd.iterdir()) == [path]
 
 
-async def test_an_edit_that_is_cut_off_does_not_change_the_file_later(box):
+async def test_an_edit_that_is_cut_off_does_not_change_the_file_later(box: Box) -> None:
     path = million_lines(box)
     tool = builtin_tools(box.workspace)["edit"]
     context = ToolContext("call", Cancel(), lambda _: None)
@@ -266,7 +268,7 @@ async def test_an_edit_that_is_cut_off_does_not_change_the_file_later(box):
     assert text.endswith("line 999998\nend\n")
 
 
-def test_a_file_that_cannot_be_read_is_named_with_the_reason(box):
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(box: Box) -> None:
     assert edit(box, "/proc/self/mem", ("a", "b")).text == "Could not edit file: /proc/self/mem. Error code: EIO."
 
 
@@ -287,7 +289,7 @@ class Counter:
 NOT_FOUND = "Could not find the exact text in f.py. The old text must match exactly including all whitespace and newlines."
 
 
-def missed(box, old: str, text: str = SOURCE, new: str = "zzz") -> str:
+def missed(box: Box, old: str, text: str = SOURCE, new: str = "zzz") -> str:
     path = box.put("f.py", text)
     done = edit(box, "f.py", (old, new))
     assert done.is_error and done.text.startswith(NOT_FOUND)
@@ -296,7 +298,7 @@ def missed(box, old: str, text: str = SOURCE, new: str = "zzz") -> str:
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_the_most_similar_lines_are_shown_with_their_numbers(box, line_end):
+def test_the_most_similar_lines_are_shown_with_their_numbers(box: Box, line_end: str) -> None:
     old = "    def add(self, num):\n        self.count += num\n        return self.count"
     assert missed(box, old, SOURCE.replace("\n", line_end)) == (
         "\n\nThe most similar text, with line numbers that are not part of it:\n\n"
@@ -324,37 +326,37 @@ def test_the_most_similar_lines_are_shown_with_their_numbers(box, line_end):
     ],
     ids=["tabs", "depth", "blanks", "case", "numbers", "escapes", "a line left out"],
 )
-def test_a_small_difference_is_named(box, old, difference):
+def test_a_small_difference_is_named(box: Box, old: str, difference: str) -> None:
     assert difference in missed(box, old)
 
 
-def test_quotes_and_entities_are_named(box):
+def test_quotes_and_entities_are_named(box: Box) -> None:
     assert "only in its quotation marks, first in line 1." in missed(box, 'print("a")', "print('a')\n")
     assert "has entities such as &lt;" in missed(box, "if a &lt; b &amp;&amp; c:", "x\nif a < b && c:\n")
 
 
-def test_lines_in_the_middle_that_the_model_forgot_are_shown(box):
+def test_lines_in_the_middle_that_the_model_forgot_are_shown(box: Box) -> None:
     text = missed(box, "class Counter:\n    def __init__(self):\n    def reset(self):\n        self.count = 0")
     assert "1: class Counter:" in text and "9:     def reset(self):" in text
 
 
-def test_text_that_is_like_nothing_in_the_file_shows_nothing_of_it(box):
+def test_text_that_is_like_nothing_in_the_file_shows_nothing_of_it(box: Box) -> None:
     assert missed(box, "SELECT * FROM users WHERE id = 7") == ""
 
 
-def test_an_edit_that_was_made_before_is_recognized(box):
+def test_an_edit_that_was_made_before_is_recognized(box: Box) -> None:
     told = missed(box, "        self.count -= number", new="        self.count += number")
     assert "The new text is in the file already, from line 6 on: the edit may have been made before." in told
 
 
-def test_an_edit_that_builds_on_another_one_of_the_same_call_is_recognized(box):
+def test_an_edit_that_builds_on_another_one_of_the_same_call_is_recognized(box: Box) -> None:
     box.put("f.py", SOURCE)
     done = edit(box, "f.py", ("def add(", "def increase("), ("def increase(self, number)", "def increase(self)"))
     assert done.text.startswith("Could not find edits[1].oldText in f.py. ")
     assert "Other edits of the call would make this text, but each edit is made to the file as it was" in done.text
 
 
-def test_the_lines_of_duplicates_are_told(box):
+def test_the_lines_of_duplicates_are_told(box: Box) -> None:
     box.put("f.py", SOURCE)
     unique = "The text must be unique. Please provide more context to make it unique.\n\n"
     found = "Found 2 occurrences of the text in f.py. "
@@ -366,13 +368,13 @@ def test_the_lines_of_duplicates_are_told(box):
     assert many.endswith("They begin in the lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 490 more places.")
 
 
-def test_what_is_shown_of_a_file_is_bounded(box):
+def test_what_is_shown_of_a_file_is_bounded(box: Box) -> None:
     long = "\n".join(f"value_{number} = {'x' * 2_000}" for number in range(200))
     text = missed(box, long.replace("x = ", "y = ").replace("value_7 ", "value_8 "), long)
     assert 0 < len(text) < 12_000
 
 
-def test_the_search_for_similar_text_looks_at_each_line_once(box, monkeypatch):
+def test_the_search_for_similar_text_looks_at_each_line_once(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work grows with the file, not with its square, and a file that is too long is not searched."""
     from fairlead.tools import similar
 
@@ -395,7 +397,7 @@ def test_the_search_for_similar_text_looks_at_each_line_once(box, monkeypatch):
     assert missed(box, "abcd = 1", "abcd = 2\n" * 120_000) == ""
 
 
-def test_nothing_is_shown_of_a_file_that_may_not_be_read(box):
+def test_nothing_is_shown_of_a_file_that_may_not_be_read(box: Box) -> None:
     from fairlead.errors import ToolError
 
     class Closed:

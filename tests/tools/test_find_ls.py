@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.races import folder_or_link, repeating
+from tests.tools.box import Box
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
@@ -18,11 +19,11 @@ from fairlead.tools.globs import Glob, name_matcher
 from fairlead.tools.walk import walk
 
 
-def find(box, pattern: str, **options) -> list[str]:
+def find(box: Box, pattern: str, **options) -> list[str]:
     return box.call("find", pattern=pattern, **options).text.split("\n")
 
 
-def test_names_match_at_any_depth_and_folders_are_marked(box):
+def test_names_match_at_any_depth_and_folders_are_marked(box: Box) -> None:
     for name in ("a.py", "src/b.py", "src/deep/c.py", "src/d.txt", ".hidden/e.py"):
         box.put(name, "")
     assert find(box, "*.py") == [".hidden/e.py", "a.py", "src/b.py", "src/deep/c.py"]
@@ -30,7 +31,7 @@ def test_names_match_at_any_depth_and_folders_are_marked(box):
     assert find(box, "*") == [".hidden/", ".hidden/e.py", "a.py", "src/", "src/b.py", "src/d.txt", "src/deep/", "src/deep/c.py"]
 
 
-def test_paths_match_with_folders_between(box):
+def test_paths_match_with_folders_between(box: Box) -> None:
     for name in ("src/a.ts", "src/x/y/b.ts", "pkg/src/c.ts", "d.ts"):
         box.put(name, "")
     assert find(box, "src/**/*.ts") == ["pkg/src/c.ts", "src/a.ts", "src/x/y/b.ts"]
@@ -39,18 +40,18 @@ def test_paths_match_with_folders_between(box):
     assert find(box, "src/**", path="pkg") == ["src/c.ts"]
 
 
-def test_nothing_found_is_said(box):
+def test_nothing_found_is_said(box: Box) -> None:
     done = box.call("find", pattern="*.zig")
     assert (done.text, done.details, done.is_error) == ("No files found matching pattern", None, False)
 
 
-def test_a_wrong_place_is_named(box):
+def test_a_wrong_place_is_named(box: Box) -> None:
     box.put("file", "")
     assert box.call("find", pattern="*", path="nodir").text == f"Path not found: {box.cwd}/nodir"
     assert box.call("find", pattern="*", path="file").text == f"Not a directory: {box.cwd}/file"
 
 
-def test_the_limit_is_named_when_there_is_more(box):
+def test_the_limit_is_named_when_there_is_more(box: Box) -> None:
     for i in range(12):
         box.put(f"f{i:02d}", "")
     done = box.call("find", pattern="*", limit=10)
@@ -59,7 +60,7 @@ def test_the_limit_is_named_when_there_is_more(box):
     assert box.call("find", pattern="*", limit=12).details is None
 
 
-def test_links_are_listed_and_not_followed(box):
+def test_links_are_listed_and_not_followed(box: Box) -> None:
     box.put("real/a", "")
     (box.cwd / "link").symlink_to("real")
     (box.cwd / "real/up").symlink_to("..")
@@ -123,7 +124,7 @@ def listed(root: Path, cwd: Path) -> list[str]:
 
 
 @pytest.fixture
-def tree(box):
+def tree(box: Box):
     for name, rules in RULES.items():
         box.put(name, rules)
     for name in TREE:
@@ -131,7 +132,7 @@ def tree(box):
     return box.cwd
 
 
-def test_gitignore_means_what_it_means_to_git(tree):
+def test_gitignore_means_what_it_means_to_git(tree: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=tree, check=True)
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-per-directory=.gitignore"]
     expected = subprocess.run(command, cwd=tree, capture_output=True, check=True, text=True).stdout.split("\0")[:-1]
@@ -140,7 +141,7 @@ def test_gitignore_means_what_it_means_to_git(tree):
     assert "x.log" not in expected
 
 
-def test_gitignore_means_what_it_means_to_ripgrep(tree):
+def test_gitignore_means_what_it_means_to_ripgrep(tree: Path) -> None:
     program = Path(sys.executable).with_name("rg")
     if not program.exists():
         pytest.skip("ripgrep is not installed beside this Python")
@@ -150,31 +151,31 @@ def test_gitignore_means_what_it_means_to_ripgrep(tree):
     assert listed(tree, tree) == expected
 
 
-def test_gitignore_counts_outside_a_repository_too(tree):
+def test_gitignore_counts_outside_a_repository_too(tree: Path) -> None:
     assert "x.log" not in listed(tree, tree)
     assert listed(tree / "docs", tree) == ["x/i.html"]
 
 
-def test_rules_reach_into_a_folder_from_the_repository_above(tree):
+def test_rules_reach_into_a_folder_from_the_repository_above(tree: Path) -> None:
     (tree / ".git").mkdir()
     (tree / ".git" / "HEAD").touch()
     assert listed(tree / "docs", tree / "docs") == ["x/i.html"]
 
 
-def test_rules_above_the_repository_do_not_count(box):
+def test_rules_above_the_repository_do_not_count(box: Box) -> None:
     box.put(".gitignore", "*")
     box.put("repo/.git/HEAD", "")
     box.put("repo/a.txt", "")
     assert listed(box.cwd / "repo", box.cwd) == ["a.txt"]
 
 
-def test_rules_above_the_working_directory_do_not_count_outside_a_repository(box):
+def test_rules_above_the_working_directory_do_not_count_outside_a_repository(box: Box) -> None:
     box.put(".gitignore", "*")
     box.put("project/a.txt", "")
     assert listed(box.cwd / "project", box.cwd / "project") == ["a.txt"]
 
 
-def test_a_repository_inside_has_its_own_rules(box):
+def test_a_repository_inside_has_its_own_rules(box: Box) -> None:
     box.put(".gitignore", "*.log")
     box.put("inner/.git/HEAD", "")
     box.put("inner/a.log", "")
@@ -213,26 +214,26 @@ GLOBS = [
 
 
 @pytest.mark.parametrize(("pattern", "path", "expected"), GLOBS)
-def test_globs(pattern, path, expected):
+def test_globs(pattern: str, path: str, expected: bool) -> None:
     assert Glob(pattern).matches(path.split("/")) is expected
 
 
-def test_no_glob_takes_long():
+def test_no_glob_takes_long() -> None:
     begun = time.perf_counter()
     assert not name_matcher("*a" * 40 + "b")("a" * 250)
     assert not Glob("**/a/" * 40 + "b").matches(["a"] * 250)
     assert time.perf_counter() - begun < 2
 
 
-def test_too_many_braces_are_refused(box):
+def test_too_many_braces_are_refused(box: Box) -> None:
     assert "stand for more than 256 patterns" in box.call("find", pattern="{a,b}" * 20).text
 
 
-def test_an_unusable_class_is_refused(box):
+def test_an_unusable_class_is_refused(box: Box) -> None:
     assert "is not a usable glob pattern" in box.call("find", pattern="[z-a]").text
 
 
-def test_a_walk_ends_when_it_is_asked_to_stop(box):
+def test_a_walk_ends_when_it_is_asked_to_stop(box: Box) -> None:
     for name in "ab":
         box.put(name, "")
     stop = Stop()
@@ -243,13 +244,13 @@ def test_a_walk_ends_when_it_is_asked_to_stop(box):
         next(entries)
 
 
-async def test_find_does_not_begin_after_an_abort(box):
+async def test_find_does_not_begin_after_an_abort(box: Box) -> None:
     cancel = Cancel()
     cancel.fire()
     assert (await box.acall("find", {"pattern": "*"}, cancel)).text == "Operation aborted"
 
 
-def test_ls_sorts_without_case_and_marks_folders(box):
+def test_ls_sorts_without_case_and_marks_folders(box: Box) -> None:
     for name in ("b.txt", "A.txt", ".hidden", "dir/x"):
         box.put(name, "")
     (box.cwd / "link").symlink_to("dir")
@@ -259,14 +260,14 @@ def test_ls_sorts_without_case_and_marks_folders(box):
     assert box.call("ls", path="dir").text == "x"
 
 
-def test_ls_of_nothing(box):
+def test_ls_of_nothing(box: Box) -> None:
     assert box.call("ls").text == "(empty directory)"
     box.put("file", "")
     assert box.call("ls", path="nodir").text == f"Path not found: {box.cwd}/nodir"
     assert box.call("ls", path="file").text == f"Not a directory: {box.cwd}/file"
 
 
-def test_ls_names_its_limit(box):
+def test_ls_names_its_limit(box: Box) -> None:
     for i in range(12):
         box.put(f"f{i:02d}", "")
     done = box.call("ls", limit=10)
@@ -274,12 +275,12 @@ def test_ls_names_its_limit(box):
     assert done.details == {"entryLimitReached": 10}
 
 
-def test_ls_shows_names_that_are_not_unicode(box):
+def test_ls_shows_names_that_are_not_unicode(box: Box) -> None:
     box.put(os.fsdecode(b"caf\xe9"), "")
     assert box.call("ls").text == "caf\ufffd"
 
 
-def test_ls_cuts_long_listings(box):
+def test_ls_cuts_long_listings(box: Box) -> None:
     for i in range(400):
         box.put(f"{i:03d}" + "x" * 200, "")
     done = box.call("ls")
@@ -288,7 +289,7 @@ def test_ls_cuts_long_listings(box):
 
 
 @pytest.mark.parametrize("tool", ["find", "grep"])
-def test_a_folder_that_becomes_a_link_meanwhile_is_not_entered(box, tool):
+def test_a_folder_that_becomes_a_link_meanwhile_is_not_entered(box: Box, tool: str) -> None:
     """The folder that is named stays what it is; one in it is a link to somewhere else now and then."""
     outside = box.cwd.parent / "outside"
     outside.mkdir()
@@ -302,7 +303,7 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_entered(box, tool):
     assert any("file" in text for text in said)
 
 
-def test_folders_deeper_than_files_can_be_open_are_walked(box):
+def test_folders_deeper_than_files_can_be_open_are_walked(box: Box) -> None:
     deep = "/".join(["d"] * 300)
     box.put(f"{deep}/file", "needle")
     assert find(box, "file") == [f"{deep}/file"]

@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from tests.tools.box import Box
 
 from fairlead.core.runtime import Cancel
 from fairlead.tools import searchers
@@ -15,7 +16,7 @@ from fairlead.tools import searchers
 pytestmark = pytest.mark.usefixtures("engine")
 
 
-def test_matches_come_with_file_and_line(box):
+def test_matches_come_with_file_and_line(box: Box) -> None:
     box.put("src/x.py", "import os\nprint('needle')\n")
     box.put("a.txt", "needle one\nnothing\nneedle two")
     done = box.call("grep", pattern="needle")
@@ -23,13 +24,13 @@ def test_matches_come_with_file_and_line(box):
     assert (done.details, done.is_error) == (None, False)
 
 
-def test_nothing_found_is_said(box):
+def test_nothing_found_is_said(box: Box) -> None:
     box.put("a.txt", "x")
     done = box.call("grep", pattern="zzz")
     assert (done.text, done.details, done.is_error) == ("No matches found", None, False)
 
 
-def test_patterns_are_regular_expressions_unless_literal(box):
+def test_patterns_are_regular_expressions_unless_literal(box: Box) -> None:
     box.put("a.txt", "a.c\nabc\nABC\n")
     assert box.call("grep", pattern="^a.c$").text == "a.txt:1: a.c\na.txt:2: abc"
     assert box.call("grep", pattern="a.c", literal=True).text == "a.txt:1: a.c"
@@ -37,7 +38,7 @@ def test_patterns_are_regular_expressions_unless_literal(box):
     assert box.call("grep", pattern="-c", literal=True).text == "No matches found"
 
 
-def test_context_lines_are_marked(box):
+def test_context_lines_are_marked(box: Box) -> None:
     box.put("a.txt", "".join(f"{i}\n" for i in range(1, 11)))
     assert box.call("grep", pattern="^(3|5|9)$", context=1).text.split("\n") == [
         "a.txt-2- 2",
@@ -51,7 +52,7 @@ def test_context_lines_are_marked(box):
     ]
 
 
-def test_a_path_narrows_the_search(box):
+def test_a_path_narrows_the_search(box: Box) -> None:
     box.put("src/x.py", "needle\n")
     box.put("other/y.py", "needle\n")
     assert box.call("grep", pattern="needle", path="src").text == "x.py:1: needle"
@@ -60,7 +61,7 @@ def test_a_path_narrows_the_search(box):
     assert (done.text, done.is_error) == (f"Path not found: {box.cwd}/nodir", True)
 
 
-def test_a_glob_chooses_files(box):
+def test_a_glob_chooses_files(box: Box) -> None:
     for name in ("a.py", "b.ts", "src/c.py", "src/deep/d.ts", "src/deep/e.test.ts"):
         box.put(name, "needle\n")
 
@@ -73,7 +74,7 @@ def test_a_glob_chooses_files(box):
     assert files("!*.ts") == ["a.py", "src/c.py"]
 
 
-def test_ignored_and_binary_files_are_skipped_and_hidden_ones_are_not(box):
+def test_ignored_and_binary_files_are_skipped_and_hidden_ones_are_not(box: Box) -> None:
     box.put(".gitignore", "*.log\nbuild/\n!keep.log\n")
     box.put(".git/config", "needle\n")
     for name in ("a.log", "keep.log", "build/out.txt", ".hidden", "sub/b.log", "c.txt"):
@@ -83,7 +84,7 @@ def test_ignored_and_binary_files_are_skipped_and_hidden_ones_are_not(box):
     assert box.call("grep", pattern="needle", path="build").text == "out.txt:1: needle"
 
 
-def test_a_gitignore_that_is_no_regular_file_is_not_read(box):
+def test_a_gitignore_that_is_no_regular_file_is_not_read(box: Box) -> None:
     box.put("a.txt", "needle")
     pipe = box.cwd / ".gitignore"
     os.mkfifo(pipe)
@@ -98,7 +99,7 @@ def test_a_gitignore_that_is_no_regular_file_is_not_read(box):
         os.close(reader)
 
 
-def test_the_limit_is_named_when_there_is_more(box):
+def test_the_limit_is_named_when_there_is_more(box: Box) -> None:
     box.put("a.txt", "needle\n" * 60)
     box.put("b.txt", "needle\n" * 60)
     done = box.call("grep", pattern="needle")
@@ -108,19 +109,19 @@ def test_the_limit_is_named_when_there_is_more(box):
     assert box.call("grep", pattern="needle", limit=120).details is None
 
 
-def test_the_limit_counts_matches_and_keeps_their_context(box):
+def test_the_limit_counts_matches_and_keeps_their_context(box: Box) -> None:
     box.put("a.txt", "needle\nx\ny\nz\nneedle\n")
     assert box.call("grep", pattern="needle", context=1, limit=1).text.startswith("a.txt:1: needle\na.txt-2- x\n\n[1 matches")
 
 
-def test_long_lines_are_cut(box):
+def test_long_lines_are_cut(box: Box) -> None:
     box.put("a.txt", "needle" + "x" * 10_000)
     done = box.call("grep", pattern="needle")
     assert done.text.startswith("a.txt:1: needle" + "x" * 494 + "... [truncated]\n\n[Some lines truncated to 500 chars.")
     assert done.details == {"linesTruncated": True}
 
 
-def test_long_results_are_cut(box):
+def test_long_results_are_cut(box: Box) -> None:
     box.put("a.txt", ("needle" + "x" * 400 + "\n") * 300)
     done = box.call("grep", pattern="needle", limit=300)
     assert done.text.endswith("[50.0KB limit reached]")
@@ -128,7 +129,7 @@ def test_long_results_are_cut(box):
     assert done.details["truncation"]["totalLines"] == 300
 
 
-def test_an_invalid_pattern_is_explained(box):
+def test_an_invalid_pattern_is_explained(box: Box) -> None:
     box.put("a.txt", "x")
     done = box.call("grep", pattern="(unclosed")
     assert done.is_error
@@ -136,7 +137,7 @@ def test_an_invalid_pattern_is_explained(box):
     assert not box.call("grep", pattern="(unclosed", literal=True).is_error
 
 
-def test_odd_contents_are_searched(box):
+def test_odd_contents_are_searched(box: Box) -> None:
     box.put("dos.txt", b"needle\r\n")
     box.put("latin.txt", b"caf\xe9 needle\n")
     box.put("utf16.txt", "needle\n".encode("utf-16"))
@@ -147,14 +148,14 @@ def test_odd_contents_are_searched(box):
     ]
 
 
-def test_odd_names_are_found(box):
+def test_odd_names_are_found(box: Box) -> None:
     box.put("-e.txt", "needle\n")
     box.put("with space: 1", "needle\n")
     box.put(os.fsdecode(b"caf\xe9"), "needle\n")
     assert box.call("grep", pattern="needle").text == "-e.txt:1: needle\ncaf\ufffd:1: needle\nwith space: 1:1: needle"
 
 
-def test_links_are_not_followed_and_loops_end(box):
+def test_links_are_not_followed_and_loops_end(box: Box) -> None:
     box.put("real/a.txt", "needle\n")
     (box.cwd / "link").symlink_to("real")
     (box.cwd / "real/loop").symlink_to("..")
@@ -163,7 +164,7 @@ def test_links_are_not_followed_and_loops_end(box):
     assert box.call("grep", pattern="needle", path="link").text == "a.txt:1: needle"
 
 
-def test_many_files_are_searched_in_order(box):
+def test_many_files_are_searched_in_order(box: Box) -> None:
     for i in range(900):
         box.put(f"d{i % 30:02d}/f{i:03d}.txt", "needle\n")
     lines = box.call("grep", pattern="needle", limit=1000).text.split("\n")
@@ -171,7 +172,7 @@ def test_many_files_are_searched_in_order(box):
     assert lines == sorted(lines)
 
 
-async def test_abort_ends_the_search(box, engine):
+async def test_abort_ends_the_search(box: Box, engine: str) -> None:
     box.put("a.txt", "a" * 50)
     cancel = Cancel()
     begun = time.monotonic()
@@ -183,7 +184,7 @@ async def test_abort_ends_the_search(box, engine):
     assert done.text == ("No matches found" if engine == "rg" else "Operation aborted")
 
 
-def test_a_search_that_could_not_take_place_is_not_one_without_matches(box):
+def test_a_search_that_could_not_take_place_is_not_one_without_matches(box: Box) -> None:
     programs = box.cwd.parent / "programs"
     programs.mkdir()
     broken = programs / "rg"
@@ -195,7 +196,7 @@ def test_a_search_that_could_not_take_place_is_not_one_without_matches(box):
     assert done.is_error and done.text == "The search failed: there is no such program"
 
 
-async def test_abort_in_the_middle_of_a_report_of_ripgreps_is_an_abort(box):
+async def test_abort_in_the_middle_of_a_report_of_ripgreps_is_an_abort(box: Box) -> None:
     # A program that is killed while it writes leaves half a line.
     programs = box.cwd.parent / "programs"
     programs.mkdir()
@@ -213,7 +214,7 @@ async def test_abort_in_the_middle_of_a_report_of_ripgreps_is_an_abort(box):
     assert (await running).text == "Operation aborted"
 
 
-def test_a_pattern_that_would_take_for_ever_is_stopped(box, engine, monkeypatch):
+def test_a_pattern_that_would_take_for_ever_is_stopped(box: Box, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searchers, "PYTHON_DEADLINE", 1.0)
     box.put("a.txt", "a" * 50)
     done = box.call("grep", pattern="(a|a)*b")

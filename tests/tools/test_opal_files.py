@@ -370,29 +370,29 @@ def test_a_diff_that_nobody_could_read_is_cut_and_says_so(desk: Desk) -> None:
 # What people are told of a call
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "words"),
-    [
-        ("read_file", {"path": "p"}, "Read p"),
-        ("write_file", {"path": "p"}, "Write p"),
-        ("edit_file", {"path": "p"}, "Edit p"),
-        ("grep", {"pattern": "pat"}, "Grep pat"),
-        ("shell", {"command": "x" * 57}, f"Run `{'x' * 57}`"),
-        ("shell", {"command": "x" * 58}, f"Run `{'x' * 57}...`"),
-        ("shell", {"action": "kill", "id": "p1"}, "Kill p1"),
-        ("sub_agent", {"prompt": "look"}, "Sub-agent: look"),
-        ("tasks", {"action": "insert"}, "Add task"),
-        ("tasks", {"action": "list"}, "Query tasks"),
-        ("tasks", {"action": "update", "id": 1}, "Update task"),
-        ("tasks", {"action": "delete"}, "Remove task"),
-        ("tasks", {"action": "batch", "ops": [{}, {}]}, "Batch 2 ops"),
-        ("use_skill", {"skill_name": "n"}, "Loading skill: n"),
-        ("ask_user", {"question": "q" * 61}, "q" * 60 + "..."),
-        ("debug_state", {}, "Inspect runtime state"),
-        ("nobody_has_this", {}, "nobody_has_this"),
-        ("read_file", {"path": 5}, "Read file"),
-        ("tasks", {"action": ["x"]}, "Tasks"),
-    ],
-)
+WORDS: list[tuple[str, dict[str, Any], str]] = [
+    ("read_file", {"path": "p"}, "Read p"),
+    ("write_file", {"path": "p"}, "Write p"),
+    ("edit_file", {"path": "p"}, "Edit p"),
+    ("grep", {"pattern": "pat"}, "Grep pat"),
+    ("shell", {"command": "x" * 57}, f"Run `{'x' * 57}`"),
+    ("shell", {"command": "x" * 58}, f"Run `{'x' * 57}...`"),
+    ("shell", {"action": "kill", "id": "p1"}, "Kill p1"),
+    ("sub_agent", {"prompt": "look"}, "Sub-agent: look"),
+    ("tasks", {"action": "insert"}, "Add task"),
+    ("tasks", {"action": "list"}, "Query tasks"),
+    ("tasks", {"action": "update", "id": 1}, "Update task"),
+    ("tasks", {"action": "delete"}, "Remove task"),
+    ("tasks", {"action": "batch", "ops": [{}, {}]}, "Batch 2 ops"),
+    ("use_skill", {"skill_name": "n"}, "Loading skill: n"),
+    ("ask_user", {"question": "q" * 61}, "q" * 60 + "..."),
+    ("debug_state", {}, "Inspect runtime state"),
+    ("nobody_has_this", {}, "nobody_has_this"),
+    ("read_file", {"path": 5}, "Read file"),
+    ("tasks", {"action": ["x"]}, "Tasks"),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments", "words"), WORDS)
 def test_a_call_is_described_in_a_few_words(tool: str, arguments: dict[str, Any], words: str) -> None:
     assert meta(tool, arguments) == words

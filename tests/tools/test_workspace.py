@@ -6,17 +6,18 @@ import subprocess
 import sys
 
 import pytest
+from tests.tools.box import Box
 
 from fairlead.errors import ToolError
 from fairlead.tools import DEFAULT_TOOLS, builtin_tools
 
 
-def test_paths_start_at_the_working_directory(box):
+def test_paths_start_at_the_working_directory(box: Box) -> None:
     assert box.workspace.resolve("a/../b.txt") == box.cwd / "b.txt"
     assert box.workspace.resolve("/etc/hosts").as_posix() == "/etc/hosts"
 
 
-def test_home_urls_and_mentions_are_understood(box):
+def test_home_urls_and_mentions_are_understood(box: Box) -> None:
     box.workspace.env = {"HOME": "/home/someone"}
     assert box.workspace.resolve("~/x").as_posix() == "/home/someone/x"
     assert box.workspace.resolve("~").as_posix() == "/home/someone"
@@ -25,18 +26,18 @@ def test_home_urls_and_mentions_are_understood(box):
     assert box.workspace.resolve("@src/x.py") == box.cwd / "src/x.py"
 
 
-def test_an_at_sign_that_belongs_to_the_name_stays(box):
+def test_an_at_sign_that_belongs_to_the_name_stays(box: Box) -> None:
     (box.cwd / "@types").mkdir()
     assert box.workspace.resolve("@types/node") == box.cwd / "@types/node"
 
 
 @pytest.mark.parametrize("path", ["db://users/1", "https://example.com/x", "a+b.c-d://x"])
-def test_what_is_no_file_is_refused(box, path):
+def test_what_is_no_file_is_refused(box: Box, path: str) -> None:
     with pytest.raises(ToolError, match="is not a file, and there is nothing here that reads or writes"):
         box.workspace.resolve(path)
 
 
-def test_colons_and_slashes_that_belong_to_names_stay(box):
+def test_colons_and_slashes_that_belong_to_names_stay(box: Box) -> None:
     (box.cwd / "db:").mkdir()
     assert box.workspace.resolve("db://x") == box.cwd / "db:/x"
     assert box.workspace.resolve("a b://x") == box.cwd / "a b:/x"
@@ -44,12 +45,12 @@ def test_colons_and_slashes_that_belong_to_names_stay(box):
     assert box.workspace.resolve("10://x") == box.cwd / "10:/x"
 
 
-def test_a_nul_in_a_path_is_refused(box):
+def test_a_nul_in_a_path_is_refused(box: Box) -> None:
     with pytest.raises(ToolError, match="NUL"):
         box.workspace.resolve("a\0b")
 
 
-def test_the_tools_come_in_order(box):
+def test_the_tools_come_in_order(box: Box) -> None:
     tools = builtin_tools(box.workspace)
     assert list(tools) == ["read", "bash", "edit", "write", "grep", "find", "ls"]
     assert DEFAULT_TOOLS == ("read", "bash", "edit", "write")
@@ -59,7 +60,7 @@ def test_the_tools_come_in_order(box):
     assert all(tool.description and tool.snippet for tool in tools.values())
 
 
-def test_declaring_the_tools_imports_none_of_their_work():
+def test_declaring_the_tools_imports_none_of_their_work() -> None:
     script = """
 import sys
 from pathlib import Path

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.tools.box import Box
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
@@ -22,7 +23,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_new_file_gets_its_folders_and_the_usual_mode(box):
+def test_a_new_file_gets_its_folders_and_the_usual_mode(box: Box) -> None:
     done = box.call("write", path="deep/er/a.txt", content="alpha\nbeta\ngamma\n")
     assert (done.text, done.details) == ("Successfully wrote 17 bytes to deep/er/a.txt", None)
     path = box.cwd / "deep/er/a.txt"
@@ -32,17 +33,17 @@ def test_a_new_file_gets_its_folders_and_the_usual_mode(box):
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
 
 
-def test_bytes_are_counted_not_characters(box):
+def test_bytes_are_counted_not_characters(box: Box) -> None:
     assert box.call("write", path="a", content="é\r\n").text == "Successfully wrote 4 bytes to a"
     assert (box.cwd / "a").read_bytes() == "é\r\n".encode()
 
 
-def test_text_that_cannot_be_encoded_becomes_readable(box):
+def test_text_that_cannot_be_encoded_becomes_readable(box: Box) -> None:
     assert not box.call("write", path="a", content="x\ud800y").is_error
     assert (box.cwd / "a").read_text() == "x\ufffdy"
 
 
-def test_replacing_keeps_the_mode_and_leaves_nothing_behind(box):
+def test_replacing_keeps_the_mode_and_leaves_nothing_behind(box: Box) -> None:
     path = box.put("run.sh", "old")
     path.chmod(0o751)
     box.call("write", path="run.sh", content="new")
@@ -51,7 +52,7 @@ def test_replacing_keeps_the_mode_and_leaves_nothing_behind(box):
     assert names(box.cwd) == ["run.sh"]
 
 
-def test_links_are_written_through(box):
+def test_links_are_written_through(box: Box) -> None:
     target = box.put("real/target", "old")
     (box.cwd / "link").symlink_to("real/target")
     (box.cwd / "dangling").symlink_to("real/new")
@@ -62,21 +63,21 @@ def test_links_are_written_through(box):
     assert (box.cwd / "real/new").read_text() == "made"
 
 
-def test_hard_links_stay_linked(box):
+def test_hard_links_stay_linked(box: Box) -> None:
     one = box.put("one", "old and longer")
     (box.cwd / "two").hardlink_to(one)
     box.call("write", path="two", content="new")
     assert one.read_text() == "new"
 
 
-def test_a_reader_sees_the_old_or_the_new_file(box):
+def test_a_reader_sees_the_old_or_the_new_file(box: Box) -> None:
     path = box.put("a", "old")
     with path.open() as reader:
         box.call("write", path="a", content="new")
         assert reader.read() == "old"
 
 
-def test_impossible_places_are_prompt_clear_errors(box):
+def test_impossible_places_are_prompt_clear_errors(box: Box) -> None:
     (box.cwd / "loop").symlink_to("loop")
     assert box.call("write", path="/dev/null/x", content="z").text == "ENOTDIR: not a directory, mkdir '/dev/null'"
     assert box.call("write", path="/dev/null/x/y", content="z").text == "ENOTDIR: not a directory, mkdir '/dev/null/x'"
@@ -86,7 +87,7 @@ def test_impossible_places_are_prompt_clear_errors(box):
     assert box.call("write", path="n" * 300, content="z").text.startswith("ENAMETOOLONG: ")
 
 
-def test_special_files_are_refused(box):
+def test_special_files_are_refused(box: Box) -> None:
     os.mkfifo(box.cwd / "fifo")
     done = box.call("write", path="fifo", content="z")
     assert "is a named pipe, not a regular file" in done.text
@@ -94,12 +95,12 @@ def test_special_files_are_refused(box):
     assert "is a device" in box.call("write", path="/dev/null", content="z").text
 
 
-def test_a_full_disk_leaves_the_old_file(box):
+def test_a_full_disk_leaves_the_old_file(box: Box) -> None:
     box.put("inner/a.txt", "precious")
     script = f"""
 import resource, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from conftest import Box
+from box import Box
 from pathlib import Path
 box = Box(Path({str(box.cwd / "unused")!r}), Path({str(box.cwd / "logs")!r}))
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
@@ -112,7 +113,7 @@ assert done.text.startswith("EFBIG: file too large, write "), done.text
     assert names(box.cwd / "inner") == ["a.txt"]
 
 
-async def test_writes_and_edits_of_one_file_happen_in_the_order_asked(box):
+async def test_writes_and_edits_of_one_file_happen_in_the_order_asked(box: Box) -> None:
     (box.cwd / "alias").symlink_to("a.txt")
     calls = [box.acall("write", {"path": "a.txt", "content": "0"})]
     for i in range(30):
@@ -122,7 +123,7 @@ async def test_writes_and_edits_of_one_file_happen_in_the_order_asked(box):
     assert (box.cwd / "a.txt").read_text() == "30"
 
 
-async def test_a_write_that_is_cut_off_while_waiting_does_not_stop_the_next(box):
+async def test_a_write_that_is_cut_off_while_waiting_does_not_stop_the_next(box: Box) -> None:
     first = asyncio.create_task(box.acall("write", {"path": "a", "content": "1" * 50_000_000}))
     second = asyncio.create_task(box.acall("write", {"path": "a", "content": "2"}))
     third = asyncio.create_task(box.acall("write", {"path": "a", "content": "3"}))
@@ -133,7 +134,7 @@ async def test_a_write_that_is_cut_off_while_waiting_does_not_stop_the_next(box)
     assert (box.cwd / "a").read_text() == "3"
 
 
-async def test_an_aborted_write_does_nothing(box):
+async def test_an_aborted_write_does_nothing(box: Box) -> None:
     cancel = Cancel()
     cancel.fire()
     assert (await box.acall("write", {"path": "a", "content": "x"}, cancel)).text == "Operation aborted"
@@ -141,7 +142,7 @@ async def test_an_aborted_write_does_nothing(box):
 
 
 @pytest.mark.parametrize("linked", [False, True], ids=["replaced", "overwritten"])
-def test_a_write_that_is_stopped_before_the_file_changes_leaves_nothing(box, linked):
+def test_a_write_that_is_stopped_before_the_file_changes_leaves_nothing(box: Box, linked: bool) -> None:
     path = box.put("a", "old")
     if linked:
         (box.cwd / "b").hardlink_to(path)
@@ -153,7 +154,7 @@ def test_a_write_that_is_stopped_before_the_file_changes_leaves_nothing(box, lin
 
 
 @pytest.mark.parametrize("linked", [False, True], ids=["replaced", "overwritten"])
-def test_a_write_cannot_be_stopped_once_the_file_changes(box, linked):
+def test_a_write_cannot_be_stopped_once_the_file_changes(box: Box, linked: bool) -> None:
     path = box.put("a", "old")
     if linked:
         (box.cwd / "b").hardlink_to(path)
@@ -162,17 +163,17 @@ def test_a_write_cannot_be_stopped_once_the_file_changes(box, linked):
     assert stop.committed
 
 
-def test_a_write_that_is_stopped_while_it_writes_leaves_nothing(box):
+def test_a_write_that_is_stopped_while_it_writes_leaves_nothing(box: Box) -> None:
     stop = Stop()
     stop.ask()
-    reached = []
+    reached: list[str] = []
     with pytest.raises(ToolError, match="Operation aborted"):
         replace_file(Target(box.cwd / "a", box.cwd / "a"), b"new", None, stop, before_replacing=lambda: reached.append("the end"))
     assert (names(box.cwd), reached) == ([], [])
 
 
 @pytest.mark.parametrize("path", ["a.txt", "deep/er/a.txt", "{cwd}/a.txt", "{link}/a.txt"])
-def test_a_deleted_working_directory_is_not_made_again(box, path):
+def test_a_deleted_working_directory_is_not_made_again(box: Box, path: str) -> None:
     link = box.cwd.parent / "link"
     link.symlink_to(box.cwd)
     box.cwd.rmdir()
@@ -182,7 +183,7 @@ def test_a_deleted_working_directory_is_not_made_again(box, path):
     assert not box.cwd.exists()
 
 
-def test_other_places_can_be_written_to_without_a_working_directory(box):
+def test_other_places_can_be_written_to_without_a_working_directory(box: Box) -> None:
     box.cwd.rmdir()
     assert not box.call("write", path="../else/where/a", content="x").is_error
     assert (box.cwd.parent / "else/where/a").read_text() == "x"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(tmp_path: Path, dialect: str = "omp", *turns: Turn, **changes: Any) -> AsyncIterator[Desk]:
+async def desk(tmp_path: Path, dialect: str = "omp", *turns: Turn, **changes: Any) -> AsyncGenerator[Desk]:
     """A session that serves a host of that dialect. Its model plays the turns."""
     stdin, to_agent = os.pipe()
     from_agent, stdout = os.pipe()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from io import FileIO
 from pathlib import Path
@@ -20,7 +20,7 @@ from fairlead.wire.pi.serve import RpcOptions, serve_agent
 
 
 @asynccontextmanager
-async def served(tmp_path: Path) -> AsyncIterator[tuple[Agent, asyncio.Task[int], FileIO]]:
+async def served(tmp_path: Path) -> AsyncGenerator[tuple[Agent, asyncio.Task[int], FileIO]]:
     """An agent, its service, and where the host writes. The host reads nothing: a pipe holds what there is."""
     stdin, to_agent = os.pipe()
     from_agent, stdout = os.pipe()
