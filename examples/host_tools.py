@@ -153,7 +153,7 @@ def main() -> None:
     # Another agent of the family, or another way to start this one: AGENT="omp --mode rpc"
     host = Host(os.environ.get("AGENT", "fairlead --mode rpc").split())
     host.prompt(" ".join(sys.argv[1:]) or "How many lamps are there?")
-    signal.signal(signal.SIGINT, lambda *_: host.send({"type": "abort"}))
+    signal.signal(signal.SIGINT, lambda number, frame: host.send({"type": "abort"}))
     host.serve()
     host.agent.communicate()  # closes the agent's input, and that ends it
 

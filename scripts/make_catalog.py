@@ -95,7 +95,7 @@ def _level_map(model_id: str, levels: str) -> dict[str, str | None] | None:
     """The map of a model's thinking levels, with only what differs from having off to high by their own names."""
     if levels in ("", "any"):
         return None
-    given = dict(item.split("=") if "=" in item else (item, item) for item in levels.split())
+    given = {level: name or level for level, _, name in (item.partition("=") for item in levels.split())}
     if unknown := set(given) - set(THINKING_LEVELS):
         sys.exit(f"{FACTS.name}: {model_id}: unknown levels {sorted(unknown)}")
     names: dict[str, str | None] = {}

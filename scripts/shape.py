@@ -51,9 +51,11 @@ def session_members(found: list[Module]) -> list[str]:
         return []
     names = {node.name for node in session.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     for node in ast.walk(session):
-        is_own = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-        if is_own and isinstance(node.value, ast.Name) and node.value.id == "self":
-            names.add(node.attr)
+        match node:
+            case ast.Attribute(ast.Name("self"), attr=name, ctx=ast.Store()):
+                names.add(name)
+            case _:
+                pass
     return sorted(name for name in names if not name.startswith("_"))
 
 

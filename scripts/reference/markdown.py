@@ -58,7 +58,7 @@ def type_name(schema: Schema) -> str:
         case {"type": "array", "items": items}:
             return f"list of {type_name(items)}"
         case {"type": word}:
-            return WORDS.get(word, word)
+            return WORDS.get(word, str(word))
         case _:
             return "any"
 

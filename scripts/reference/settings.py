@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from fairlead.config.settings import FOR_ANY_PROJECT, NOT_FOR_PROJECTS, Settings
@@ -52,7 +54,7 @@ def _rows(group: type[msgspec.Struct], prefix: str) -> list[str]:
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
             rows += _rows(field.type, f"{name}.")
             continue
-        default = {} if field.default is msgspec.NODEFAULT else field.default
+        default: Any = {} if field.default is msgspec.NODEFAULT else field.default
         shown = "" if default in (None, {}) else f"`{msgspec.json.encode(default).decode()}`"
         rows.append(f"| `{name}` | {shown} | {_in_a_project(name)} | {notes.get(field.name, '')} |")
     return rows

@@ -83,7 +83,7 @@ async def test_good_values_are_taken(tmp_path: Path) -> None:
         exclude_tools=[],
         skills=[tmp_path],
         reset_settings=["todo"],
-        warn=lambda warning: None,
+        warn=print,
     )
     assert agent.session.active_tools == ["read"]
     await agent.close()

@@ -52,7 +52,7 @@ class Repertoire:
         """Declare a scenario: what the model answers, and what else there is."""
 
         def declare(play: Part) -> Part:
-            given = {"turns": turns, **what} if turns else what
+            given: dict[str, Any] = {"turns": turns, **what} if turns else what
             self.scenarios[name or play.__name__] = Scenario(play, **given)
             return play
 

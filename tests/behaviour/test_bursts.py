@@ -9,6 +9,7 @@ import socket
 import threading
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from tests.support.host import PATIENCE, Host
 from tests.support.surroundings import rpc, surroundings
@@ -22,7 +23,7 @@ def event(kind: str, **fields: object) -> bytes:
 
 def whole_answer() -> bytes:
     """An HTTP response of some 300 KB, head and all."""
-    message = {"id": "m", "usage": {"input_tokens": 1, "output_tokens": 1}, "content": []}
+    message: dict[str, Any] = {"id": "m", "usage": {"input_tokens": 1, "output_tokens": 1}, "content": []}
     body = event("message_start", message=message)
     body += event("content_block_start", index=0, content_block={"type": "text", "text": ""})
     for number in range(PIECES):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.behaviour.examples import (
     answer,
@@ -53,7 +54,7 @@ def test_redact_secrets_keeps_keys_from_the_model(tmp_path: Path) -> None:
     with playing(tmp_path, "redact_secrets", turns=turns, files={"env": "KEY=sk-abcdefgh1234\n"}) as host:
         frames = host.prompt("read it")
         assert asked(host)[1:3] == ["KEY=[secret]\n", "none\n"]
-        details = [frame["result"].get("details") or {} for frame in frames if frame["type"] == "tool_execution_end"]
+        details: list[Any] = [frame["result"].get("details") or {} for frame in frames if frame["type"] == "tool_execution_end"]
         assert sorted(each.get("redacted", 0) for each in details) == [0, 1]
         assert "sk-abcdefgh1234" not in session_file(host).read_text()
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.support.host import Frame
 from tests.support.host_tools import ECHO, PROMPT, begin, echo, ends, ends_in_short, of_type, offer, output, result, told, tool
+from tests.support.json_values import Json
 from tests.support.stage import Stage, calls, says, stage
 
 every_dialect = pytest.mark.parametrize("dialect", ["pi", "omp", "xcsh"])
@@ -60,7 +61,8 @@ def test_a_set_that_cannot_be_used_is_refused_and_changes_nothing(tmp_path: Path
         for tools, error in INVALID:
             answer = host.request("set_host_tools", tools=tools)
             assert (answer["command"], answer["success"], answer["error"]) == ("set_host_tools", False, error)
-        for missing in ({}, {"tools": None}, {"tools": {}}):
+        without_tools: list[Json] = [{}, {"tools": None}, {"tools": {}}]
+        for missing in without_tools:
             assert host.request("set_host_tools", **missing)["error"].startswith("tools: ")
         assert host.request("get_tools")["data"] == before
 

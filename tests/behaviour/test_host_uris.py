@@ -172,7 +172,7 @@ def test_a_host_that_leaves_answers_nothing_any_more(tmp_path: Path) -> None:
 def test_schemes_that_cannot_be_used_are_refused_and_change_nothing(tmp_path: Path, dialect: str) -> None:
     with stage(tmp_path, dialect, [READ, says("ok")]) as host:
         assert register(host, {"scheme": " DB "})["data"] == {"schemes": ["db"]}
-        for schemes, error in [
+        refused: list[tuple[Any, str]] = [
             ([{}], "Host URI scheme must be a non-empty string"),
             (["db"], "Host URI scheme must be a non-empty string"),
             ([{"scheme": " "}], "Host URI scheme must be a non-empty string"),
@@ -183,7 +183,8 @@ def test_schemes_that_cannot_be_used_are_refused_and_change_nothing(tmp_path: Pa
             ([{"scheme": "https"}], "Host URI scheme is reserved by fairlead: https://"),
             ([{"scheme": "security"}], "Host URI scheme is reserved by fairlead: security://"),
             ([{"scheme": "new", "writable": "yes"}], "schemes[0].writable: expected true or false, got a string"),
-        ]:
+        ]
+        for schemes, error in refused:
             answer = host.request("set_host_uri_schemes", schemes=schemes)
             assert (answer["success"], answer["error"]) == (False, error)
         assert host.request("set_host_uri_schemes")["error"] == "schemes: required, but missing"

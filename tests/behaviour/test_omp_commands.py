@@ -196,9 +196,8 @@ def test_providers_are_listed_and_keys_not_asked_for(tmp_path: Path) -> None:
 
 def test_a_host_logs_its_user_in(tmp_path: Path) -> None:
     with DeviceServer([PENDING, TOKEN]) as server, stage(tmp_path, "omp", model=None) as host:
-        models = {"providers": {"acme": {"baseUrl": "http://models.test", "api": "openai-completions", "oauth": server.oauth}}}
-        models["providers"]["acme"]["models"] = [{"id": "m"}]
-        (host.around.home / "models.json").write_text(json.dumps(models))
+        acme = {"baseUrl": "http://models.test", "api": "openai-completions", "oauth": server.oauth, "models": [{"id": "m"}]}
+        (host.around.home / "models.json").write_text(json.dumps({"providers": {"acme": acme}}))
         host.until("ready")
         acme = {"id": "acme", "name": "acme", "available": True, "authenticated": False}
         assert acme in host.request("get_login_providers")["data"]["providers"]

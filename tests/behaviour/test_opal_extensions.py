@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.support.opal import opal, outcomes, types
 from tests.support.stage import HELD, calls, says
@@ -28,7 +29,7 @@ def setup(fl):
     def look(event, ctx):
         ctx.ui.notify(f"saw {event.text}")
 """
-EXTENSION = {"flags": ["-e", "ext.py"], "files": {"ext.py": COMMANDS}}
+EXTENSION: dict[str, Any] = {"flags": ["-e", "ext.py"], "files": {"ext.py": COMMANDS}}
 
 
 def test_what_an_extension_says_to_a_prompt_follows_the_answer(tmp_path: Path) -> None:

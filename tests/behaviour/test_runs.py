@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.host import Frame
+from tests.support.json_values import is_array, is_object
 from tests.support.stage import BEGAN, ENDLESS, HELD, WAIT, bash, calls, says, stage
 
 pytestmark = pytest.mark.parametrize("dialect", ["pi", "omp", "xcsh"])
@@ -17,12 +18,12 @@ SCRATCH = {"index", "partialJson", "_i", "intent", "isWarning", "ttft"}
 
 def keys(value: Any) -> Iterator[str]:
     """All keys of all objects in a JSON value, except in what the model gave as arguments."""
-    if isinstance(value, dict):
+    if is_object(value):
         for key, item in value.items():
             yield key
             if key not in ("arguments", "args"):
                 yield from keys(item)
-    elif isinstance(value, list):
+    elif is_array(value):
         for item in value:
             yield from keys(item)
 

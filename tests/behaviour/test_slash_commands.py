@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.host import Frame
+from tests.support.json_values import is_array
 from tests.support.stage import HELD, Stage, another, calls, says, stage
 
 FILES = {
@@ -127,7 +128,7 @@ def test_commands_are_listed(dialect: str, name: str, tmp_path: Path) -> None:
         (["--isolated", "--api-key", "sk"], [], []),
         (["-ns", "-np", "--skill", ".agents", "--prompt-template", ".fairlead/prompts/hello.md"], None, None),
     ],
-    ids=lambda value: value[0] if isinstance(value, list) and value else "",
+    ids=lambda value: value[0] if is_array(value) and value else "",
 )
 def test_flags_leave_things_out(flags: list[str], commands: list[str] | None, told: list[str] | None, tmp_path: Path) -> None:
     isolated = "--isolated" in flags

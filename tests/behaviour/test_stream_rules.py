@@ -109,7 +109,7 @@ def test_a_tool_call_is_stopped_before_it_runs(tmp_path: Path) -> None:
 
 def test_the_new_text_of_a_file_is_looked_at(tmp_path: Path) -> None:
     files = rule("scope: 'write(*.py)'\n")
-    turns: list[dict[str, Any]] = [
+    turns = [
         calls(("write", {"path": "notes.txt", "content": "FORBIDDEN\n"})),
         calls(("write", {"path": "a.py", "content": "x = 'FORBIDDEN'\n"})),
         says("ok"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.host import Frame
-from tests.support.stage import Stage, bash, calls, says, stage
+from tests.support.stage import Stage, Turn, bash, calls, says, stage
 
 FLAGS = ["--tools", "read,bash,todo_write"]
 #: A plan of two tasks, as the model makes it.
@@ -17,7 +17,7 @@ PLAN = calls(
 )
 
 
-def done(*ids: str, status: str = "completed") -> dict[str, Any]:
+def done(*ids: str, status: str = "completed") -> Turn:
     return calls(("todo_write", {"ops": [{"op": "update", "id": id, "status": status} for id in ids]}))
 
 

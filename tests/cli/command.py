@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from tests.support import published
 from tests.support.surroundings import Surroundings
@@ -67,6 +67,12 @@ class Command:
     def asked(self) -> Any:
         """The body of the last request that the model got."""
         return self.provider.requests[-1].body
+
+
+def lines_of(process: subprocess.Popen[str]) -> IO[str]:
+    """What the process prints, line by line as it comes."""
+    assert process.stdout is not None
+    return process.stdout
 
 
 class Scripted(Protocol):

@@ -7,6 +7,7 @@ import json
 import pytest
 from tests.cli.command import Command
 from tests.support.host import Host
+from tests.support.json_values import is_array
 
 KEY = "sk-the-key-that-nobody-may-see"
 POISON = "sk-poison"
@@ -33,7 +34,7 @@ def system(command: Command) -> str:
         (["--models", "fake-small,fake-2"], "fake-small"),
         ([], "fake-1"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    ids=lambda value: " ".join(value) if is_array(value) else "",
 )
 def test_the_model_that_is_asked(fairlead: Command, flags: list[str], model: str) -> None:
     assert fairlead("-p", *flags, "hi").returncode == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.cli.command import Command
+from tests.support.json_values import is_array
 
 from fairlead.cli.flags import FLAGS, IGNORED_SWITCHES, IGNORED_VALUES, Arguments, Flag, UsageError, help_text, parse
 
@@ -101,7 +102,7 @@ def test_the_help_shows_every_flag() -> None:
         (["--max-turns", "many", "hi"], "Error: --max-turns: expected a whole number of at least 0, got 'many'."),
         (["--max-frame-bytes", "10", "hi"], "Error: --max-frame-bytes: expected a number of at least 1024, got '10'."),
     ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
+    ids=lambda value: value[0] if is_array(value) else "",
 )
 def test_a_command_line_that_is_not_understood_exits_2(fairlead: Command, words: list[str], complaint: str) -> None:
     done = fairlead(*words)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.cli.command import PATIENCE, Command, Scripted
+from tests.cli.command import PATIENCE, Command, Scripted, lines_of
 from tests.support import published
 
 from fairlead.testing import ProviderServer
@@ -70,7 +70,7 @@ def test_a_run_that_is_stopped_before_another_attempt_has_its_end(scripted: Scri
     fairlead = scripted({"status": 500, "error": "down"})
     (fairlead.around.home / "settings.json").write_text('{"retry": {"baseDelayMs": 60000}}')
     with fairlead.start("--mode", "json", "--dialect", "omp", "hi") as process:
-        assert any("auto_retry_start" in line for line in process.stdout)
+        assert any("auto_retry_start" in line for line in lines_of(process))
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
@@ -94,7 +94,7 @@ def test_a_line_leaves_as_soon_as_it_happens(scripted: Scripted) -> None:
     fairlead = scripted({"text": "word " * 20, "holdAfter": 1})
     provider: ProviderServer = fairlead.provider
     with fairlead.start("--mode", "json", "--updates", "delta", "hi") as process:
-        assert any("text_delta" in line for line in process.stdout)
+        assert any("text_delta" in line for line in lines_of(process))
         provider.release()
         out, _ = process.communicate(timeout=30)
     assert process.returncode == 0

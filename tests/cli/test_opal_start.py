@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.cli.command import Command
 
 PING = '{"jsonrpc":"2.0","id":1,"method":"opal/ping"}\n'
-PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}
+PONG: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
 def answers(done: subprocess.CompletedProcess[str]) -> list[object]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.command import Command, Scripted
+from tests.cli.command import Command, Scripted, lines_of
 
 PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
 FAILS = {"status": 400, "error": "the request is bad"}
@@ -96,7 +96,7 @@ def test_a_failed_run_before_the_last_one_does_not_count(scripted: Scripted) -> 
 def test_a_signal_aborts_the_run_and_skips_the_prompts_that_are_left(scripted: Scripted, number: signal.Signals) -> None:
     fairlead = scripted(ENDLESS, {"text": "never"})
     with fairlead.start("--mode", "json", "--updates", "delta", "first", "second") as process:
-        assert any("text_delta" in line for line in process.stdout)
+        assert any("text_delta" in line for line in lines_of(process))
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (1, "Error: Request was aborted\n")
@@ -208,7 +208,7 @@ def with_little_memory() -> None:
 
 
 def test_piped_input_that_is_not_text_is_asked_all_the_same(fairlead: Command) -> None:
-    command = fairlead.start("-p", "What?", stdin=subprocess.PIPE, encoding=None)
+    command: Any = fairlead.start("-p", "What?", stdin=subprocess.PIPE, encoding=None)  # bytes, not text
     out, _ = command.communicate(b"a\xff\xfeb", timeout=30)
     assert (command.returncode, out) == (0, b"Hello!\n")
     assert said(fairlead.asked) == ["a\ufffd\ufffdb\n\nWhat?"]

@@ -11,6 +11,7 @@ from shutil import which
 
 import pytest
 from tests.cli.command import PATIENCE, Command
+from tests.support.json_values import is_array
 
 from fairlead import __version__
 
@@ -119,7 +120,7 @@ def test_a_launcher_for_node_passes_on_everything(fairlead: Command, tmp_path: P
         (["klingon", "bin"], 2, "Unknown dialect 'klingon'"),
         (["pi", "/dev/null/bin"], 1, "Cannot write launchers to /dev/null/bin: Not a directory"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+    ids=lambda value: " ".join(value) if is_array(value) else None,
 )
 def test_launchers_that_cannot_be_made(fairlead: Command, words: list[str], code: int, complaint: str) -> None:
     done = fairlead("shim", *words)

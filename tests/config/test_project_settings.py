@@ -142,9 +142,14 @@ def test_decisions_that_cannot_be_read_trust_nothing(home: Home, cwd: Path) -> N
     assert "expected true or false" in warnings[0] and "not trusted: defaultModel" in warnings[1]
 
 
-@pytest.mark.parametrize(
-    "make", [lambda path: path.mkdir(), lambda path: path.symlink_to("gone"), lambda path: path.write_text("[")]
-)
+UNREADABLE: list[Callable[[Path], object]] = [
+    lambda path: path.mkdir(),
+    lambda path: path.symlink_to("gone"),
+    lambda path: path.write_text("["),
+]
+
+
+@pytest.mark.parametrize("make", UNREADABLE)
 async def test_decisions_that_cannot_be_read_may_say_never(home: Home, cwd: Path, make: Callable[[Path], object]) -> None:
     write(cwd / ".fairlead", {"defaultModel": "a"})
     write(home.root, {"defaultProjectTrust": "always"})

@@ -22,7 +22,11 @@ def a_socket(path: Path) -> None:
         made.bind(str(path))
 
 
-@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, a_socket, lambda path: path.symlink_to("/dev/zero")])
+def a_link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, a_socket, a_link_to_a_device])
 def test_what_is_not_a_regular_file_is_refused_without_being_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None]
 ) -> None:

@@ -118,13 +118,17 @@ def make_socket(path: Path) -> None:
         listener.bind(str(path))
 
 
+def make_link_to_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
 @pytest.mark.parametrize(
     ("make", "found"),
     [
         (Path.mkdir, "a folder"),
         (os.mkfifo, "a pipe"),
         (make_socket, "a socket"),
-        (lambda path: path.symlink_to("/dev/zero"), "a device"),
+        (make_link_to_device, "a device"),
     ],
 )
 def test_what_is_no_regular_file_is_named_and_not_opened(

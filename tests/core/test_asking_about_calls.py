@@ -188,10 +188,14 @@ async def test_an_abort_ends_a_question_at_once() -> None:
             finally:
                 cut_off.set()
 
+        class Never:
+            async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> None:
+                await never()
+
         if ask == "before":
             scene.before_call = never
         else:
-            scene.approver = type("Never", (), {"check": staticmethod(never)})()
+            scene.approver = Never()
         run = asyncio.create_task(scene.go())
         async with asyncio.timeout(10):
             await asked.wait()

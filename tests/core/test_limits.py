@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.json_values import is_array
 
 from fairlead.core.limits import Limits
 from fairlead.core.messages import ImageContent, TextContent, ToolCall
@@ -32,7 +33,7 @@ def play(limits: Limits, *turns: Any) -> list[list[bool]]:
     hints: list[list[bool]] = []
     for turn in turns:
         limits.answered()
-        outcomes = turn if isinstance(turn, list) else [turn]
+        outcomes = turn if is_array(turn) else [turn]
         told = [limits.add_result(made, None, came, failed) for made, came, failed in outcomes]
         assert all(text is None or HINT in text for text in told)
         hints.append([text is not None for text in told])

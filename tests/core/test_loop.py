@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from fairlead.core import events as e
@@ -12,14 +12,13 @@ from fairlead.core.messages import Message, ToolCall, ToolResultMessage, UserMes
 from fairlead.core.model import BlockDelta, ModelStream, Request, StreamEnd, StreamEvent
 from fairlead.core.queues import Queues
 from fairlead.core.runtime import Cancel
-from fairlead.core.tool import Schedule, Tool, ToolContext, ToolResult
+from fairlead.core.tool import RunTool, Schedule, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.testing import SCRIPTED_MODEL, Scripted
 from fairlead.testing import Turn as Answer
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-Act = Callable[[dict[str, Any], ToolContext], Awaitable[ToolResult]]
 
 
 class Stage:
@@ -38,7 +37,7 @@ class Stage:
         self.watch: Callable[[Any], str | None] | None = None
         #: How much had happened at each moment between two turns.
         self.between: list[int] = []
-        self.on_event: Callable[[e.Event], None] = lambda event: None
+        self.on_event: Callable[[e.Event], object] = lambda event: None
 
     async def go(self, text: str = "go") -> StreamEnd:
         async def next_turn() -> Turn:
@@ -99,7 +98,7 @@ def _name(message: Message) -> str:
     return f"{message.__struct_config__.tag} {getattr(message, 'stop_reason', '')}".strip()
 
 
-def tool(act: Act, name: str = "act", **changes: Any) -> Tool:
+def tool(act: RunTool, name: str = "act", **changes: Any) -> Tool:
     return Tool(name, "acts", SCHEMA, act, **changes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +20,11 @@ def tool(schema: dict[str, Any]) -> Tool:
     return Tool("t", "", schema, run)
 
 
-def doubling(levels: int, wrap: Any, *, place: str = "$defs", named: bool = False) -> dict[str, Any]:
+#: Makes a schema of references.
+Wrap = Callable[[list[Any]], dict[str, Any]]
+
+
+def doubling(levels: int, wrap: Wrap, *, place: str = "$defs", named: bool = False) -> dict[str, Any]:
     """Definitions each of which refers to the next one twice."""
 
     def ref(level: int) -> dict[str, Any]:
@@ -33,7 +38,7 @@ def doubling(levels: int, wrap: Any, *, place: str = "$defs", named: bool = Fals
     return {"type": "object", place: definitions, **wrap([ref(0)])}
 
 
-WRAPS = {
+WRAPS: dict[str, Wrap] = {
     "allOf": lambda refs: {"allOf": refs},
     "anyOf": lambda refs: {"anyOf": refs},
     "oneOf": lambda refs: {"oneOf": refs},

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from tests.support import published
+from tests.support.json_values import is_array, is_object
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 60
@@ -160,8 +161,8 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
 
 def covers(whole: Any, part: Any) -> bool:
     """Whether `part` is `whole` with fields of objects left out."""
-    if isinstance(whole, dict) and isinstance(part, dict):
+    if is_object(whole) and is_object(part):
         return all(key in whole and covers(whole[key], value) for key, value in part.items())
-    if isinstance(whole, list) and isinstance(part, list):
+    if is_array(whole) and is_array(part):
         return len(whole) == len(part) and all(map(covers, whole, part))
     return whole == part

@@ -12,12 +12,17 @@ from typing import Any
 
 from fairlead import Agent
 from fairlead.core import events as e
-from fairlead.core.messages import ToolCall
+from fairlead.core.messages import ToolCall, UserMessage, user_text
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 
 def calling(name: str, **arguments: Any) -> Turn:
     return Turn(tool_calls=[ToolCall("c1", name, arguments)])
+
+
+def user_texts(messages: Sequence[object]) -> list[str]:
+    """What the user said, of all `messages`."""
+    return [user_text(message) for message in messages if isinstance(message, UserMessage)]
 
 
 class Extended:

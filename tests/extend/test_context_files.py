@@ -6,12 +6,13 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.extend.around import Around
 
 
-def paths(around: Around, **changes: object) -> list[str]:
+def paths(around: Around, **changes: Any) -> list[str]:
     """The files that the model is told of, relative to the root."""
     told = around.additions(**changes).prompt_parts(around.cwd).context
     found = [path.removeprefix(f"{around.root}/") for path in re.findall(r'<instructions path="(.*)">', told)]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.extend.extended import Extended, calling, extended
 
+from fairlead.core import events as e
 from fairlead.core.messages import CustomMessage, ToolCall, UserMessage, user_text
 from fairlead.core.model import Request
 from fairlead.session.history import moves
@@ -85,7 +86,7 @@ def setup(fl):
             ("no such thing", True),
             ("SystemExit was raised, which does not end the agent.", True),
         ]
-        updates = [each.partial.content[0] for each in it.told if type(each).__name__ == "ToolUpdate"]
+        updates = [each.partial.content[0] for each in it.told if isinstance(each, e.ToolUpdate)]
         assert getattr(updates[0], "text", "") == "half of c1"
         assert "look things up" in it.model.requests[0].system_prompt
 
@@ -451,7 +452,7 @@ def setup(fl):
             assert it.notes("x") == [None]
             assert it.errors[0][2] == "The extension one was reloaded: what is left of it cannot act any more."
     finally:
-        vars(builtins).pop("kept_fl", None)
+        builtins.__dict__.pop("kept_fl", None)
 
 
 async def test_the_first_extension_is_found_by_a_reload(tmp_path: Path) -> None:

@@ -5,18 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.extend.extended import calling, extended
+from tests.extend.extended import calling, extended, user_texts
 
-from fairlead.core.messages import UserMessage, user_text
 from fairlead.errors import CompactionCancelled, MoveCancelled
 from fairlead.session.history import moves
 from fairlead.testing import Turn
 
 HEADER = "from fairlead.extension import *\n"
-
-
-def texts(messages: list[object]) -> list[str]:
-    return [user_text(message) for message in messages if isinstance(message, UserMessage)]
 
 
 async def test_what_happens_in_a_run_is_heard_in_order(tmp_path: Path) -> None:
@@ -121,7 +116,7 @@ def setup(fl):
         assert await it.agent.ask("mine") == ""
         assert it.notes("seen") == [["interactive", None]] and not it.model.requests
         await it.agent.ask("hello")
-        assert texts(it.model.requests[-1].messages) == ["hello!"]
+        assert user_texts(it.model.requests[-1].messages) == ["hello!"]
 
 
 async def test_a_run_begins_with_messages_and_a_system_prompt_of_an_extension(tmp_path: Path) -> None:
@@ -139,7 +134,7 @@ def setup(fl):
         await it.agent.ask("first")
         await it.agent.ask("second")
         first, second = it.model.requests
-        assert texts(first.messages) == ["first", "Mind the gap."]
+        assert user_texts(first.messages) == ["first", "Mind the gap."]
         assert first.system_prompt.endswith(" And rhyme.") and not second.system_prompt.endswith(" And rhyme.")
 
 
@@ -161,9 +156,9 @@ def setup(fl):
         await it.agent.ask("one")
         await it.agent.ask("two")
         last = it.model.requests[-1]
-        assert texts(last.messages) == ["two"] and last.system_prompt == "Be brief."
+        assert user_texts(last.messages) == ["two"] and last.system_prompt == "Be brief."
         kept = it.agent.session.conversation.messages
-        assert texts(list(kept)) == ["one", "two"]
+        assert user_texts(list(kept)) == ["one", "two"]
         # What was not touched is the very object: encodings of it that were kept are of use.
         assert last.messages[0] in it.agent.session.conversation.for_model()
         assert any(last.messages[-1] is message for message in it.agent.session.conversation.for_model())
@@ -196,7 +191,7 @@ def setup(fl):
     )
     async with extended(tmp_path, source) as it:
         await it.agent.ask("hi")
-        assert texts(it.model.requests[-1].messages)[-1] == "Go on." and len(it.model.requests) == 2
+        assert user_texts(it.model.requests[-1].messages)[-1] == "Go on." and len(it.model.requests) == 2
 
 
 async def test_leaving_a_conversation_and_compacting_it_can_be_forbidden(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.extend.extended import calling, extended
+from tests.extend.extended import calling, extended, user_texts
 
-from fairlead.core.messages import CustomMessage, ToolCall, Usage, user_text
+from fairlead.core.messages import CustomMessage, ToolCall, Usage
 from fairlead.core.model import Request, StreamEnd
 from fairlead.core.runtime import Cancel
 from fairlead.errors import RunAborted
@@ -100,7 +100,7 @@ def setup(fl):
         assert await it.agent.ask("hi") == "ok"
         assert it.errors == []
         assert it.notes("input") == ["hi"] and it.notes("context") == [1, 3] and it.notes("result") == [[1, "command"]]
-        assert [user_text(request.messages[0]) for request in it.model.requests] == ["hi", "hi"]
+        assert [user_texts(request.messages)[0] for request in it.model.requests] == ["hi", "hi"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ async def test_what_is_handed_over_with_a_wrong_type_is_refused_where_it_is(tmp_
         ((_, _, told),) = it.errors
         assert error in told, told
         assert await it.agent.ask("hi") == "ok"
-        assert [user_text(message) for message in it.model.requests[-1].messages] == ["hi"]
+        assert user_texts(it.model.requests[-1].messages) == ["hi"]
 
 
 async def test_lone_surrogates_of_an_extension_are_replaced(tmp_path: Path) -> None:
@@ -146,6 +146,7 @@ async def test_lone_surrogates_of_an_extension_are_replaced(tmp_path: Path) -> N
         await it.command("/act")
         assert await it.agent.ask("hi") == "ok"
         (message, *_) = it.agent.session.conversation.messages
+        assert isinstance(message, CustomMessage)
         assert (message.content, message.details) == ("\ufffd", {"x": "\ufffd"})
 
 
@@ -293,16 +294,17 @@ async def setup(fl):
 """
     async with extended(tmp_path, source) as it:
         await it.command("/hello")
-        builtins.reload_began, builtins.reload_may_go_on = asyncio.Event(), asyncio.Event()
+        began, may_go_on = asyncio.Event(), asyncio.Event()
+        builtins.__dict__.update(reload_began=began, reload_may_go_on=may_go_on)
         try:
             reload = asyncio.create_task(it.agent.reload_extensions())
-            await builtins.reload_began.wait()
+            await began.wait()
             asked = asyncio.create_task(it.agent.ask("/hello"))
             await asyncio.sleep(0)
-            builtins.reload_may_go_on.set()
+            may_go_on.set()
             assert await reload == ["one"] and await asked == ""
         finally:
-            del builtins.reload_began, builtins.reload_may_go_on
+            del builtins.__dict__["reload_began"], builtins.__dict__["reload_may_go_on"]
         assert it.notes("hello") == [None, None] and it.model.requests == []
 
 
@@ -341,4 +343,4 @@ def setup(fl):
             assert it.agent.session.tools["mine"].description == "The present one"
             assert [command.name for command in it.agent.session.slash_commands()] == ["act"]
     finally:
-        del builtins.first_fl
+        del builtins.__dict__["first_fl"]

@@ -12,6 +12,7 @@ import pytest
 from tests.extend.around import Around, a_skill
 from tests.support.stage import another, says, stage
 
+from fairlead.config.home import Level
 from fairlead.session.rules.rules import MOST_RULES, load_rules
 
 
@@ -120,7 +121,7 @@ def test_a_rule_of_a_project_that_is_not_trusted_does_not_replace_the_users(tmp_
     for level in ("user", "project"):
         (tmp_path / level).mkdir()
         (tmp_path / level / "same.md").write_text(f"---\ncondition: x\n---\n{level}")
-    folders = {"user": tmp_path / "user", "project": tmp_path / "project"}
+    folders: dict[Level, Path] = {"user": tmp_path / "user", "project": tmp_path / "project"}
     (rule,), (problem,) = load_rules(folders, tmp_path, trusted=False)
     assert rule.content == "user" and "the project is not trusted" in problem
     (rule,), problems = load_rules(folders, tmp_path, trusted=True)

@@ -114,8 +114,16 @@ def test_print_mode_has_tools_and_prompts_of_servers(tmp_path: Path) -> None:
         argv = [sys.executable, "-m", "fairlead", "--model", "fake/fake-1", "-p"]
 
         def ask(text: str) -> subprocess.CompletedProcess[str]:
-            pipes: dict[str, Any] = {"capture_output": True, "encoding": "utf-8", "stdin": subprocess.DEVNULL}
-            return subprocess.run([*argv, text], cwd=around.cwd, env=around.env, timeout=PATIENCE, check=False, **pipes)
+            return subprocess.run(
+                [*argv, text],
+                cwd=around.cwd,
+                env=around.env,
+                timeout=PATIENCE,
+                check=False,
+                capture_output=True,
+                encoding="utf-8",
+                stdin=subprocess.DEVNULL,
+            )
 
         done = ask("Call it.")
         assert done.stdout == "It was called.\n", done.stderr

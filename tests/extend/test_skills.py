@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.extend.around import Around, a_skill
 
 from fairlead.errors import ConfigError
 
 
-def names(around: Around, **changes: object) -> list[str]:
+def names(around: Around, **changes: Any) -> list[str]:
     return [command.name.removeprefix("skill:") for command in around.additions(**changes).commands(around.cwd)]
 
 

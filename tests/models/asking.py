@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.support.json_values import is_object
+
 from fairlead.core.messages import AssistantMessage, ImageContent, ToolCall, ToolResultMessage, Usage, UserMessage
 from fairlead.core.model import BlockDelta, Model, Price, Request, StreamEnd, StreamEvent, ToolSpec
 from fairlead.core.runtime import Cancel
@@ -150,7 +152,7 @@ def assert_valid(value: Any, type: Any) -> None:
 
 def _consume(value: Any) -> None:
     """Read every iterable to its end, which is when pydantic checks it."""
-    if isinstance(value, dict):
+    if is_object(value):
         for item in value.values():
             _consume(item)
     elif not isinstance(value, str | bytes | int | float) and value is not None:

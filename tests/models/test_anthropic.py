@@ -38,7 +38,14 @@ def stream(*events: dict[str, Any] | str) -> str:
 
 
 def start(**usage: int) -> dict[str, Any]:
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None}
+    message: dict[str, Any] = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_reason": None,
+    }
     return {"type": "message_start", "message": {**message, "usage": {"input_tokens": 5, "output_tokens": 1, **usage}}}
 
 

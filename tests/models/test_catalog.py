@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from fairlead.models.catalog import PROVIDERS, catalog_models, read_catalog
 
@@ -70,7 +71,7 @@ def test_prices_are_those_of_the_source() -> None:
     for model in (model for model in catalog_models({}) if model.provider == "anthropic"):
         known = priced.find_model(model.id)
         assert known is not None
-        price = known.get_prices(noon).input_mtok
+        price: Any = known.get_prices(noon).input_mtok
         assert model.cost.input == float(getattr(price, "base", price)), model
 
 

@@ -120,7 +120,7 @@ def test_threads_that_need_the_same_command_wait_for_one_run(home: Home, tmp_pat
     log = tmp_path / "log"
     mine = keys(home, {**PATH, "LOG": str(log)})
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: mine.key("mine", '!echo run >> "$LOG"; sleep 0.2; echo secret'), range(4)))
+        found = list(pool.map(mine.key, ["mine"] * 4, ['!echo run >> "$LOG"; sleep 0.2; echo secret'] * 4))
     assert found == ["secret"] * 4
     assert log.read_text() == "run\n"
 

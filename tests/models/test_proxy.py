@@ -144,7 +144,7 @@ async def fetch(http: Http, url: str, cancel: Cancel | None = None) -> bytes:
 
 def tls_server(authority: trustme.CA) -> ProviderServer:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.issue_cert("127.0.0.1").configure_cert(context)  # pyright: ignore[reportUnknownMemberType] (pyOpenSSL is not installed)
     return ProviderServer([{"text": "secret"}], ssl=context)
 
 

@@ -5,12 +5,22 @@ import gc
 import random
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from asking import PIXEL, a_model, a_request, a_result, an_answer
 
-from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, ToolResultMessage, UserMessage
+from fairlead.core.messages import (
+    AssistantMessage,
+    ImageContent,
+    ModelMessage,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
 from fairlead.models.apis import sendable_history
 from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json
 from fairlead.models.apis.sendable_history import sendable_messages
@@ -138,6 +148,21 @@ def test_ids_that_the_api_refuses_are_replaced_in_call_and_result_alike() -> Non
     assert max(len(block.id) for block in shorter[1].content if isinstance(block, ToolCall)) <= 40
 
 
+def results_in(messages: Sequence[ModelMessage]) -> list[ToolResultMessage]:
+    return [message for message in messages if isinstance(message, ToolResultMessage)]
+
+
+def call_ids(message: ModelMessage) -> list[str]:
+    assert isinstance(message, AssistantMessage)
+    return [block.id for block in message.tool_calls()]
+
+
+def text_of(result: ToolResultMessage) -> str:
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    return block.text
+
+
 def test_the_models_own_ids_are_left_alone() -> None:
     own = call("call_1|fc_2")
     assert sendable_messages([HI, own, a_result("call_1|fc_2", TextContent("x"))], MODEL)[1] is own
@@ -163,9 +188,9 @@ def test_names_that_the_api_refuses_are_replaced_in_call_and_result_alike(api: s
     assert re.fullmatch(allowed, first.name)
     assert (first.id, first.arguments, first.thought_signature) == ("t1", {"x": 1}, "sig")
     assert second.name == first.name
-    assert [message.tool_name for message in accepted[2:]] == [first.name, first.name]
+    assert [message.tool_name for message in results_in(accepted)] == [first.name, first.name]
     assert all(one is two for one, two in zip(accepted, sendable_messages(messages, a_model(api)), strict=True))
-    assert answer.content[0].name == result.tool_name == name, "the originals are not changed"
+    assert answer.tool_calls()[0].name == result.tool_name == name, "the originals are not changed"
 
 
 @pytest.mark.parametrize(
@@ -186,12 +211,12 @@ def test_calls_of_one_answer_that_share_an_id_are_told_apart_and_keep_their_resu
     answer = call("same", "same", "same_2", "same", "x" * 64, "x" * 64, provider=provider)
     messages: list[Any] = [HI, answer, one, two, three, a_result("same_2", TextContent("other")), HI]
     accepted = sendable_messages(messages, MODEL)
-    ids = [block.id for block in accepted[1].content]
+    ids = call_ids(accepted[1])
     assert len(set(ids)) == 6 and ids[0] == "same"
     assert all(len(id) <= 64 for id in ids)
-    results = [message for message in accepted if isinstance(message, ToolResultMessage)]
+    results = results_in(accepted)
     assert [result.tool_call_id for result in results] == ids
-    texts = [result.content[0].text for result in results]
+    texts = [text_of(result) for result in results]
     assert texts == ["1", "2", "other", "3", sendable_history.NO_RESULT, sendable_history.NO_RESULT]
     assert all(first is second for first, second in zip(accepted, sendable_messages(messages, MODEL), strict=True))
 
@@ -200,19 +225,20 @@ def test_ids_of_one_call_and_several_items_are_told_apart() -> None:
     model = a_model("openai-responses")
     answer = an_answer("openai-responses", ToolCall("c|1", "bash", {}), ToolCall("c|2", "bash", {}), stop_reason="toolUse")
     accepted = sendable_messages([HI, answer, a_result("c|2", TextContent("two")), a_result("c|1", TextContent("one"))], model)
-    assert [block.id for block in accepted[1].content] == ["c|1", "c_2"]
-    assert [(result.tool_call_id, result.content[0].text) for result in accepted[2:]] == [("c|1", "one"), ("c_2", "two")]
+    assert call_ids(accepted[1]) == ["c|1", "c_2"]
+    assert [(result.tool_call_id, text_of(result)) for result in results_in(accepted)] == [("c|1", "one"), ("c_2", "two")]
 
 
 def test_nothing_is_remembered_of_messages_that_are_gone() -> None:
     gc.collect()
-    before = len(sendable_history._known)
+    known = sendable_history._known  # pyright: ignore[reportPrivateUsage]
+    before = len(known)
     messages: list[Any] = [UserMessage("", 1), call("t1", provider="other"), a_result("t1", TextContent(""))]
     sendable_messages(messages, MODEL)
-    assert len(sendable_history._known) == before + 3
+    assert len(known) == before + 3
     messages.clear()
     gc.collect()
-    assert len(sendable_history._known) == before
+    assert len(known) == before
 
 
 def test_encodings_are_kept_while_their_messages_appear() -> None:

@@ -52,6 +52,8 @@ class Outcome:
 def ran(cwd: Path, person: Person | None, *calls: tuple[str, Mapping[str, Any]], **options: Any) -> Outcome:
     """What came of calls, each in a turn of its own."""
 
+    options.setdefault("isolated", True)
+
     async def main() -> Outcome:
         turns = [Turn(tool_calls=[ToolCall(f"c{n}", name, dict(arguments))]) for n, (name, arguments) in enumerate(calls)]
         async with Agent(
@@ -59,10 +61,11 @@ def ran(cwd: Path, person: Person | None, *calls: tuple[str, Mapping[str, Any]],
             stream=Scripted([*turns, Turn(text="done")]),
             cwd=cwd,
             approval="ask",
-            **{"isolated": True, **options},
+            **options,
         ) as agent:
             if person is not None:
-                agent.session.make_ui = lambda: person
+                ui = person
+                agent.session.make_ui = lambda: ui
             events: list[Event] = []
             agent.session.subscribe(events.append)
             await agent.ask("go")

@@ -479,9 +479,10 @@ def test_a_tool_by_the_same_name_in_other_letters_is_forbidden_too_but_not_allow
 
 
 def test_only_harmless_tools_need_no_question() -> None:
-    for mode, otherwise in (("ask", "ask"), ("deny", "deny")):
+    modes: list[ApprovalMode] = ["ask", "deny"]
+    for mode in modes:
         assert verdict("/there/x", tool="read", kind="path", mode=mode, harmless=True) == "allow"
-        assert verdict("/there/x", tool="read", kind="path", mode=mode) == otherwise
+        assert verdict("/there/x", tool="read", kind="path", mode=mode) == mode
     assert verdict("/there/x", ("deny", "read", None), tool="read", kind="path", harmless=True) == "deny"
 
 

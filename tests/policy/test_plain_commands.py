@@ -229,8 +229,14 @@ WORDS = st.one_of(
     st.builds("a{}={}".format, st.builds(str.format, QUOTES, INSIDE), st.sampled_from(["b", "'$(touch PWN)'", "'`touch PWN`'"])),
     st.sampled_from(["2>&1", ">/dev/null", "2> /dev/null", "</dev/null", ">&2", "'$x'", "'\\'", '"it\'s"', "'!'"]),
 )
+
+
+def command(name: str, words: list[str], blank: str) -> str:
+    return blank.join([name, *words])
+
+
 COMMANDS = st.builds(
-    lambda name, words, blank: blank.join([name, *words]),
+    command,
     st.sampled_from(Recorder.names),
     st.lists(WORDS, max_size=4),
     st.sampled_from([" ", "  ", "\t"]),

@@ -6,10 +6,8 @@ import base64
 import json
 import subprocess
 import sys
-from functools import reduce
-from operator import or_
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
 
 import msgspec
 import pytest
@@ -25,7 +23,7 @@ from fairlead.wire.pi.profile import PROFILES
 from fairlead.wire.pi.routes import family_routes
 
 ROOT = Path(__file__).resolve().parents[2]
-FRAME: Any = reduce(or_, FRAMES)
+FRAME: Any = Union[tuple(FRAMES)]  # noqa: UP007 (as many as there are)
 
 #: The profiles that have all commands.
 FAMILY = [name for name in PROFILES if name != "pi-2025"]

@@ -10,6 +10,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 import pytest
+from tests.support.json_values import is_array, is_object
 
 from fairlead.protocol.opal.events import EVENTS, MessageDelta, SubAgentStart, inner
 from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
@@ -39,7 +40,7 @@ ADDITIONS = {
 
 
 def differences(ours: Any, theirs: Any, place: str = "", *, names: bool = True) -> Iterator[str]:
-    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+    if not is_object(ours) or not is_object(theirs):
         if ours != theirs:
             yield place
         return
@@ -101,9 +102,9 @@ def test_every_example_is_valid(closed: bool) -> None:
 
 def _with_nulls(schema: Any) -> Any:
     """The schema in standard keywords: Opal says `nullable` of what may be null."""
-    if isinstance(schema, list):
+    if is_array(schema):
         return [_with_nulls(each) for each in schema]
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return schema
     changed = {key: _with_nulls(value) for key, value in schema.items() if key != "nullable"}
     return {"anyOf": [changed, {"type": "null"}]} if schema.get("nullable") is True else changed

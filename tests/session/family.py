@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.session.scene import a_workspace, kept_in
+from tests.session.scene import a_system_prompt, a_workspace, kept_in
 
 from fairlead.config.settings import TaskSettings
 from fairlead.core import events as e
-from fairlead.core.messages import ToolCall, ToolResultMessage, UserMessage, user_text
+from fairlead.core.messages import TextContent, ToolCall, ToolResultMessage, UserMessage, user_text
 from fairlead.core.model import Request, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool
@@ -87,7 +87,7 @@ def a_parent(
         "tools": all_tools,
         "active_tools": list(all_tools) if active is None else active,
         "workspace": sessions.workspace,
-        "system_prompt": lambda tools: "You are a test.",
+        "system_prompt": a_system_prompt,
         "model": SCRIPTED_MODEL,
         "runtime": AsyncioRuntime(),
         "sessions": sessions,
@@ -109,7 +109,7 @@ def result_of(session: Session, call: str = "call") -> ToolResultMessage:
 
 
 def told(session: Session, call: str = "call") -> str:
-    return "".join(block.text for block in result_of(session, call).content if hasattr(block, "text"))
+    return "".join(block.text for block in result_of(session, call).content if isinstance(block, TextContent))
 
 
 def statuses(session: Session) -> dict[str, str]:

@@ -78,6 +78,10 @@ def kept_in(folder: Path, cwd: Path | None = None) -> Sessions:
     return Sessions(workspace=a_workspace(cwd or folder.parent), now_ms=AsyncioRuntime().now_ms, folder=folder)
 
 
+def a_system_prompt(tools: Sequence[Tool]) -> str:
+    return "You are a test."
+
+
 def a_session(
     stream: ModelStream,
     tmp_path: Path,
@@ -92,7 +96,7 @@ def a_session(
         "tools": {tool.name: tool for tool in tools},
         "active_tools": [tool.name for tool in tools],
         "workspace": sessions.workspace if sessions else a_workspace(tmp_path),
-        "system_prompt": lambda tools: "You are a test.",
+        "system_prompt": a_system_prompt,
         "model": models[0],
         "runtime": AsyncioRuntime(),
     }

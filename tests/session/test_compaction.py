@@ -612,7 +612,7 @@ async def test_an_abort_goes_before_a_failure() -> None:
     async def abort() -> None:
         cancel.fire()
 
-    async def failing(request: Request, signal: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    async def failing(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
         await abort()
         yield []
         raise RuntimeError("closed")

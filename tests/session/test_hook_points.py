@@ -298,12 +298,12 @@ async def test_extensions_know_of_the_session_before_they_are_asked_anything(tmp
     hooks = TestHooks(input=answers(Heard("hi")))
     hooks.on("start startup", greeting)
     session = a_session(one_answer(), tmp_path, hooks=hooks)
-    prompts = [asyncio.create_task(session.prompt("hi")), asyncio.create_task(session.ready())]
+    prompt, ready = asyncio.create_task(session.prompt("hi")), asyncio.create_task(session.ready())
     await greeting.asked()
     assert hooks.told == ["start startup"]
     greeting.go.set()
     async with asyncio.timeout(PATIENCE):
-        await asyncio.gather(*prompts)
+        await asyncio.gather(prompt, ready)
         await settled(session)
     assert hooks.told == ["start startup", "input"] and hooks.loaded == 1
 

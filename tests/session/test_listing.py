@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.json_values import is_array, is_object
 
 from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMessage, user_text
 from fairlead.errors import SessionError
@@ -213,9 +214,9 @@ VALUES: list[Any] = [None, True, 10**30, 1e308, "", "\ud800", [], ["session"], {
 def changed_value(value: Any, chance: random.Random, often: float) -> Any:
     if chance.random() < often:
         return chance.choice(VALUES)
-    if isinstance(value, dict):
+    if is_object(value):
         return {key: changed_value(item, chance, often) for key, item in value.items() if chance.random() > often / 3}
-    return [changed_value(item, chance, often) for item in value] if isinstance(value, list) else value
+    return [changed_value(item, chance, often) for item in value] if is_array(value) else value
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:

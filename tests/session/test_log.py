@@ -144,7 +144,11 @@ def test_text_that_utf8_cannot_hold_is_kept_with_a_replacement() -> None:
 
 def test_unknown_ids_are_named() -> None:
     log = Log(HEADER)
-    for ask in (log.get, log.entries, log.children, log.path, log.move, lambda id: log.label(id, "l")):
+
+    def label(id: str) -> None:
+        log.label(id, "l")
+
+    for ask in (log.get, log.entries, log.children, log.path, log.move, label):
         with pytest.raises(EntryNotFound, match=r"^Entry nope not found\.$"):
             ask("nope")
     with pytest.raises(EntryNotFound):

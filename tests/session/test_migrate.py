@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.support.json_values import is_object
+
 from fairlead.session.history.reading import migrate, read_session
 from fairlead.session.history.store import SessionFile
 
@@ -43,7 +45,7 @@ def test_a_list_becomes_a_tree_without_branches() -> None:
     header, *rest = [json.loads(line) if line.startswith(b'{"') else line for line in migrate(V1, 1)]
     assert header == {**json.loads(V1[0]), "version": 3}
     assert rest[1] == b"{torn in the middle"
-    entries = [entry for entry in rest if isinstance(entry, dict)]
+    entries = [entry for entry in rest if is_object(entry)]
     assert [entry["parentId"] for entry in entries] == [None, *(entry["id"] for entry in entries[:-1])]
     assert len({entry["id"] for entry in entries}) == 5
 

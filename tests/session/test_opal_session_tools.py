@@ -16,7 +16,7 @@ from tests.support.gates import wait_for_exit
 
 from fairlead import Agent
 from fairlead.core.events import SubagentEvent, ToolEnd, ToolStart, ToolUpdate
-from fairlead.core.messages import ToolCall
+from fairlead.core.messages import TextContent, ToolCall
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ToolContext
 from fairlead.core.ui import NoUi
@@ -48,6 +48,12 @@ def ended(events: Sequence[Any], id: str = "call") -> dict[str, Any]:
     """The result of a call, as the wire has it."""
     end = next(event for event in events if isinstance(event, ToolEnd) and event.call_id == id)
     return outcome(end.result, end.is_error)
+
+
+def text_of(end: ToolEnd) -> str:
+    (block,) = end.result.content
+    assert isinstance(block, TextContent)
+    return block.text
 
 
 def told(events: Sequence[Any], key: str) -> dict[str, Any]:
@@ -103,7 +109,7 @@ def test_tasks_are_told_as_an_object_and_to_the_model_as_its_json(tmp_path: Path
     told = ended(events)["output"]
     assert (told["kind"], told["total"], told["tasks"][0]["label"]) == ("tasks", 1, "Fix parser")
     end = next(event for event in events if isinstance(event, ToolEnd))
-    assert json.loads(end.result.content[0].text) == told
+    assert json.loads(text_of(end)) == told
 
 
 def test_a_batch_is_made_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -161,8 +167,8 @@ def test_a_list_too_long_to_show_goes_to_the_model_without_its_texts(tmp_path: P
     ops = [{"action": "insert", "label": f"task {n}", "prompt": "x" * 2000} for n in range(40)]
     events = run(Scripted([call("tasks", action="batch", ops=ops), DONE]), tmp_path)
     end = next(event for event in events if isinstance(event, ToolEnd))
-    assert "task 39" in end.result.content[0].text
-    assert len(end.result.content[0].text) < 50 * 1024
+    assert "task 39" in text_of(end)
+    assert len(text_of(end)) < 50 * 1024
     assert ended(events)["output"]["tasks"][39]["prompt"] == "x" * 2000
 
 
@@ -317,7 +323,8 @@ def asked(person: Person | None, root: Path, *, abort: bool = False, **arguments
     async def main() -> dict[str, Any]:
         async with an_agent(Scripted([call("ask_user", **arguments), DONE]), root) as agent:
             if person is not None:
-                agent.session.make_ui = lambda: person
+                ui = person
+                agent.session.make_ui = lambda: ui
             heard = Listener(agent.session)
             await agent.session.prompt("start")
             if abort and person is not None:

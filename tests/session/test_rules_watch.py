@@ -275,9 +275,11 @@ def test_rules_can_be_turned_off() -> None:
 
 def test_a_rule_that_takes_too_long_is_off_and_the_others_go_on() -> None:
     said: list[tuple[str, str]] = []
-    watch = watching(
-        rule("slow", "^(?!q)(x|xx|xxx)+y", "bad"), rule("fast", "bad"), on_off=lambda rule, why: said.append((rule.name, why))
-    )
+
+    def on_off(rule: Rule, why: str) -> None:
+        said.append((rule.name, why))
+
+    watch = watching(rule("slow", "^(?!q)(x|xx|xxx)+y", "bad"), rule("fast", "bad"), on_off=on_off)
     assert stream(watch, "x" * 100 + "bad") == ["fast"]
     watch.begin()
     assert stream(watch, "x" * 100 + "bad") == ["fast"]

@@ -341,7 +341,7 @@ def test_a_list_comes_back_from_its_entry_as_it_was() -> None:
 
 
 def test_an_entry_that_is_damaged_keeps_what_can_be_understood() -> None:
-    data = {
+    data: dict[str, Any] = {
         "phases": [
             {"id": 5, "tasks": [{"content": "a", "status": "done", "notes": [1], "extra": 1}, {"content": ""}, {}, "x", None]},
             "phase",

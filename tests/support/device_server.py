@@ -10,10 +10,15 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs
 
+from tests.support.json_values import Json
+
 #: What the server says to a poll before the user has entered the code; and what it says once they have.
-PENDING: dict[str, Any] = {"error": "authorization_pending"}
+#: An object that is sent as JSON, or a status and a body.
+Answer = Json | tuple[int, str]
+
+PENDING: Json = {"error": "authorization_pending"}
 SLOW_DOWN: dict[str, Any] = {"error": "slow_down"}
-TOKEN: dict[str, Any] = {"access_token": "token-1", "refresh_token": "refresh-1", "expires_in": 3600, "token_type": "bearer"}
+TOKEN: Json = {"access_token": "token-1", "refresh_token": "refresh-1", "expires_in": 3600, "token_type": "bearer"}
 
 
 class DeviceServer:
@@ -22,8 +27,8 @@ class DeviceServer:
     An answer is an object, or a status and a body.
     """
 
-    def __init__(self, answers: Sequence[Any] = (TOKEN,), code: Any = None, *, error_status: int = 400) -> None:
-        self.code = code or {
+    def __init__(self, answers: Sequence[Answer] = (TOKEN,), code: Json | None = None, *, error_status: int = 400) -> None:
+        self.code: Json = code or {
             "device_code": "device-1",
             "user_code": "ABCD-1234",
             "verification_uri": "http://localhost/enter",
@@ -69,7 +74,7 @@ class DeviceServer:
         self._thread.join()
 
     def _answer(self, path: str) -> tuple[int, bytes]:
-        answers = [self.code] if path == "/device" else self._answers
+        answers: list[Answer] = [self.code] if path == "/device" else self._answers
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if isinstance(answer, tuple):
             status, body = answer

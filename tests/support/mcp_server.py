@@ -106,7 +106,7 @@ async def grow(ctx: Context[Any, Any]) -> str:
 @server.tool()
 async def speak(ctx: Context[Any, Any]) -> str:
     """Log a line."""
-    await ctx.info("a line of the log")
+    await ctx.info("a line of the log")  # pyright: ignore[reportDeprecated] (servers still send them)
     return "spoken"
 
 

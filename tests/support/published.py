@@ -18,6 +18,7 @@ from typing import Any
 
 import jsonschema_rs
 import msgspec
+from tests.support.json_values import is_object
 
 from fairlead.protocol.opal.events import EVENTS, NOTIFICATION
 from fairlead.protocol.opal.method import Method
@@ -227,7 +228,7 @@ def _objects(written: bytes) -> list[Frame]:
             value = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(value, dict):
+        if is_object(value):
             found.append(value)
     return found
 

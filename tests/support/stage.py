@@ -32,8 +32,8 @@ def says(text: str, **rest: Any) -> Turn:
     return {"text": text, **rest}
 
 
-def calls(*named: tuple[str, Mapping[str, Any]], **rest: Any) -> Turn:
-    """A turn in which the model calls tools."""
+def calls(*named: tuple[str, Mapping[str, Any] | str], **rest: Any) -> Turn:
+    """A turn in which the model calls tools. Arguments that are a string are sent as they are, JSON or not."""
     return {"toolCalls": [{"name": name, "arguments": arguments} for name, arguments in named], **rest}
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.support.json_values import is_array, is_object
+
 from fairlead import Agent
 from fairlead.testing import ProviderServer
 from fairlead.testing.formats import last_user_text
@@ -25,9 +27,9 @@ def size_of(body: Any) -> int:
 def _text_size(value: Any) -> int:
     if isinstance(value, str):
         return len(value)
-    if isinstance(value, dict):
+    if is_object(value):
         return sum(map(_text_size, value.values()))
-    return sum(map(_text_size, value)) if isinstance(value, list) else 0
+    return sum(map(_text_size, value)) if is_array(value) else 0
 
 
 def longest_answer(body: Any) -> int:
@@ -114,4 +116,5 @@ def an_agent(root: Path, url: str, api: str = "openai-completions", *, settings:
     (home / "models.json").write_text(json.dumps({"providers": {"small": provider, **options.pop("providers", {})}}))
     (home / "settings.json").write_text(json.dumps(settings or {"retry": {"baseDelayMs": 0}}))
     env = {"FAIRLEAD_HOME": str(home), "PATH": os.environ["PATH"]}
-    return Agent(**{"model": f"small/{model['id']}", "tools": (), "cwd": root, "env": env, "keep": True, **options})
+    defaults: dict[str, Any] = {"model": f"small/{model['id']}", "tools": (), "cwd": root, "env": env, "keep": True}
+    return Agent(**{**defaults, **options})

@@ -5,15 +5,16 @@ It runs in the environment of `bench.peers.LLAMA`, which has nothing of this pro
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any
 
 
 def main() -> None:
-    import xllamacpp  # type: ignore
+    xllamacpp: Any = importlib.import_module("xllamacpp")  # has no types
 
     weights, window = sys.argv[1:]
-    params: Any = xllamacpp.CommonParams()
+    params = xllamacpp.CommonParams()
     params.model.path = weights
     params.model_alias = {"smol"}
     params.n_ctx = int(window)
@@ -22,7 +23,7 @@ def main() -> None:
     params.port = 0
     params.warmup = False
     params.cpuparams.n_threads = 2
-    server: Any = xllamacpp.Server(params)
+    server = xllamacpp.Server(params)
     print("URL", server.listening_address, flush=True)
     sys.stdin.read()
 

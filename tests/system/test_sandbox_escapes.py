@@ -240,7 +240,7 @@ def test_there_is_no_network_not_even_to_this_machine(inside: Inside) -> None:
         abstract.bind(f"\0fairlead-test-{os.getpid()}")
         abstract.listen()
         for listener in (server, abstract):
-            threading.Thread(target=lambda on=listener: heard.append(_accepted(on)), daemon=True).start()
+            threading.Thread(target=_note_connection, args=(listener, heard), daemon=True).start()
         port = server.getsockname()[1]
         assert inside.run(f"exec 3<>/dev/tcp/127.0.0.1/{port}")[0] != 0
         connect = f"import socket; socket.socket(socket.AF_UNIX).connect('\\0fairlead-test-{os.getpid()}')"
@@ -249,11 +249,11 @@ def test_there_is_no_network_not_even_to_this_machine(inside: Inside) -> None:
         assert heard == []
 
 
-def _accepted(listener: socket.socket) -> object:
+def _note_connection(listener: socket.socket, heard: list[Any]) -> None:
     try:
-        return listener.accept()
+        heard.append(listener.accept())
     except OSError:
-        return None
+        heard.append(None)
 
 
 def test_sockets_in_the_usual_places_are_out_of_reach(inside: Inside, tmp_path_factory: pytest.TempPathFactory) -> None:

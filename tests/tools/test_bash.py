@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.host import PATIENCE
@@ -27,7 +28,7 @@ from fairlead.tools import builtin_tools
 from fairlead.tools.process import ShellResult, run_shell
 
 
-def shell(box: Box, command: str, **options) -> ShellResult:
+def shell(box: Box, command: str, **options: Any) -> ShellResult:
     options = {"cancel": Cancel(), "timeout": None, **options}
     return asyncio.run(run_shell(box.workspace, command, **options))
 
@@ -305,8 +306,12 @@ def test_the_output_of_a_command_that_ignores_an_abort_is_not_lost(box: Box) -> 
     assert end == "\n\nCommand aborted"
 
 
+def deaf(group: int, number: int) -> None:
+    """Takes the place of os.killpg: no process hears the signal."""
+
+
 def test_a_process_that_no_signal_ends_is_left_behind_and_reaped_later(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "killpg", lambda *_: None)
+    monkeypatch.setattr(os, "killpg", deaf)
     begun = time.monotonic()
     text = aborted_within_the_grace(box, "echo $$; exec sleep 30")
     assert time.monotonic() - begun < 0.7
@@ -484,6 +489,7 @@ def test_escape_sequences_in_pieces_are_still_stripped(box: Box) -> None:
 
 def test_a_clean_log_is_clean(box: Box) -> None:
     result = shell(box, r"for i in $(seq 1 3000); do printf '\033[1m%d\033[0m\r\n' $i; done", clean=True)
+    assert result.full_output_path is not None
     assert Path(result.full_output_path).read_text() == "".join(f"{i}\n" for i in range(1, 3001))
 
 

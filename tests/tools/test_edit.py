@@ -379,7 +379,7 @@ def test_the_search_for_similar_text_looks_at_each_line_once(box: Box, monkeypat
     from fairlead.tools import similar
 
     looked_at = 0
-    plain = similar._plain
+    plain = similar._plain  # pyright: ignore[reportPrivateUsage]
 
     def counted(line: str) -> str:
         nonlocal looked_at
@@ -401,10 +401,10 @@ def test_nothing_is_shown_of_a_file_that_may_not_be_read(box: Box) -> None:
     from fairlead.errors import ToolError
 
     class Closed:
-        def check_reading(self, path, found):
+        def check_reading(self, path: Path, found: os.stat_result) -> None:
             raise ToolError("This file is protected.")
 
-        def check_writing(self, path, found):
+        def check_writing(self, path: Path, found: os.stat_result | None) -> None:
             pass
 
     box.put("f.py", SOURCE)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.races import folder_or_link, repeating
@@ -19,7 +20,7 @@ from fairlead.tools.globs import Glob, name_matcher
 from fairlead.tools.walk import walk
 
 
-def find(box: Box, pattern: str, **options) -> list[str]:
+def find(box: Box, pattern: str, **options: Any) -> list[str]:
     return box.call("find", pattern=pattern, **options).text.split("\n")
 
 

@@ -206,7 +206,9 @@ ABC = ("alpha", "beta", "gamma", "delta")
 def test_whole_lines_are_changed_and_all_else_stays(before: str, arguments: dict[str, Any], after: str, desk: Desk) -> None:
     path = desk.put("a.txt", before)
     anchors = tags(*before.removeprefix("\ufeff").split("\n"))
-    named = {name: anchors[value - 1] if name in ("start", "through") else value for name, value in arguments.items()}
+    named: dict[str, Any] = {
+        name: anchors[value - 1] if name in ("start", "through") else value for name, value in arguments.items()
+    }
     desk.text("edit_file", path="a.txt", **named)
     assert path.read_bytes().decode() == after
 
@@ -336,7 +338,7 @@ def test_a_diff_leads_from_the_old_text_to_the_new_one(old: list[str], new: list
     before = "\n".join(old) + ("\n" if ended and old else "")
     after = "\n".join(new) + ("\n" if ends and new else "")
     diff = diff_details(before, Replacement(0, len(before), after), "a", Stop())["meta"]["diff"]
-    old_lines, rebuilt, at = before.split("\n")[: len(old)], [], 0
+    old_lines, rebuilt, at = before.split("\n")[: len(old)], list[str](), 0
     for hunk in diff["hunks"]:
         rebuilt += old_lines[at : hunk["old_start"] - 1]
         at = hunk["old_start"] - 1

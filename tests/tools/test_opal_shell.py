@@ -143,7 +143,7 @@ async def test_kill_ends_a_command_and_all_in_its_group(desk: Desk) -> None:
 async def test_an_abort_stops_the_command_that_the_call_waits_for(action: str, desk: Desk) -> None:
     os.mkfifo(desk.cwd / "fifo")
     async with desk.session():
-        arguments = {"command": "echo $$ > shell; cat fifo; sleep 600"}
+        arguments: dict[str, Any] = {"command": "echo $$ > shell; cat fifo; sleep 600"}
         heard, cancel = Heard(), Cancel()
         if action == "wait":
             await desk.acall("shell", **arguments, timeout=0)

@@ -231,7 +231,9 @@ def test_large_images_are_resized(box: Box) -> None:
     box.put("wide.png", png(5000, 100))
     done = box.call("read", path="wide.png")
     assert done.text == "Read image file [image/png] (5000x100), resized to 2000x40 [image/png]"
-    assert dimensions(base64.b64decode(done.content[1].data)) == (2000, 40)
+    image = done.content[1]
+    assert isinstance(image, ImageContent)
+    assert dimensions(base64.b64decode(image.data)) == (2000, 40)
     box.workspace.resize_images = False
     assert box.call("read", path="wide.png").text == "Read image file [image/png] (5000x100)"
 

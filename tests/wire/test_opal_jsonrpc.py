@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.opal import batch, opal, request
 
@@ -31,13 +32,13 @@ def refused(line: str | bytes | None) -> tuple[int, str]:
 @pytest.mark.parametrize("id", ["1", '"a"', "null", "1.5", "18446744073709551616", '"\\u00e9"'])
 def test_a_request_keeps_its_id_as_it_was_written(id: str) -> None:
     line = read(f'{{"jsonrpc":"2.0","id":{id},"method":"m","params":{{"a":1}}}}'.encode())
-    assert isinstance(line, Request)
+    assert isinstance(line, Request) and isinstance(line.id, msgspec.Raw)
     assert (bytes(line.id).decode(), line.name, line.body) == (id, "m", {"a": 1})
 
 
 def test_an_id_that_is_no_utf_8_is_one_before_it_is_echoed() -> None:
     line = read(b'{"jsonrpc":"2.0","id":"a\xff","method":"m"}')
-    assert isinstance(line, Request)
+    assert isinstance(line, Request) and isinstance(line.id, msgspec.Raw)
     assert json.loads(bytes(line.id)) == "a\ufffd"
 
 

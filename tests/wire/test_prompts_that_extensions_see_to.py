@@ -14,6 +14,7 @@ import pytest
 from tests.session.hooked import TestHooks, Waits, answers
 from tests.session.scene import PATIENCE, a_kept_session, held
 from tests.support import published
+from tests.support.json_values import is_object
 
 from fairlead.core.model import ModelStream
 from fairlead.session.hooks import Cancelled, Heard
@@ -205,7 +206,7 @@ async def test_an_abort_acts_while_an_extension_looks_at_a_prompt(tmp_path: Path
         ("session_before_fork", {"type": "fork"}, {"cancelled": True}),
         ("session_before_tree", {"type": "navigate_tree", "targetId": None}, {"cancelled": True}),
     ],
-    ids=lambda value: value.get("type", "") if isinstance(value, dict) else "",
+    ids=lambda value: value.get("type", "") if is_object(value) else "",
 )
 async def test_a_move_that_an_extension_forbids_says_so(
     tmp_path: Path, hook: str, command: dict[str, Any], data: dict[str, Any]

@@ -28,8 +28,8 @@ def around(tmp_path: Path) -> Iterator[Surroundings]:
         yield surroundings(tmp_path, provider.url)
 
 
-def start(around: Surroundings, *flags: str, **stdio: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(rpc("pi", *flags), cwd=around.cwd, env=dict(around.env), **stdio)
+def start(around: Surroundings, *flags: str, stdin: Any = None, stdout: Any = None) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(rpc("pi", *flags), cwd=around.cwd, env=dict(around.env), stdin=stdin, stdout=stdout)
 
 
 def frames(data: bytes) -> list[Frame]:

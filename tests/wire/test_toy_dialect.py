@@ -72,14 +72,30 @@ def open_gate(server: EchoServer, request: Request, before: Iterable[Request]) -
     return False
 
 
+def echo(server: EchoServer, text: str) -> str:
+    return text.upper()
+
+
+def ping(server: EchoServer, text: str) -> str:
+    return "pong"
+
+
+def go(server: EchoServer, text: str) -> str:
+    return "went"
+
+
+def fail(server: EchoServer, text: str) -> float:
+    return 1 / 0
+
+
 ROUTES = (
-    Route("echo", lambda server, text: text.upper()),
+    Route("echo", echo),
     Route("wait", wait),
     Route("later", wait, when="late"),
-    Route("ping", lambda server, text: "pong", when="now"),
+    Route("ping", ping, when="now"),
     Route("ask", ask),
-    Route("go", lambda server, text: "went", urgent=open_gate),
-    Route("fail", lambda server, text: 1 / 0),
+    Route("go", go, urgent=open_gate),
+    Route("fail", fail),
 )
 
 

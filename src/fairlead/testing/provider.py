@@ -37,7 +37,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from fairlead.testing.formats import FORMATS, Event, Format, Script, Turn
 
@@ -106,14 +106,14 @@ class ProviderServer:
         """The server's address without a path. The caller may add `/v1` or `/v1beta`; the server ignores it."""
         return f"{'https' if self._ssl else 'http'}://127.0.0.1:{self.port}"
 
-    async def __aenter__(self) -> ProviderServer:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.stop()
 
-    def __enter__(self) -> ProviderServer:
+    def __enter__(self) -> Self:
         self._thread = _ServerThread(self)
         return self
 

@@ -78,7 +78,7 @@ def setup(fl: Fairlead) -> None:
             raise RuntimeError("turn_start exploded")
 """
 
-ALONG = {"flags": ["-e", "ext.py"], "files": {"ext.py": EXTENSION}}
+ALONG: dict[str, Any] = {"flags": ["-e", "ext.py"], "files": {"ext.py": EXTENSION}}
 
 #: What the host answers to one question after another; None lets its time run out.
 ANSWERS: list[dict[str, Any] | None] = [
