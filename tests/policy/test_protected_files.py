@@ -18,7 +18,7 @@ from fairlead.errors import ToolError
 from fairlead.policy.hard_links import HardLinks
 from fairlead.policy.protected import Masks, Protected, key_files
 from fairlead.policy.sandbox import Bubblewrap
-from fairlead.tools import Workspace, builtin_tools
+from fairlead.tools import Workspace, builtin_tools, grep
 from fairlead.wire.opal.tools.machine import machine_tools
 
 SECRET = "sk-this-is-secret"
@@ -102,8 +102,11 @@ def test_the_refusal_names_the_setting(place: Place) -> None:
     )
 
 
-@pytest.mark.parametrize("has_ripgrep", [True, False], ids=["ripgrep", "python"])
-def test_searching_a_folder_passes_over_them(tmp_path: Path, has_ripgrep: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("engine", ["ripgrep", "ripgrep walks", "python"])
+def test_searching_a_folder_passes_over_them(tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    has_ripgrep = engine != "python"
+    if engine == "ripgrep walks":
+        monkeypatch.setattr(grep, "WALKED_FIRST", 0)
     if not has_ripgrep:  # neither on the path nor beside the interpreter
         (tmp_path / "python").symlink_to(sys.executable)
         monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
@@ -325,8 +328,12 @@ def linked_place(root: Path, has_ripgrep: bool = True) -> Place:
     return place
 
 
+@pytest.mark.parametrize("walked_first", [grep.WALKED_FIRST, 0], ids=["", "ripgrep walks"])
 @pytest.mark.parametrize("opal", [False, True], ids=["pi", "opal"])
-def test_no_hard_link_leads_to_what_is_listed_by_folder_pattern_or_name(tmp_path: Path, opal: bool) -> None:
+def test_no_hard_link_leads_to_what_is_listed_by_folder_pattern_or_name(
+    tmp_path: Path, opal: bool, walked_first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grep, "WALKED_FIRST", walked_first)
     place = linked_place(tmp_path)
     tools = {tool.name: tool for tool in machine_tools(place.workspace)} if opal else None
     read, write = ("read_file", "write_file") if opal else ("read", "write")

@@ -9,18 +9,22 @@ from pathlib import Path
 import pytest
 from tests.tools.box import Box
 
+from fairlead.tools import grep
+
 
 @pytest.fixture
 def box(tmp_path: Path) -> Box:
     return Box(tmp_path / "cwd", tmp_path / "logs")
 
 
-@pytest.fixture(params=["rg", "python"])
+@pytest.fixture(params=["rg", "rg walks", "python"])
 def engine(request: pytest.FixtureRequest, box: Box, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to grep: with the ripgrep that is installed beside Python, and without any."""
-    if request.param == "rg":
+    """The ways to grep: with the ripgrep that is installed beside Python, in a small or a large tree, and without any."""
+    if request.param != "python":
         if not Path(sys.executable).with_name("rg").exists():
             pytest.skip("ripgrep is not installed beside this Python")
+        if request.param == "rg walks":
+            monkeypatch.setattr(grep, "WALKED_FIRST", 0)
         return "rg"
     empty = box.cwd.parent / "bin"
     empty.mkdir()

@@ -148,6 +148,14 @@ def test_odd_contents_are_searched(box: Box) -> None:
     ]
 
 
+def test_what_follows_the_last_newline_is_not_a_line(box: Box) -> None:
+    box.put("a.txt", "needle\n")
+    box.put("empty.txt", "")
+    box.put("utf16.txt", "needle\n".encode("utf-16"))
+    assert box.call("grep", pattern="needle", context=2).text == "a.txt:1: needle\nutf16.txt:1: needle"
+    assert box.call("grep", pattern="^$").text == "No matches found"
+
+
 def test_odd_names_are_found(box: Box) -> None:
     box.put("-e.txt", "needle\n")
     box.put("with space: 1", "needle\n")

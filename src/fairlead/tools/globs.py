@@ -65,7 +65,7 @@ class Glob:
     def __init__(self, pattern: str) -> None:
         self._names: list[NameMatcher] = []
         self._paths: list[PathPattern] = []
-        for alternative in _expand(pattern.removeprefix("./")):
+        for alternative in alternatives(pattern.removeprefix("./")):
             if "/" not in alternative.rstrip("/"):
                 self._names.append(name_matcher(alternative.rstrip("/")))
             elif alternative.startswith("/"):
@@ -75,6 +75,14 @@ class Glob:
 
     def matches(self, parts: Sequence[str]) -> bool:
         return any(matches(parts[-1]) for matches in self._names) or any(path.matches(parts) for path in self._paths)
+
+
+def chooser(glob: str) -> Callable[[Sequence[str]], bool]:
+    """Tells whether grep should search a file. A glob after `!` excludes; an empty one chooses all."""
+    if not glob:
+        return lambda _: True
+    pattern, excluding = Glob(glob.removeprefix("!")), glob.startswith("!")
+    return lambda parts: pattern.matches(parts) != excluding
 
 
 def name_matcher(pattern: str) -> NameMatcher:
@@ -131,7 +139,7 @@ def _character_class(members: str) -> str:
     return f"[{'^' if negated else ''}{members}]"
 
 
-def _expand(pattern: str) -> list[str]:
+def alternatives(pattern: str) -> list[str]:
     """The patterns that `{a,b}` stands for."""
     done: list[str] = []
     waiting = [pattern]

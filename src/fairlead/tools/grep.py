@@ -1,6 +1,6 @@
 """The grep tool: lines that match, found by ripgrep if it is installed and by Python's `re` otherwise.
 
-Which files are searched is decided here in both cases, so only the dialect of regular expressions differs.
+Both search the same files in the same order. Only the syntax of regular expressions differs.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ import asyncio
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,11 +18,12 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
-from fairlead.tools.globs import Glob
+from fairlead.tools.globs import chooser
 from fairlead.tools.guard import Guard
 from fairlead.tools.listing import listing
 from fairlead.tools.opening import Target, found_at
 from fairlead.tools.read import open_regular
+from fairlead.tools.ripgrep_walk import Parts, RipgrepWalk
 from fairlead.tools.searchers import Line, PythonSearcher, Ripgrep, Searcher, Wanted
 from fairlead.tools.walk import walk
 from fairlead.tools.workspace import Workspace
@@ -32,6 +32,8 @@ _LIMIT = 100
 #: No output is as long: larger numbers mean the same.
 _MOST = 1_000_000
 _LINE_LENGTH = 500
+#: Entries of a tree that are walked over before ripgrep walks over all of them.
+WALKED_FIRST = 2_000
 
 
 async def run_grep(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -66,24 +68,23 @@ async def search(
     searcher, guard = _searcher(workspace), workspace.guard
     stop = Stop()
     take_back = cancel.on_fire(stop.ask)
-    files = _files(workspace, root, glob, stop, respect_ignored)
     try:
-        while not report.full:
-            stop.check()
-            batch = await asyncio.to_thread(list[tuple[str, ...]], islice(files, searcher.batch))
-            if not batch:
-                break
-            is_file = batch == [()]
-            folder, names = (root.real.parent, [(root.real.name,)]) if is_file else (root.real, batch)
-            async with aclosing(searcher.search(wanted, folder, names, cancel)) as found:
-                async for match in found:
-                    path = folder.joinpath(*match.names)
-                    # In a thread: for a file with hard links, the guard may look through many folders.
-                    if guard is not None and not await asyncio.to_thread(_may_be_read, guard, path, match.file):
-                        continue
-                    report.add(str(root.named if is_file else root.named.joinpath(*match.names)), match.lines)
-                    if report.full:
-                        break
+        stop.check()
+        is_file = await asyncio.to_thread(_is_file, workspace, root)
+        folder = root.real.parent if is_file else root.real
+        tree = _Tree(workspace, root.real, glob, stop, respect_ignored)
+        async with aclosing(_one_file(root) if is_file else tree.batches(searcher, wanted, cancel)) as batches:
+            async for names in batches:
+                stop.check()
+                async with aclosing(searcher.search(wanted, folder, names, cancel)) as found:
+                    async for match in found:
+                        path = folder.joinpath(*match.names)
+                        # In a thread: for a file with hard links, the guard may look through many folders.
+                        if guard is not None and not await asyncio.to_thread(_may_be_read, guard, path, match.file):
+                            continue
+                        report.add(str(root.named if is_file else root.named.joinpath(*match.names)), match.lines)
+                        if report.full:
+                            return
         stop.check()
     finally:
         take_back()
@@ -93,10 +94,9 @@ async def search(
 def _searcher(workspace: Workspace) -> Searcher:
     beside = Path(sys.executable).with_name("rg")
     program = workspace.which("rg") or (str(beside) if os.access(beside, os.X_OK) else None)
-    keep_in = workspace.keep_in
     if program is None or not Ripgrep.is_usable():
-        return PythonSearcher(keep_in)
-    return Ripgrep(program, workspace.env, keep_in)
+        return PythonSearcher(workspace.confined)
+    return Ripgrep(program, workspace.env, workspace.confined)
 
 
 def _may_be_read(guard: Guard, path: Path, found: os.stat_result) -> bool:
@@ -107,23 +107,69 @@ def _may_be_read(guard: Guard, path: Path, found: os.stat_result) -> bool:
     return True
 
 
-def _files(workspace: Workspace, root: Target, glob: str, stop: Stop, respect_ignored: bool) -> Iterator[tuple[str, ...]]:
-    """The files to search, as names from `root` on, found while they are asked for. A glob after `!` excludes."""
+def _is_file(workspace: Workspace, root: Target) -> bool:
+    """Whether a file is to be searched, and not a folder. Raises ToolError if it may not be, or if it is neither."""
     there = found_at(root)
     if there is None:
         raise ToolError(f"Path not found: {root.named}")
     if stat.S_ISREG(there.st_mode):
         if workspace.guard is not None:
-            os.close(open_regular(root, workspace.guard))  # what was asked for by name is refused, not passed over
-        yield ()
-        return
+            os.close(open_regular(root, workspace.guard))  # a file that is asked for by name is refused, not passed over
+        return True
     if not stat.S_ISDIR(there.st_mode):
         raise ToolError(f"{root.named} is neither a file nor a directory.")
-    pattern = Glob(glob.removeprefix("!")) if glob else None
-    excluding = glob.startswith("!")
-    for entry in walk(root.real, workspace.cwd, stop, respect_ignored=respect_ignored):
-        if entry.is_file and (pattern is None or pattern.matches(entry.parts) != excluding):
-            yield entry.parts
+    return False
+
+
+async def _one_file(root: Target) -> AsyncGenerator[list[Parts], None]:
+    yield [(root.real.name,)]
+
+
+class _Tree:
+    """The files to search in a folder, in order."""
+
+    def __init__(self, workspace: Workspace, root: Path, glob: str, stop: Stop, respect_ignored: bool) -> None:
+        self._workspace = workspace
+        self._root = root
+        self._glob = glob
+        self._respect_ignored = respect_ignored
+        self._is_chosen = chooser(glob)
+        self._entries = walk(root, workspace.cwd, stop, respect_ignored=respect_ignored)
+        #: The last entry that was walked over; None at the end.
+        self._last: Parts | None = ()
+        self._walked = 0
+
+    async def batches(self, searcher: Searcher, wanted: Wanted, cancel: Cancel) -> AsyncGenerator[list[Parts], None]:
+        """Lists of files, each for one process. The first files are walked over here: in a small tree these are all, and for
+        a common pattern they are enough. ripgrep then walks over the whole tree, much faster, and names those that match."""
+        size = searcher.batch
+        while self._last is not None and self._walked < WALKED_FIRST:
+            yield await asyncio.to_thread(self._walk_on, size, WALKED_FIRST - self._walked)
+        if self._last is not None and isinstance(searcher, Ripgrep):
+            ripgrep = RipgrepWalk(searcher, self._workspace, self._root, wanted, self._glob, cancel)
+            if await ripgrep.prepare(respect_ignored=self._respect_ignored):
+                after: Parts | None = self._last
+                while after is not None:
+                    found = await ripgrep.matching(after)
+                    for at in range(0, len(found.files), size):
+                        yield found.files[at : at + size]
+                    after = None if found.complete else found.files[-1]
+                return
+        while self._last is not None:
+            yield await asyncio.to_thread(self._walk_on, size)
+
+    def _walk_on(self, files: int, entries: int | None = None) -> list[Parts]:
+        """The next files, as many as are wanted, among the next entries."""
+        found: list[Parts] = []
+        for count, entry in enumerate(self._entries, 1):
+            self._walked += 1
+            self._last = entry.parts
+            if entry.is_file and self._is_chosen(entry.parts):
+                found.append(entry.parts)
+            if len(found) == files or count == entries:
+                return found
+        self._last = None
+        return found
 
 
 def first_matches(lines: Sequence[Line], room: int, context: int) -> tuple[Sequence[Line], int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +15,16 @@ from fairlead.tools.read import open_regular
 
 #: Bytes of a .gitignore that are read. Those that people write are far shorter.
 _LONGEST = 1024 * 1024
+#: Patterns that ripgrep reads as we do. Braces are escaped for it; brackets may hold only plain characters.
+_SAME_IN_RIPGREP = re.compile(r"(?:[^\\\[\]\s]|[ \t]|\\[^\r\n]|\[[!^]?[\w.-]+\])+")
+_BRACES = re.compile(r"(\\.)|([{}])")
+_SPECIAL = re.compile(r"[*?\[\]{}\\]")
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
+    #: The pattern without `!`, and without slashes around it.
+    text: str
     ignores: bool
     folders_only: bool
     name: NameMatcher | None
@@ -29,6 +36,17 @@ class _Rule:
         if self.name is not None:
             return self.name(parts[-1])
         return self.path is not None and self.path.matches(parts)
+
+    def remainders(self, way: Sequence[str]) -> set[str]:
+        """The patterns that this rule amounts to for paths that start in the folder at the end of `way`."""
+        names = ["**", self.text] if self.name is not None else self.text.split("/")
+        places = {0}
+        for part in way:
+            here = {place for place in places if names[place] == "**"}
+            places |= {place + 1 for place in here if place + 1 < len(names)}
+            passed = {place + 1 for place in places - here if name_matcher(names[place])(part)}
+            places = here | {place for place in passed if place < len(names)}
+        return {"/".join(names[place:]) for place in places}
 
 
 class IgnoreFile:
@@ -47,6 +65,25 @@ class IgnoreFile:
             if rule.matches(parts, is_folder):
                 return rule.ignores
         return None
+
+    def for_ripgrep(self, way: Sequence[str], folder: Sequence[str]) -> list[str] | None:
+        """The rules as lines of one file for ripgrep, to be read in the folder that is searched; None if it would read them
+        differently.
+
+        `way` leads from this file's folder down to the folder searched, or else `folder` leads from there to this file's.
+        """
+        if any(character in name for name in folder for character in "\r\n") or not _is_unicode(folder):
+            return None
+        prefix = "".join("/" + _SPECIAL.sub(r"\\\g<0>", name) for name in folder)
+        lines: list[str] = []
+        for rule in reversed(self._rules):
+            ends_in_blank = rule.text != rule.text.rstrip() and not rule.text.endswith("\\ ")
+            if ends_in_blank or _SAME_IN_RIPGREP.fullmatch(rule.text) is None or not _is_unicode([rule.text]):
+                return None
+            for text in rule.remainders(way):
+                escaped = _BRACES.sub(lambda found: found[1] or "\\" + found[2], text)
+                lines.append(f"{'' if rule.ignores else '!'}{prefix}/{escaped}{'/' if rule.folders_only else ''}")
+        return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +104,56 @@ class IgnoreRules:
         outer = () if ".git" in names and _is_repository(folder) else tuple((file, (*way, name)) for file, way in self.files)
         own = _load(folder) if ".gitignore" in names else None
         return IgnoreRules(((own, ()), *outer) if own else outer)
+
+
+class TreeRules:
+    """The rules in every folder of a tree. `marked` are the folders that hold a `.gitignore` or a `.git`, and which of them."""
+
+    def __init__(self, root: Path, outer: IgnoreRules, marked: Mapping[tuple[str, ...], Iterable[str]]) -> None:
+        self._root = root
+        self._outer = outer
+        self._marked = {folder: list(names) for folder, names in marked.items()}
+        #: None: the folder is ignored.
+        self._known: dict[tuple[str, ...], IgnoreRules | None] = {(): self._entered(outer, ())}
+
+    def ignores_file(self, parts: tuple[str, ...]) -> bool:
+        rules = self._inside(parts[:-1])
+        return rules is None or rules.ignores(parts[-1], is_folder=False)
+
+    def for_ripgrep(self, most: int) -> str | None:
+        """All rules as one file for ripgrep; None if they are more than `most`, or if ripgrep would read them differently."""
+        files: list[tuple[IgnoreFile, tuple[str, ...], tuple[str, ...]]] = [
+            (file, (*way, self._root.name), ()) for file, way in reversed(self._outer.files)
+        ]
+        for folder in sorted(self._marked):
+            rules = self._inside(folder)
+            if rules is None:
+                continue
+            if folder and ".git" in self._marked[folder] and _is_repository(self._root.joinpath(*folder)):
+                files.append((IgnoreFile("!/**"), (), folder))  # the rules from outside do not apply in it
+            if rules.files and not rules.files[0][1]:  # the folder's own file
+                files.append((rules.files[0][0], (), folder))
+        lines: list[str] = []
+        for file, way, folder in files:
+            found = file.for_ripgrep(way, folder)
+            if found is None or len(lines) + len(found) > most:
+                return None
+            lines += found
+        return "".join(f"{line}\n" for line in lines)
+
+    def _inside(self, folder: tuple[str, ...]) -> IgnoreRules | None:
+        known = next(length for length in range(len(folder), -1, -1) if folder[:length] in self._known)
+        rules = self._known[folder[:known]]
+        for length in range(known + 1, len(folder) + 1):
+            if rules is not None:
+                ignored = rules.ignores(folder[length - 1], is_folder=True)
+                rules = None if ignored else self._entered(rules, folder[:length])
+            self._known[folder[:length]] = rules
+        return rules
+
+    def _entered(self, outer: IgnoreRules, folder: tuple[str, ...]) -> IgnoreRules:
+        path = self._root.joinpath(*folder)
+        return outer.inside(path.name, path, self._marked.get(folder, ()))
 
 
 def rules_above(folder: Path, stop: Path) -> IgnoreRules:
@@ -124,7 +211,12 @@ def _parse(line: str) -> _Rule | None:
         if pattern.startswith("**/") and "/" not in pattern[3:]:
             pattern = pattern[3:]
         if "/" in pattern:
-            return _Rule(ignores, folders_only, None, PathPattern(pattern.removeprefix("/")))
-        return _Rule(ignores, folders_only, name_matcher(pattern), None)
+            pattern = pattern.removeprefix("/")
+            return _Rule(pattern, ignores, folders_only, None, PathPattern(pattern))
+        return _Rule(pattern, ignores, folders_only, name_matcher(pattern), None)
     except ToolError:  # a line that is no pattern names nothing
         return None
+
+
+def _is_unicode(texts: Iterable[str]) -> bool:
+    return all(character < "\ud800" or character > "\udfff" for text in texts for character in text)

@@ -76,10 +76,11 @@ def _search(file: BinaryIO, pattern: re.Pattern[str], wanted: Wanted) -> list[Li
 
 def _read_lines(file: BinaryIO) -> Iterator[str]:
     first = file.readline()
-    encoding = "utf-16" if first.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
-    if encoding == "utf-16":
-        lines = iter((first + file.read()).decode(encoding, "replace").split("\n"))
+    if first.startswith((b"\xff\xfe", b"\xfe\xff")):
+        lines = (first + file.read()).decode("utf-16", "replace").split("\n")
+        if not lines[-1]:
+            lines.pop()  # what follows the last newline is not a line
     else:
-        lines = chain((first.decode(encoding, "replace"),), (line.decode("utf-8", "replace") for line in file))
+        lines = (line.decode("utf-8", "replace") for line in chain((first.removeprefix(b"\xef\xbb\xbf"),), file) if line)
     for line in lines:
         yield line.rstrip("\r\n")

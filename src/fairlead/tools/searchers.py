@@ -33,8 +33,9 @@ KeepIn: TypeAlias = Callable[[Sequence[str]], list[str]]
 PYTHON_DEADLINE = 20.0
 #: The longest line of a searcher's report that is read.
 _LONGEST = 64 * 1024 * 1024
+_BLOCK = 64 * 1024
 #: Where open files have names.
-_OPEN_FILES = "/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd"
+OPEN_FILES = "/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd"
 
 
 class Wanted(Struct):
@@ -106,8 +107,8 @@ class Ripgrep:
     def __init__(self, program: str, env: Mapping[str, str], keep_in: KeepIn = list) -> None:
         import resource
 
-        self._program = program
-        self._env = env
+        self.program = program
+        self.env = env
         self._keep_in = keep_in
         # Other work of this process needs open files too, such as searches at the same time.
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -116,7 +117,7 @@ class Ripgrep:
     @staticmethod
     def is_usable() -> bool:
         """Whether open files have names here, by which another program can be told of them."""
-        return Path(_OPEN_FILES).is_dir()
+        return Path(OPEN_FILES).is_dir()
 
     async def search(
         self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: Cancel
@@ -137,16 +138,11 @@ class Ripgrep:
             _close_all(numbers)
 
     async def _search(self, wanted: Wanted, opened: Opened, numbers: list[int], cancel: Cancel) -> AsyncGenerator[Match, None]:
-        options = ["--json", "--no-config", "--no-messages", "--no-mmap", "--crlf", "--threads=1"]
-        options += [f"--max-count={wanted.limit}", f"--context={wanted.context}"]
-        if wanted.ignore_case:
-            options.append("--ignore-case")
-        if wanted.literal:
-            options.append("--fixed-strings")
-        command = [self._program, *options, f"--regexp={wanted.pattern}", "--", *opened]
+        options = ["--json", "--threads=1", f"--max-count={wanted.limit}", f"--context={wanted.context}"]
+        command = [self.program, *options, *ripgrep_pattern(wanted), "--", *opened]
         lines: list[Line] = []
         command = await asyncio.to_thread(self._keep_in, command)
-        async with _child(command, cancel, env=self._env, pass_fds=numbers) as child:
+        async with search_process(command, cancel, env=self.env, pass_fds=numbers) as child:
             async for raw in child.lines():
                 event = msgspec.json.decode(raw, type=_Event)
                 data = event.data
@@ -158,13 +154,28 @@ class Ripgrep:
                         names, file = opened[os.fsdecode(data.path.raw())]
                         yield Match(names, lines, file)
                     lines = []
-            problem = await child.problem()
-            if not problem or cancel.fired:
-                return
-            # It keeps silent about files, so this is about the pattern; or it was never started, where a sandbox should have.
-            if await child.process.wait() == 2:
-                raise ToolError(f"The pattern cannot be used. {problem.removeprefix('rg: ')}")
-            raise ToolError(f"The search failed: {problem}")
+            await check_ripgrep(child, cancel)
+
+
+def ripgrep_pattern(wanted: Wanted) -> list[str]:
+    """The options that make ripgrep look for a pattern. The user's ripgrep configuration is not read."""
+    options = ["--no-config", "--no-messages", "--no-mmap", "--crlf"]
+    if wanted.ignore_case:
+        options.append("--ignore-case")
+    if wanted.literal:
+        options.append("--fixed-strings")
+    return [*options, f"--regexp={wanted.pattern}"]
+
+
+async def check_ripgrep(process: SearchProcess, cancel: Cancel) -> None:
+    """Raise ToolError if ripgrep has failed. It has ended, or its output has."""
+    problem = await process.problem()
+    if not problem or cancel.fired:
+        return
+    # It keeps silent about files, so this is about the pattern; or a sandbox could not start it.
+    if await process.process.wait() == 2:
+        raise ToolError(f"The pattern cannot be used. {problem.removeprefix('rg: ')}")
+    raise ToolError(f"The search failed: {problem}")
 
 
 class PythonSearcher:
@@ -184,7 +195,7 @@ class PythonSearcher:
         )
         decode = msgspec.json.Decoder(Found).decode
         command = await asyncio.to_thread(self._keep_in, command)
-        async with _child(command, cancel, stdin=request, deadline=PYTHON_DEADLINE) as child:
+        async with search_process(command, cancel, stdin=request, deadline=PYTHON_DEADLINE) as child:
             async for raw in child.lines():
                 found = decode(raw)
                 if found.error is not None:
@@ -239,7 +250,7 @@ def _open_into(opened: Opened, numbers: list[int], base: int, names: tuple[str, 
     numbers.append(number)
     found = os.fstat(number)
     if stat.S_ISREG(found.st_mode):
-        opened[f"{_OPEN_FILES}/{number}"] = names, found
+        opened[f"{OPEN_FILES}/{number}"] = names, found
 
 
 class _Text(Struct):
@@ -264,7 +275,7 @@ class _Event(Struct):
     data: _Data
 
 
-class _Child:
+class SearchProcess:
     """A running searcher."""
 
     def __init__(self, process: Process, stdin: bytes | None) -> None:
@@ -283,6 +294,12 @@ class _Child:
                 yield line
         except ValueError:
             raise ToolError(f"A line that matches is longer than {_LONGEST} bytes. Search in the shell instead.") from None
+
+    async def blocks(self) -> AsyncGenerator[bytes, None]:
+        """The output, in pieces of any length."""
+        assert self.process.stdout is not None
+        while block := await self.process.stdout.read(_BLOCK):
+            yield block
 
     async def problem(self) -> str:
         """What it said on stderr."""
@@ -310,7 +327,7 @@ class _Child:
 
 
 @contextlib.asynccontextmanager
-async def _child(
+async def search_process(
     command: Sequence[str],
     cancel: Cancel,
     *,
@@ -318,7 +335,8 @@ async def _child(
     env: Mapping[str, str] | None = None,
     deadline: float | None = None,
     pass_fds: Sequence[int] = (),
-) -> AsyncGenerator[_Child, None]:
+    cwd: Path | None = None,
+) -> AsyncGenerator[SearchProcess, None]:
     """A child process that does not outlive the block, nor `deadline` seconds, nor the run."""
     try:
         process = await asyncio.create_subprocess_exec(
@@ -329,10 +347,11 @@ async def _child(
             env=env,
             limit=_LONGEST,
             pass_fds=pass_fds,
+            cwd=cwd,
         )
     except OSError as error:
         raise ToolError(f"{command[0]} could not be started: {error.strerror}.") from error
-    child = _Child(process, stdin)
+    child = SearchProcess(process, stdin)
     take_back = cancel.on_fire(child.kill)
     timer = None if deadline is None else asyncio.get_running_loop().call_later(deadline, child.kill_late)
     try:

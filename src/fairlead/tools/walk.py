@@ -13,6 +13,8 @@ from fairlead.tools.opening import LIST, open_below, open_real
 
 #: Folders inside one another that are held open; what is deeper is opened from the last of them.
 _OPEN_AT_ONCE = 64
+#: The kernel's own trees. They are walked only if the walk starts inside one.
+_OF_KERNEL = frozenset(("/proc", "/sys", "/dev"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,9 @@ class Entry:
 def walk(root: Path, cwd: Path, stop: Stop, *, respect_ignored: bool = True) -> Iterator[Entry]:
     """Everything below the real path `root`, a folder before what is in it, names in order.
 
-    Hidden files are included, `.git` is not. Links are reported but not followed, not even those that take the place of a folder
-    meanwhile. Folders that cannot be read count as empty. What .gitignore names is left out, unless `respect_ignored` is false.
+    Hidden files are included; `.git` is not, nor are /proc, /sys and /dev when `root` is `/`. Links are reported but not
+    followed, not even those that take the place of a folder during the walk. Folders that cannot be read count as empty. What
+    .gitignore names is left out, unless `respect_ignored` is false.
     """
     rules = rules_above(root, Path(os.path.realpath(cwd))) if respect_ignored else None
     pending: list[_Folder] = []
@@ -86,7 +89,7 @@ class _Folder:
 
     def next_entry(self) -> Entry | None:
         for entry in self._entries:
-            if entry.name == ".git":
+            if entry.name == ".git" or (not self.parts and str(self.path / entry.name) in _OF_KERNEL):
                 continue
             try:
                 is_folder = entry.is_dir(follow_symlinks=False)

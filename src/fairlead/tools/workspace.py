@@ -70,11 +70,12 @@ class Workspace(Struct):
                 return candidate
         return None
 
-    @property
-    def keep_in(self) -> Callable[[Sequence[str]], list[str]]:
-        """Makes of a command one that is kept in the sandbox, if there is one."""
-        sandbox, cwd = self.sandbox, self.cwd
-        return list if sandbox is None else lambda command: sandbox.wrapped(command, cwd)
+    def confined(self, command: Sequence[str], cwd: Path | None = None) -> list[str]:
+        """The command that runs `command` in the sandbox, where it can only read; without a sandbox, `command` itself.
+
+        This may look through many files, so it should not run on the event loop.
+        """
+        return list(command) if self.sandbox is None else self.sandbox.wrapped(command, cwd or self.cwd)
 
     def find_shell(self) -> str:
         """The shell to run commands with. Raises ToolError if there is none."""

@@ -1,0 +1,150 @@
+"""Finding the files of a tree that match, with ripgrep's own walk and all its threads.
+
+Only names are taken from ripgrep here. What is shown of a file is read by descriptor afterwards (`searchers.Ripgrep`), so a
+name that has become a link, or that belongs to a protected file, shows nothing. ripgrep reads no .gitignore by itself either:
+one that is a named pipe would hold it up, and one that is a link could lead anywhere. It gets our reading of all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import tempfile
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from msgspec import Struct
+
+from fairlead.core.runtime import Cancel
+from fairlead.tools.globs import alternatives, chooser
+from fairlead.tools.ignore import TreeRules, rules_above
+from fairlead.tools.searchers import OPEN_FILES, Ripgrep, Wanted, check_ripgrep, ripgrep_pattern, search_process
+from fairlead.tools.workspace import Workspace
+
+#: The names that lead to a file from the folder searched.
+Parts: TypeAlias = tuple[str, ...]
+
+#: What is never searched, at any depth and at the root of the file system.
+_NEVER = ["--glob=!.git"]
+_NEVER_AT_ROOT = ["--glob=!/proc", "--glob=!/sys", "--glob=!/dev"]
+#: What tells which rules apply. Of a `.git`, only whether it has a HEAD.
+_MARKS = ["--glob=.gitignore", "--glob=.git", "--glob=**/.git/HEAD", "--glob=!**/.git/*/"]
+#: Folders with a .gitignore or a .git, and rules in them; more are left to the slower walk.
+_MOST_MARKED = 20_000
+_MOST_RULES = 2_000
+#: Names that are held at once. Past twice as many, only the first ones are kept.
+MOST_NAMES = 10_000
+#: Parts of names that would lead out of the tree. ripgrep prints none.
+_NOT_BELOW = frozenset(("", ".", ".."))
+#: Globs for names that ripgrep reads as we do.
+_PLAIN_GLOB = re.compile(r"[\w.*?-]+")
+
+
+class Candidates(Struct):
+    """Files that match, in the order of a walk. There are others after the last one unless `complete`."""
+
+    files: list[Parts]
+    complete: bool
+
+
+class RipgrepWalk:
+    """Looks for `wanted` in the files below the real path `root`. `glob` chooses among them."""
+
+    def __init__(self, ripgrep: Ripgrep, workspace: Workspace, root: Path, wanted: Wanted, glob: str, cancel: Cancel) -> None:
+        self._ripgrep = ripgrep
+        self._workspace = workspace
+        self._cwd = Path(os.path.realpath(workspace.cwd))
+        self._root = root
+        self._wanted = wanted
+        self._glob = glob
+        self._is_chosen = chooser(glob)
+        self._cancel = cancel
+        #: None: nothing is ignored.
+        self._rules: TreeRules | None = None
+        self._rules_text = ""
+
+    async def prepare(self, *, respect_ignored: bool) -> bool:
+        """Find out which files are ignored. Returns whether ripgrep can do the walk. Raises ToolError if it fails."""
+        if self._workspace.sandbox is not None and not self._root.is_relative_to(self._cwd):
+            return False  # a sandbox may show something else under that name
+        if not respect_ignored:
+            return True
+        marked: dict[Parts, set[str]] = {}
+        async with aclosing(self._run(["--no-config", "--no-messages", "--files", *_MARKS])) as names:
+            async for name in names:
+                folder, mark = (name[:-2], ".git") if name[-1] == "HEAD" else (name[:-1], name[-1])
+                marked.setdefault(folder, set()).add(mark)
+                if len(marked) > _MOST_MARKED:
+                    return False
+        return await asyncio.to_thread(self._read_rules, marked)
+
+    async def matching(self, after: Parts) -> Candidates:
+        """The first files after `after` that match. Raises ToolError if ripgrep fails."""
+        most = max(MOST_NAMES, min(self._wanted.limit, 10 * MOST_NAMES))
+        found: list[Parts] = []
+        last: Parts | None = None  # nothing after it is kept
+        options = ["--files-with-matches", *_NEVER, *_names_alone(self._glob), *ripgrep_pattern(self._wanted)]
+        async with aclosing(self._run(options, self._rules_text)) as names:
+            async for name in names:
+                if name <= after or not self._is_chosen(name) or (self._rules is not None and self._rules.ignores_file(name)):
+                    continue
+                if last is None or name < last:
+                    found.append(name)
+                if len(found) >= 2 * most:
+                    found = sorted(found)[:most]
+                    last = found[-1]
+        return Candidates(sorted(found), complete=last is None)
+
+    def _read_rules(self, marked: dict[Parts, set[str]]) -> bool:
+        self._rules = TreeRules(self._root, rules_above(self._root, self._cwd), marked)
+        text = self._rules.for_ripgrep(_MOST_RULES)
+        self._rules_text = text or ""
+        return text is not None
+
+    async def _run(self, options: Sequence[str], rules: str = "") -> AsyncGenerator[Parts, None]:
+        """Run ripgrep in the tree. Yields the names that it prints, in no order."""
+        command = [self._ripgrep.program, "--null", "--hidden", "--no-ignore", *options]
+        if self._root == Path("/"):
+            command += _NEVER_AT_ROOT
+        with _open_file(rules) as file:
+            passed = [file.fileno()] if file is not None else []
+            command += [f"--ignore-file={OPEN_FILES}/{number}" for number in passed]
+            command = await asyncio.to_thread(self._workspace.confined, [*command, "--", "."], self._root)
+            async with (
+                search_process(command, self._cancel, env=self._ripgrep.env, pass_fds=passed, cwd=self._root) as process,
+                aclosing(process.blocks()) as blocks,
+            ):
+                rest = b""
+                async for block in blocks:
+                    *names, rest = (rest + block).split(b"\0")
+                    for name in names:
+                        parts = tuple(os.fsdecode(name).removeprefix("./").split("/"))
+                        if not _NOT_BELOW.intersection(parts):
+                            yield parts
+                await check_ripgrep(process, self._cancel)
+
+
+def _names_alone(glob: str) -> list[str]:
+    """Options with which ripgrep passes over files whose names alone rule them out."""
+    if not glob or glob.startswith("!"):
+        return []
+    names = [pattern.rstrip("/").rpartition("/")[2] for pattern in alternatives(glob)]
+    if not all(map(_PLAIN_GLOB.fullmatch, names)):
+        return []
+    return [*(f"--type-add=wanted:{name}" for name in names), "--type=wanted"]
+
+
+@contextmanager
+def _open_file(text: str) -> Generator[BinaryIO | None]:
+    """A file without a name that holds `text`; None if that is empty."""
+    if not text:
+        yield None
+        return
+    number = os.memfd_create("rules") if hasattr(os, "memfd_create") else None
+    with tempfile.TemporaryFile() if number is None else os.fdopen(number, "w+b") as file:
+        file.write(text.encode())
+        file.seek(0)
+        yield file
