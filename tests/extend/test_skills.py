@@ -101,7 +101,7 @@ Body.
 """
     around.write({"user/.agents/skills/release/SKILL.md": text})
     (command,) = around.additions().commands(around.cwd)
-    assert command.description == "How to release: run the checks, then tag.   # not a comment"
+    assert command.description == "How to release: run the checks,\nthen tag.   # not a comment"
     assert around.problems == []
 
 
@@ -109,8 +109,9 @@ Body.
     ("written", "read"),
     [
         ("description: |\n  First.\n  Second.", "First.\nSecond."),
-        ("description: first # comment\n  second", "first second"),
-        ("description:\n  below: it", "below: it"),
+        ("description: first\n  second # comment", "first second"),
+        ("description:\n  below it", "below it"),
+        ("description: Use when: needed", "Use when: needed"),
         ('description: "quoted\n  on: two"', "quoted on: two"),
     ],
 )
@@ -126,7 +127,12 @@ def test_a_description_may_have_several_lines(around: Around, written: str, read
         ("Just a text.", "description: expected a text that says what the skill is good for."),
         ("---\nname: s\ndescription:\n---\n", "description: expected a text that says what the skill is good for."),
         ("---\ndescription: [a]\n---\n", "description: expected a text, found a list."),
-        ("---\ndescription: 'open\n---\n", "description: the quote at its beginning is never closed."),
+        ("---\ndescription:\n  a: b\n---\n", "description: expected a text, found an object."),
+        (
+            "---\ndescription: 'open\n---\n",
+            "line 2: while scanning a quoted scalar: found unexpected end of stream. "
+            "Put texts with special characters in single quotes.",
+        ),
         ("---\ndescription: x\n", "line 1: the front matter that begins here has no end. Put a line --- after it."),
     ],
 )

@@ -72,7 +72,8 @@ def test_tools_are_a_list_or_names_with_commas_and_all_if_none_are_named(
         ("---\ndescription: [a, b]\n---\nx", "description: expected a text, found a list."),
         ("---\ndescription: d\nthinking: deep\n---\nx", "thinking: expected one of off, minimal, low, medium, high, xhigh"),
         ("---\ndescription: d\nname: a b\n---\nx", "name: expected letters, digits, '-' and '_', found 'a b'."),
-        ("---\ndescription: d\ntools: [a\n---\nx", "line 3: tools:"),
+        ("---\ndescription: d\ntools: [a\n---\nx", "line 3: while parsing a flow sequence"),
+        ("---\ndescription: d\ntools: {a: b}\n---\nx", "tools: expected a text or a list of texts, found an object."),
         ("---\ndescription: d\n", "line 1:"),
     ],
 )

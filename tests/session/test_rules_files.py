@@ -159,7 +159,10 @@ def test_one_bad_file_costs_no_other_rule(tmp_path: Path) -> None:
         ("repeatGap: many", 'repeatGap: expected a whole number, found "many".'),
         ("alwaysApply: maybe", 'alwaysApply: expected true or false, found "maybe".'),
         ("description: [a]", "description: expected a text, found a list."),
-        ("condition: 'a", "line 2: condition: the quote at its beginning is never closed."),
+        ("condition: {a: b}", "condition: expected a text or a list of texts, found an object."),
+        ("condition: [[a]]", "condition: expected a text or a list of texts, found a list in a list."),
+        ("repeatGap: {a: b}", "repeatGap: expected a whole number, found an object."),
+        ("condition: 'a", "line 2: while scanning a quoted scalar: found unexpected end of stream."),
     ],
 )
 def test_what_is_wrong_with_a_field_is_said(tmp_path: Path, line: str, said: str) -> None:

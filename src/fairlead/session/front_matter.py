@@ -1,45 +1,30 @@
-"""Front matter: the few lines of YAML between two `---` at the top of a Markdown file.
+"""Reads front matter: the YAML between two `---` lines at the top of a Markdown file.
 
-Understood is what such files hold: `key: value`, lists as `[a, b]` or as `- a` lines, texts in single or double quotes,
-comments. Every value is a text or a list of texts; who asks for a key knows what it should be. Whatever else
-YAML has is refused with the number of the line, never read as something it does not mean.
+All of YAML's block and flow styles are understood, with these limits. A plain value is always a text, as it was written:
+`version: 1.10` is "1.10" and `name: on` is "on"; the caller converts what should be a number or a flag. Aliases and tags are
+refused, so nothing grows and nothing is constructed. Keys are texts and appear once.
 
-Files that were written for other programs too hold more than that. `pick` reads a few texts out of them, and passes over
-the rest.
+Many files hold plain texts that YAML refuses, such as `globs: *.ts` or `description: Use when: ...`. They are read as texts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-Value: TypeAlias = str | list[str]
+if TYPE_CHECKING:
+    from yaml import Event, Mark
 
-_KEY = re.compile(r"([A-Za-z_][\w-]*)\s*:(?:\s+(.*))?$")
-_ITEM = re.compile(r"\s*-(?:\s+(.*))?$")
-_BLOCK_TEXT = re.compile(r"[|>][-+0-9]*\s*(#.*)?$")
-_COMMENT = re.compile(r"\s#")
-_SPACE = re.compile(r"\s*")
-_DOUBLE_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_SINGLE_QUOTED = re.compile(r"'((?:[^']|'')*)'")
-_LIST_TEXT = re.compile(r"[^,\[\]{}]*")
-_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)")
-_ESCAPES = {
-    "0": "\0",
-    "a": "\a",
-    "b": "\b",
-    "t": "\t",
-    "n": "\n",
-    "v": "\v",
-    "f": "\f",
-    "r": "\r",
-    "e": "\x1b",
-    " ": " ",
-    '"': '"',
-    "/": "/",
-    "\\": "\\",
-}
+Value: TypeAlias = "str | list[Value] | dict[str, Value]"
+
+_LONGEST = 64 * 1024
+_DEEPEST = 32
+#: A plain value on the line of its key or of its `-`. The next line decides whether it continues there.
+_PLAIN_LINE = re.compile(r"([ \t]*-[ \t]+|[A-Za-z_][\w-]*[ \t]*:[ \t]+)([^\s'\"\[{|>#].*)")
+_ANCHOR = re.compile(r"&(\w+)")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_COMMENT = re.compile(r"\s#.*")
 
 
 class FrontMatterError(ValueError):
@@ -47,36 +32,67 @@ class FrontMatterError(ValueError):
 
 
 def split(text: str) -> tuple[dict[str, Value], str]:
-    """The fields of the front matter, and what comes after it. Without any, no fields and the whole text.
+    """Split a file into the fields of its front matter and the text after it.
 
-    A key without a value has the empty text. Raises FrontMatterError.
+    Returns no fields and the whole text if there is no front matter. A key without a value has the empty text. Raises
+    FrontMatterError.
     """
     lines, body = _parts(text)
-    return _fields(lines), body
+    if not any(line.strip() for line in lines):
+        return {}, body
+    written = "\n".join(lines)
+    if len(written) > _LONGEST:
+        raise FrontMatterError(f"line 1: the front matter is longer than {_LONGEST:,} characters.")
+    try:
+        return _read(written), body
+    except FrontMatterError:
+        quoted = "\n".join(_quoted(lines))
+        if quoted == written:
+            raise
+        try:
+            return _read(quoted), body
+        except FrontMatterError:
+            pass
+        raise
 
 
 def pick(text: str, keys: Collection[str]) -> tuple[dict[str, str], str]:
-    """The texts of some keys, and what comes after the front matter.
-
-    A text may go on over several lines, as YAML has it. What other keys hold is not looked at. Raises FrontMatterError.
-    """
-    lines, body = _parts(text)
+    """Return the texts of some keys, as far as they are there, and the text after the front matter. Raises FrontMatterError."""
+    fields, body = split(text)
     found: dict[str, str] = {}
-    open_key: str | None = None
-    written: list[str] = []
-    for line in [*lines, "end:"]:
-        if line[:1].isspace() or not line or not (field := _KEY.match(line)):
-            written.append(line)
-            continue
-        if open_key is not None and open_key in keys and open_key not in found:
-            found[open_key] = _long_text(open_key, written)
-        open_key, written = field[1], [(field[2] or "").strip()]
+    for key in keys:
+        if key in fields:
+            try:
+                found[key] = as_text(fields[key])
+            except ValueError as error:
+                raise FrontMatterError(f"{key}: {error}") from None
     return found, body
 
 
+def as_text(value: Value) -> str:
+    """Return a value that has to be a text. Raises ValueError."""
+    if isinstance(value, str):
+        return value.strip()
+    raise ValueError(f"expected a text, found {_kind(value)}.")
+
+
+def as_texts(value: Value) -> list[str]:
+    """Return a value that has to be a text or a list of texts, as a list. Raises ValueError."""
+    items = value if isinstance(value, list) else [value]
+    for item in items:
+        if not isinstance(item, str):
+            where = " in a list" if isinstance(value, list) else ""
+            raise ValueError(f"expected a text or a list of texts, found {_kind(item)}{where}.")
+    return [as_text(item) for item in items]
+
+
+def _kind(value: Value) -> str:
+    return "an object" if isinstance(value, dict) else "a list"
+
+
 def _parts(text: str) -> tuple[list[str], str]:
-    """The lines of the front matter, and what comes after it."""
-    lines = text.replace("\r\n", "\n").split("\n")
+    """The lines of the front matter, and the text after it."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != "---":
         return [], text.strip()
     for end, line in enumerate(lines[1:], 1):
@@ -85,125 +101,94 @@ def _parts(text: str) -> tuple[list[str], str]:
     raise FrontMatterError("line 1: the front matter that begins here has no end. Put a line --- after it.")
 
 
-def _long_text(key: str, written: list[str]) -> str:
-    """A text that is written on the line of its key, below it, or both."""
-    first, *rest = written
-    if _BLOCK_TEXT.match(first):
-        lines = [line.strip() for line in rest]
-        return "\n".join(lines).strip() if first[0] == "|" else " ".join(line for line in lines if line)
-    if first[:1] in ("'", '"'):
-        return _text(key, " ".join(line.strip() for line in written).strip())
-    plain = [_without_comment(f" {line.strip()}").strip() for line in written]
-    joined = " ".join(line for line in plain if line)
-    if joined.startswith(("[", "- ")):
-        raise FrontMatterError(f"{key}: expected a text, found a list.")
-    return _text(key, joined)
+def _quoted(lines: Sequence[str]) -> Iterator[str]:
+    """The lines with quotes around plain values. All of them are texts, so this changes no meaning.
 
-
-def _fields(lines: list[str]) -> dict[str, Value]:
-    fields: dict[str, Value] = {}
-    open_key: str | None = None
-    for number, line in enumerate(lines, 2):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        try:
-            if item := _ITEM.match(line):
-                _add_item(fields, open_key, item[1] or "")
-            elif field := _KEY.match(line):
-                open_key = _add_field(fields, field[1], (field[2] or "").strip())
-            else:
-                raise FrontMatterError("expected `key: value`. A text goes on one line; nested keys have no meaning here.")
-        except FrontMatterError as error:
-            raise FrontMatterError(f"line {number}: {error}") from None
-    return fields
-
-
-def _add_field(fields: dict[str, Value], key: str, written: str) -> str | None:
-    """Add a field; its key, if a list may follow on the next lines."""
-    if key in fields:
-        raise FrontMatterError(f"{key} is there twice.")
-    if not written or written.startswith("#"):
-        fields[key] = ""
-        return key
-    fields[key] = _list(key, written) if written.startswith("[") else _text(key, written)
-    return None
-
-
-def _add_item(fields: dict[str, Value], key: str | None, written: str) -> None:
-    if key is None:
-        raise FrontMatterError("an item of a list, and no list. Put `key:` on a line of its own before it.")
-    written = written.strip()
-    if written.startswith("["):
-        raise FrontMatterError(f"{key}: lists in lists have no meaning here. Put a text that begins with [ in quotes.")
-    items = fields[key]
-    if not isinstance(items, list):
-        items = fields[key] = []
-    items.append(_text(key, written))
-
-
-def _text(key: str, written: str) -> str:
-    if written[:1] in ("'", '"'):
-        text, end = _quoted(key, written, 0)
-        if rest := _without_comment(written[end:]).strip():
-            raise FrontMatterError(f"{key}: {rest} after the closing quote. Put the whole text in one pair of quotes.")
-        return text
-    if _BLOCK_TEXT.match(written) or written.startswith("{"):
-        raise FrontMatterError(f"{key}: expected a text on this line. Put a text that begins with {written[0]} in quotes.")
-    return _without_comment(written)
-
-
-def _without_comment(written: str) -> str:
-    comment = _COMMENT.search(written)
-    return written[: comment.start()].rstrip() if comment else written
-
-
-def _list(key: str, written: str) -> list[str]:
-    items: list[str] = []
-    at = 1
-    while True:
-        at = _past(_SPACE, written, at)
-        if written[at : at + 1] in ("'", '"'):
-            item, at = _quoted(key, written, at)
+    Values with an anchor, an alias of one, or a tag are left for YAML to judge.
+    """
+    anchors = {name for line in lines for name in _ANCHOR.findall(line)}
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        plain = _PLAIN_LINE.fullmatch(line)
+        continues = following[:1].isspace() and following.strip() and not following.lstrip().startswith(("-", "#"))
+        value = _COMMENT.sub("", plain[2]).strip() if plain is not None else ""
+        if plain is None or continues or _ANCHOR.match(value) or value.startswith("!!") or value[1:] in anchors:
+            yield line
         else:
-            start, at = at, _past(_LIST_TEXT, written, at)
-            item = written[start:at].strip()
-            if not item and written[at : at + 1] == "]":  # an empty list, or a comma after the last item
-                break
-        items.append(item)
-        at = _past(_SPACE, written, at)
-        if written[at : at + 1] != ",":
-            break
-        at += 1
-    if written[at : at + 1] != "]":
-        raise FrontMatterError(f"{key}: the list has no ] on this line. Put texts that contain [ ] {{ }} or a comma in quotes.")
-    if rest := _without_comment(written[at + 1 :]).strip():
-        raise FrontMatterError(f"{key}: {rest} after the list. Put a text that begins with [ in quotes.")
-    return items
+            yield f"{plain[1]}".replace("\t", " ") + "'" + value.replace("'", "''") + "'"
 
 
-def _past(pattern: re.Pattern[str], written: str, at: int) -> int:
-    """Where a pattern that always matches ends."""
-    found = pattern.match(written, at)
-    return found.end() if found else at
+def _read(written: str) -> dict[str, Value]:
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    parse = cast("Callable[..., Iterator[Event]]", yaml.parse)  # pyright: ignore[reportUnknownMemberType]
+    try:
+        return _Reader(parse(written, Loader=loader)).document()
+    except yaml.MarkedYAMLError as error:
+        # What was never closed is best named by where it was opened.
+        opened = error.context is not None and any(word in error.context for word in ("quoted", "flow", "simple key"))
+        where = (error.context_mark if opened else error.problem_mark) or error.context_mark
+        said = f"{error.context}: {error.problem}" if opened else error.problem
+        raise _error(where, f"{said}. Put texts with special characters in single quotes.") from None
+    except yaml.YAMLError as error:  # a control character, for which there is no mark
+        raise FrontMatterError(f"the front matter is not text: {str(error).partition(chr(10))[0]}.") from None
 
 
-def _quoted(key: str, written: str, start: int) -> tuple[str, int]:
-    """The text in quotes that begins at `start`, and where it ends."""
-    double = written[start] == '"'
-    found = (_DOUBLE_QUOTED if double else _SINGLE_QUOTED).match(written, start)
-    if found is None:
-        raise FrontMatterError(f"{key}: the quote at its beginning is never closed.")
-    if not double:
-        return found[1].replace("''", "'"), found.end()
+def _error(where: Mark | None, said: str) -> FrontMatterError:
+    return FrontMatterError(said if where is None else f"line {where.line + 2}: {said}")
 
-    def unescaped(escape: re.Match[str]) -> str:
-        name = escape[1]
-        if len(name) > 1 and (code := int(name[1:], 16)) <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF:
-            return chr(code)
-        if name not in _ESCAPES:
-            raise FrontMatterError(
-                f"{key}: {escape[0]} means nothing in double quotes. Write \\\\ for a backslash, or use single quotes."
+
+class _Reader:
+    """Builds a value from the events of a YAML parser. It knows neither types nor references, so it can only build texts,
+    lists and maps, and never more of them than were written."""
+
+    def __init__(self, events: Iterator[Event]) -> None:
+        self._events = events
+
+    def document(self) -> dict[str, Value]:
+        import yaml
+
+        found: dict[str, Value] = {}
+        documents = 0
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise _error(event.start_mark, "a second document begins here.")
+            elif isinstance(event, yaml.NodeEvent):
+                value = self._value(event, 0)
+                if not isinstance(value, dict):
+                    raise _error(event.start_mark, "expected `key: value`.")
+                found = value
+        return found
+
+    def _value(self, event: Event, depth: int) -> Value:
+        import yaml
+
+        if depth > _DEEPEST:
+            raise _error(event.start_mark, f"values are nested more than {_DEEPEST} deep.")
+        if isinstance(event, yaml.AliasEvent):
+            raise _error(event.start_mark, f"*{event.anchor} refers to another value. Write the value here.")
+        assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
+        if event.tag is not None and event.tag != "!":
+            raise _error(
+                event.start_mark, f"the tag {event.tag} is not supported. Put a text that begins with ! in single quotes."
             )
-        return _ESCAPES[name]
-
-    return _ESCAPE.sub(unescaped, found[1]), found.end()
+        if isinstance(event, yaml.ScalarEvent):
+            if _LONE_SURROGATE.search(event.value):
+                raise _error(event.start_mark, "an escape in the text stands for half a character.")
+            return event.value
+        if isinstance(event, yaml.SequenceStartEvent):
+            items: list[Value] = []
+            while not isinstance(inner := next(self._events), yaml.SequenceEndEvent):
+                items.append(self._value(inner, depth + 1))
+            return items
+        fields: dict[str, Value] = {}
+        while not isinstance(inner := next(self._events), yaml.MappingEndEvent):
+            key = self._value(inner, depth + 1)
+            if not isinstance(key, str):
+                raise _error(inner.start_mark, f"expected a text as the key, found {_kind(key)}.")
+            if key in fields:
+                raise _error(inner.start_mark, f"{key} is there twice.")
+            fields[key] = self._value(next(self._events), depth + 1)
+        return fields

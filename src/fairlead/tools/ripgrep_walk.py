@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import tempfile
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
@@ -143,8 +142,15 @@ def _open_file(text: str) -> Generator[BinaryIO | None]:
     if not text:
         yield None
         return
-    number = os.memfd_create("rules") if hasattr(os, "memfd_create") else None
-    with tempfile.TemporaryFile() if number is None else os.fdopen(number, "w+b") as file:
+    with _unnamed_file() as file:
         file.write(text.encode())
         file.seek(0)
         yield file
+
+
+def _unnamed_file() -> BinaryIO:
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("rules"), "w+b")
+    import tempfile
+
+    return tempfile.TemporaryFile()

@@ -202,7 +202,7 @@ def _rule(path: Path, level: Level, fields: Mapping[str, Value], content: str) -
         content=content,
         source=RuleSource("native", "fairlead", where, level),
         always_apply=_first(fields, _flag, "alwaysApply") is True,
-        description=_first(fields, _text, "description"),
+        description=_first(fields, front_matter.as_text, "description"),
         globs=_first(fields, _globs, "globs"),
         condition=_first(fields, _conditions, "condition", "ttsr_trigger"),
         scope=_first(fields, _scopes, "scope"),
@@ -226,16 +226,10 @@ def _first(fields: Mapping[str, Value], read: Callable[[Value], T], *names: str)
     return UNSET
 
 
-def _text(value: Value) -> str:
-    if isinstance(value, list):
-        raise ValueError("expected a text, found a list.")
-    return value
-
-
 def _texts(value: Value) -> list[str]:
     """Return a list as it is; split a text at its commas, except those in parentheses, braces and brackets."""
-    if isinstance(value, list):
-        return value
+    if not isinstance(value, str):
+        return front_matter.as_texts(value)
     parts: list[str] = []
     start = depth = 0
     for at, character in enumerate(value):
@@ -253,13 +247,13 @@ def _flag(value: Value) -> bool:
 
 
 def _count(value: Value) -> int:
-    if isinstance(value, list) or not (value.isascii() and value.isdigit()) or len(value) > 9:
+    if not isinstance(value, str) or not (value.isascii() and value.isdigit()) or len(value) > 9:
         raise ValueError(f"expected a whole number, found {files.found(value)}.")
     return int(value)
 
 
 def _conditions(value: Value) -> list[str]:
-    sources = _not_too_many(value if isinstance(value, list) else [value])
+    sources = _not_too_many(front_matter.as_texts(value))
     for source in sources:
         try:
             compile_pattern(source)

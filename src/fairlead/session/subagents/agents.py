@@ -30,6 +30,7 @@ from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
     from fairlead.config.files import Budget
+    from fairlead.session.front_matter import Value
 
 #: A project can bring definitions, and they are read while the agent starts: how many files, and their size together.
 MOST_AGENTS = 200
@@ -158,11 +159,13 @@ def read_agent(path: Path, source: AgentSource, budget: Budget | None = None, wi
         raise ConfigError(f"{path}: {error} This agent is left out.") from None
 
 
-def _text(fields: Mapping[str, str | list[str]], key: str) -> str:
-    value = fields.get(key, "")
-    if isinstance(value, list):
-        raise ValueError(f"{key}: expected a text, found a list.")
-    return value
+def _text(fields: Mapping[str, Value], key: str) -> str:
+    from fairlead.session.front_matter import as_text
+
+    try:
+        return as_text(fields.get(key, ""))
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
 
 
 def _required(text: str, problem: str) -> str:
@@ -177,11 +180,16 @@ def _name(text: str) -> str:
     return text
 
 
-def _names(fields: Mapping[str, str | list[str]], key: str) -> tuple[str, ...] | None:
+def _names(fields: Mapping[str, Value], key: str) -> tuple[str, ...] | None:
+    from fairlead.session.front_matter import as_texts
+
     value = fields.get(key, "")
     if value == "":
         return None
-    items = value.split(",") if isinstance(value, str) else value
+    try:
+        items = value.split(",") if isinstance(value, str) else as_texts(value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
     return tuple(name for item in items if (name := item.strip()))
 
 
