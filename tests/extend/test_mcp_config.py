@@ -81,7 +81,7 @@ def test_variables_in_values_are_those_of_the_environment(tmp_path: Path) -> Non
         ({"command": "x", "args": ["${MISSING}"]}, "the environment has no variable MISSING"),
         ({"type": "sse", "url": "http://localhost"}, 'type: expected "stdio" or "http"'),
         ({"args": ["x"]}, "command: expected the program to start"),
-        ({"type": "http", "url": "ftp://localhost"}, "url: expected an address that begins with http"),
+        ({"type": "http", "url": "ftp://localhost"}, "url: expected a URL that begins with http"),
         ({"command": "x", "args": "not a list"}, "$.args"),
         ({"command": "x", "env": {"PORT": 80}}, "$.env"),
         ({"command": "x", "timeout": 0}, "timeout: expected milliseconds above 0"),

@@ -50,7 +50,7 @@ async def test_lines_that_are_no_messages_are_shown_on_stderr_and_otherwise_igno
     async with scene(tmp_path, {"raw": raw_server("noisy")}, [calls("mcp__raw__ok"), Turn(text="ok")]) as told:
         await told.agent.ask("go")
         assert told.texts() == [("ok was called", False)]
-    assert "mcp:raw: wrote a line that is no JSON-RPC message: Starting up..." in capsys.readouterr().err
+    assert "mcp:raw: wrote a line that is not a JSON-RPC message: Starting up..." in capsys.readouterr().err
 
 
 def sloppy(folder: Path, tool: str) -> tuple[list[e.Event], str, bool]:
@@ -81,7 +81,7 @@ def test_an_image_that_a_provider_would_refuse_is_a_note(tmp_path: Path) -> None
     [
         ("half", ("half \ufffd", False)),
         ("nan", ('{"x":null}', False)),
-        ("null", ('The call of "null" failed: the server\'s answer is no message of the protocol', True)),
+        ("null", ('The call of "null" failed: the server\'s answer is not a valid message', True)),
         ("refused", ('The call of "refused" failed: not today', True)),
     ],
 )
@@ -95,7 +95,7 @@ def test_a_flood_of_progress_and_rubbish_is_thinned_out(tmp_path: Path, capsys: 
     assert text == "at last" and 100 <= len(updates) < 500
     assert all(len(str(event.partial.content)) < 1200 for event in updates)
     said = capsys.readouterr().err
-    assert "\x1b" not in said and "mcp:raw: says too much" in said and said.count("rubbish") < 500
+    assert "\x1b" not in said and "mcp:raw: too many messages" in said and said.count("rubbish") < 500
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_flood_of_progress_and_rubbish_is_thinned_out(tmp_path: Path, capsys: 
     [
         (raw_server("dies", 4), "it exited with code 4"),
         ({"command": "no-such-program-anywhere"}, "there is no program no-such-program-anywhere on the PATH"),
-        ({"command": "./orphan"}, "/orphan is there, but the interpreter that its first line names is not"),
+        ({"command": "./orphan"}, "/orphan exists, but the interpreter in its first line does not"),
         (raw_server("plain", cwd="/no/such/folder"), "its working directory /no/such/folder does not exist"),
         ({"url": "http://127.0.0.1:9/mcp"}, "connection"),
         (raw_server("invalid"), "its answer cannot be understood"),
@@ -156,7 +156,7 @@ async def test_a_secret_that_a_server_quotes_in_an_error_is_left_out(tmp_path: P
         assert secret not in str([end.result for end in told.ends()])
 
 
-async def test_a_key_in_the_address_of_a_server_is_shown_in_no_error(tmp_path: Path) -> None:
+def test_a_key_in_the_address_of_a_server_is_shown_in_no_error(tmp_path: Path) -> None:
     class Quoting(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -172,16 +172,19 @@ async def test_a_key_in_the_address_of_a_server_is_shown_in_no_error(tmp_path: P
         def log_message(self, format: str, *args: object) -> None:
             pass
 
+    async def main(port: int) -> None:
+        address = f"http://127.0.0.1:{port}/mcp?api_key=made-up-key-0123456789"
+        entry = {"url": address, "headers": {"Authorization": "Bearer made-up-bearer-0123"}}
+        async with scene(tmp_path, {"web": entry}) as told:
+            await told.agent.ask("go")
+            (_, _, error) = told.errors()[0]
+            assert "is not valid" in error and "made-up" not in error
+
     with ThreadingHTTPServer(("127.0.0.1", 0), Quoting) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            address = f"http://127.0.0.1:{server.server_port}/mcp?api_key=made-up-key-0123456789"
-            entry = {"url": address, "headers": {"Authorization": "Bearer made-up-bearer-0123"}}
-            async with scene(tmp_path, {"web": entry}) as told:
-                await told.agent.ask("go")
-                (_, _, error) = told.errors()[0]
-                assert "is not valid" in error and "made-up" not in error
+            asyncio.run(main(server.server_port))
         finally:
             server.shutdown()
             thread.join()
@@ -240,7 +243,7 @@ async def test_a_server_that_ends_again_and_again_is_given_up(tmp_path: Path, mo
         await told.agent.ask("go")
         assert all(is_error for _, is_error in told.texts())
         assert len(told.errors()) == RESTARTS + 1
-        assert "It is not tried again" in told.errors()[-1][2] and "It is not tried again" in told.texts()[-1][0]
+        assert "It is not reconnected" in told.errors()[-1][2] and "It is not reconnected" in told.texts()[-1][0]
 
 
 async def test_what_a_server_has_started_ends_with_it(tmp_path: Path) -> None:
@@ -261,7 +264,7 @@ async def test_a_tool_whose_name_is_taken_is_left_out_with_a_warning(tmp_path: P
         await told.agent.ask("go")
         assert told.texts() == [("mine", False)]
         [warning] = told.agent.warnings
-        assert "Somebody else has a tool of the name mcp__raw__ok" in warning
+        assert "A tool named mcp__raw__ok already exists" in warning
 
 
 async def test_only_the_tools_that_were_asked_for_are_active(tmp_path: Path) -> None:

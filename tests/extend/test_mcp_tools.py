@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -191,7 +191,7 @@ async def test_a_server_that_crashes_is_told_of_and_started_again_for_the_next_c
             ("echo: again", False),
         ]
         [(path, event, error)] = told.errors()
-        assert (path, event) == ("mcp:real", "crash") and "exited with code 3" in error and "tried again" in error
+        assert (path, event) == ("mcp:real", "crash") and "exited with code 3" in error and "reconnected" in error
 
 
 async def test_streamable_http_works_like_a_child_process(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ async def test_sub_agents_have_the_tools_of_servers(tmp_path: Path) -> None:
 
 
 @contextmanager
-def http_server() -> Generator[tuple[str, Callable[[], None]]]:
+def http_server() -> Iterator[tuple[str, Callable[[], None]]]:
     """The address of a server, and a way to end it."""
     argv = [sys.executable, "-W", "ignore", str(SUPPORT / "mcp_server.py"), "http"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -124,8 +124,8 @@ def test_a_hanging_server_is_given_up_and_what_came_is_kept() -> None:
     assert end.transient
 
 
-def test_a_server_that_is_not_there_is_an_error_in_the_message() -> None:
-    events = asyncio.run(collect("http://127.0.0.1:9", lambda name, data: None))
+async def test_a_server_that_is_not_there_is_an_error_in_the_message() -> None:
+    events = await collect("http://127.0.0.1:9", lambda name, data: None)
     assert len(events) == 1
     assert isinstance(events[0], StreamEnd)
     assert "connection refused" in (events[0].message.error_message or "")
@@ -227,16 +227,13 @@ def test_a_mistake_of_an_adapter_ends_in_the_message() -> None:
     assert end.message.error_message == "Unexpected KeyError while reading the model's answer: 'index'"
 
 
-def test_a_request_that_cannot_be_made_ends_in_the_message() -> None:
+async def test_a_request_that_cannot_be_made_ends_in_the_message() -> None:
     def request() -> HttpRequest:
         raise TypeError("no such tool")
 
-    async def go() -> list[StreamEvent]:
-        partial = PartialMessage(a_model(API), 1)
-        stream = stream_message(Http(env={}), request, partial, FunctionReader(lambda name, data: None), Cancel())
-        return [event async for batch in stream for event in batch]
-
-    (end,) = asyncio.run(go())
+    partial = PartialMessage(a_model(API), 1)
+    stream = stream_message(Http(env={}), request, partial, FunctionReader(lambda name, data: None), Cancel())
+    (end,) = [event async for batch in stream for event in batch]
     assert isinstance(end, StreamEnd)
     assert end.message.error_message == "Unexpected TypeError while reading the model's answer: no such tool"
 
@@ -266,38 +263,32 @@ def test_pieces_that_arrive_together_are_one_delta() -> None:
     assert [type(event).__name__ for event in events] == ["StreamStart", "BlockStart", "BlockDelta", "BlockEnd", "StreamEnd"]
 
 
-def test_pieces_are_handed_on_as_they_come() -> None:
-    async def go() -> None:
-        async with serving({"text": "onetwo", "chunk": 3, "holdAfter": 1}) as server:
-            http = Http(env={})
-            adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
-            batches = adapter(a_request(), Cancel())
-            seen: list[Any] = []
-            while not any(getattr(event, "delta", None) == "one" for event in seen):
-                seen += await anext(batches)
-            server.release()
-            async for batch in batches:
-                seen += batch
-            assert seen[-1].message.text() == "onetwo"
-            await http.close()
-
-    asyncio.run(go())
+async def test_pieces_are_handed_on_as_they_come() -> None:
+    async with serving({"text": "onetwo", "chunk": 3, "holdAfter": 1}) as server:
+        http = Http(env={})
+        adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
+        batches = adapter(a_request(), Cancel())
+        seen: list[Any] = []
+        while not any(getattr(event, "delta", None) == "one" for event in seen):
+            seen += await anext(batches)
+        server.release()
+        async for batch in batches:
+            seen += batch
+        assert seen[-1].message.text() == "onetwo"
+        await http.close()
 
 
-def test_a_message_is_done_before_its_answer_ends_and_the_connection_is_kept_then() -> None:
-    async def go() -> None:
-        raw = 'data: {"type":"message_start","message":{"id":"m"}}\n\ndata: {"type":"message_stop"}\n\n'
-        async with serving({"raw": raw, "holdAfter": 1}) as server:
-            http = Http(env={})
-            adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
-            async for _ in adapter(a_request(), Cancel()):
-                pass
-            assert http.idle_connections == 0
-            server.release()
-            await until(lambda: http.idle_connections == 1)
-            await http.close()
-
-    asyncio.run(go())
+async def test_a_message_is_done_before_its_answer_ends_and_the_connection_is_kept_then() -> None:
+    raw = 'data: {"type":"message_start","message":{"id":"m"}}\n\ndata: {"type":"message_stop"}\n\n'
+    async with serving({"raw": raw, "holdAfter": 1}) as server:
+        http = Http(env={})
+        adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
+        async for _ in adapter(a_request(), Cancel()):
+            pass
+        assert http.idle_connections == 0
+        server.release()
+        await until(lambda: http.idle_connections == 1)
+        await http.close()
 
 
 def test_an_error_whose_body_breaks_off_still_has_its_status() -> None:
@@ -324,13 +315,10 @@ def test_an_unknown_api_is_refused_with_those_that_are_known() -> None:
         open_stream(a_model("smoke-signals"), RequestAuth(), Http(env={}), lambda: 1)
 
 
-def test_one_http_serves_many_conversations_at_once() -> None:
-    async def go() -> None:
-        async with serving({"text": "hello"}) as server:
-            results = await asyncio.gather(*(ask(server, API) for _ in range(20)))
-            assert {result.message.text() for result in results} == {"hello"}
-
-    asyncio.run(go())
+async def test_one_http_serves_many_conversations_at_once() -> None:
+    async with serving({"text": "hello"}) as server:
+        results = await asyncio.gather(*(ask(server, API) for _ in range(20)))
+        assert {result.message.text() for result in results} == {"hello"}
 
 
 def test_an_endpoint_does_not_show_its_secrets() -> None:

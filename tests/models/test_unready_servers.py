@@ -32,32 +32,26 @@ async def asked(server: ProviderServer, api: str, cancel: Cancel | None = None) 
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_a_server_that_loads_its_model_is_waited_for(
+async def test_a_server_that_loads_its_model_is_waited_for(
     api: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    async def main() -> None:
-        async with ProviderServer([LOADING, LOADING, {"text": "ready"}]) as server, asyncio.timeout(20):
-            end = await asked(server, api)
-            assert (end.message.stop_reason, end.message.text()) == ("stop", "ready")
-            assert len(server.requests) == 3
-
-    asyncio.run(main())
+    async with ProviderServer([LOADING, LOADING, {"text": "ready"}]) as server, asyncio.timeout(20):
+        end = await asked(server, api)
+        assert (end.message.stop_reason, end.message.text()) == ("stop", "ready")
+        assert len(server.requests) == 3
     (record,) = [record for record in caplog.records if record.name == "fairlead.models"]
     assert record.levelname == "WARNING", "one warning, however long it takes"
     assert record.getMessage().startswith("waiting for the model server at 127.0.0.1:")
     assert capfd.readouterr() == ("", ""), "a library writes to no stream by itself"
 
 
-def test_the_warning_about_a_loading_server_has_nothing_of_the_url_but_the_host(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with ProviderServer([LOADING, {"text": "ready"}]) as server, asyncio.timeout(20):
-            http = Http(env={})
-            url = f"{server.url.replace('://', '://user:secret@')}/v1/chat/completions?key=secret"
-            async with send(http, HttpRequest("POST", url, [], b"{}"), Cancel()) as (response, _):
-                assert response.status == 200
-            await http.close()
-
-    asyncio.run(main())
+async def test_the_warning_about_a_loading_server_has_nothing_of_the_url_but_the_host(caplog: pytest.LogCaptureFixture) -> None:
+    async with ProviderServer([LOADING, {"text": "ready"}]) as server, asyncio.timeout(20):
+        http = Http(env={})
+        url = f"{server.url.replace('://', '://user:secret@')}/v1/chat/completions?key=secret"
+        async with send(http, HttpRequest("POST", url, [], b"{}"), Cancel()) as (response, _):
+            assert response.status == 200
+        await http.close()
     assert "waiting for the model server" in caplog.text and "secret" not in caplog.text
 
 
@@ -65,14 +59,10 @@ def test_the_warning_about_a_loading_server_has_nothing_of_the_url_but_the_host(
     "text",
     ["Model mistral is currently loading", "The model is not ready yet", "litellm.ServiceUnavailableError: Loading model"],
 )
-def test_other_words_for_loading_are_known(text: str) -> None:
+async def test_other_words_for_loading_are_known(text: str) -> None:
     answers: list[Any] = [{"status": 503, "error": text}, {"text": "ready"}]
-
-    async def main() -> None:
-        async with ProviderServer(answers) as server, asyncio.timeout(20):
-            assert (await asked(server, "openai-completions")).message.text() == "ready"
-
-    asyncio.run(main())
+    async with ProviderServer(answers) as server, asyncio.timeout(20):
+        assert (await asked(server, "openai-completions")).message.text() == "ready"
 
 
 def test_any_other_503_is_an_error_at_once() -> None:
@@ -80,16 +70,13 @@ def test_any_other_503_is_an_error_at_once() -> None:
     assert (end.status, end.transient) == (503, True) and "Service Unavailable" in (end.message.error_message or "")
 
 
-def test_an_abort_ends_the_wait() -> None:
-    async def main() -> None:
-        async with ProviderServer([LOADING]) as server, asyncio.timeout(20):
-            cancel = Cancel()
-            asking = asyncio.create_task(asked(server, "openai-completions", cancel))
-            await until(lambda: len(server.requests) >= 2)
-            cancel.fire()
-            assert (await asking).message.stop_reason == "aborted"
-
-    asyncio.run(main())
+async def test_an_abort_ends_the_wait() -> None:
+    async with ProviderServer([LOADING]) as server, asyncio.timeout(20):
+        cancel = Cancel()
+        asking = asyncio.create_task(asked(server, "openai-completions", cancel))
+        await until(lambda: len(server.requests) >= 2)
+        cancel.fire()
+        assert (await asking).message.stop_reason == "aborted"
 
 
 def test_the_wait_has_an_end_and_its_error_is_not_tried_again() -> None:
@@ -129,52 +116,43 @@ def test_a_404_that_is_about_the_model_does_not_blame_the_url() -> None:
 # Another protocol
 
 
-def test_https_to_a_port_that_speaks_http_and_waits_for_more_fails_within_seconds() -> None:
-    async def main() -> None:
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            # As llama.cpp does: what is not a request line is waited for to become one.
-            head = await reader.read(3)
-            if head != b"GET":
-                await reader.read()
-                return
-            writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+async def test_https_to_a_port_that_speaks_http_and_waits_for_more_fails_within_seconds() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # As llama.cpp does: what is not a request line is waited for to become one.
+        head = await reader.read(3)
+        if head != b"GET":
+            await reader.read()
+            return
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+
+    async with raw_server(talk) as server, asyncio.timeout(10):
+        request = HttpRequest("POST", server.url.replace("http", "https"), [], b"{}")
+        with pytest.raises(ProviderError, match=r"speaks http, not https\. Write http://") as caught:
+            async with Http(env={}).stream(request, Cancel()):
+                pass
+        assert not caught.value.transient, "another attempt cannot help"
+
+
+async def test_a_server_of_https_that_answers_plain_requests_is_not_said_to_speak_http() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if await reader.read(3) == b"GET":
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\nThe plain HTTP request was sent to HTTPS port")
             await writer.drain()
 
-        async with raw_server(talk) as server, asyncio.timeout(10):
-            request = HttpRequest("POST", server.url.replace("http", "https"), [], b"{}")
-            with pytest.raises(ProviderError, match=r"speaks http, not https\. Write http://") as caught:
-                async with Http(env={}).stream(request, Cancel()):
-                    pass
-            assert not caught.value.transient, "another attempt cannot help"
-
-    asyncio.run(main())
+    async with raw_server(talk) as server, asyncio.timeout(20):
+        request = HttpRequest("POST", server.url.replace("http", "https"), [], b"{}")
+        with pytest.raises(ProviderError, match="closed the connection while it was being opened"):
+            async with Http(env={}).stream(request, Cancel()):
+                pass
 
 
-def test_a_server_of_https_that_answers_plain_requests_is_not_said_to_speak_http() -> None:
-    async def main() -> None:
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if await reader.read(3) == b"GET":
-                writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\nThe plain HTTP request was sent to HTTPS port")
-                await writer.drain()
+async def test_a_server_that_is_silent_in_any_protocol_is_not_said_to_speak_http() -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
 
-        async with raw_server(talk) as server, asyncio.timeout(20):
-            request = HttpRequest("POST", server.url.replace("http", "https"), [], b"{}")
-            with pytest.raises(ProviderError, match="closed the connection while it was being opened"):
-                async with Http(env={}).stream(request, Cancel()):
-                    pass
-
-    asyncio.run(main())
-
-
-def test_a_server_that_is_silent_in_any_protocol_is_not_said_to_speak_http() -> None:
-    async def main() -> None:
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-
-        async with raw_server(talk) as server, asyncio.timeout(30):
-            request = HttpRequest("POST", server.url.replace("http", "https"), [], b"{}")
-            with pytest.raises(ProviderError, match="did not answer within 9 s"):
-                async with Http(env={}, connect_timeout=9).stream(request, Cancel()):
-                    pass
-
-    asyncio.run(main())
+    async with raw_server(talk) as server, asyncio.timeout(30):
+        request = HttpRequest("POST", server.url.replace("http", "https"), [], b"{}")
+        with pytest.raises(ProviderError, match="did not answer within 9 s"):
+            async with Http(env={}, connect_timeout=9).stream(request, Cancel()):
+                pass

@@ -1,1 +1,1 @@
-"""MCP servers: programs of other people that bring tools, resources and prompts. Nothing here is loaded before one is needed."""
+"""MCP servers: other programs that offer tools, resources and prompts. Nothing in this package is loaded before it is needed."""

@@ -1,8 +1,8 @@
-"""mcp.json: which servers there are.
+"""mcp.json: which servers are configured.
 
     {"mcpServers": {"git": {"command": "mcp-server-git", "args": ["--repository", "."]}}, "disabledServers": []}
 
-Whatever cannot be used is left out with a sentence that names it; everything else still works.
+A server that cannot be used is left out, with a warning that names it. All others still work.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from fairlead.config import files
 from fairlead.errors import ConfigError
 from fairlead.session.additions import Origin
 
-#: `${NAME}`, or `${NAME:-what holds if there is no such variable}`.
+#: `${NAME}`, or `${NAME:-default}`.
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class Source(Struct, frozen=True):
-    """A file of servers. Of two servers with one name, that of the later file holds.
+    """A file of servers. If two files have a server with the same name, the later file is used.
 
-    `named` is the flag that asked for the file, and `within` the directory that it must be in, if it comes with a project.
+    `named` is the flag that named the file. `within` is the directory that the file must be in, if it belongs to a project.
     """
 
     origin: Origin
@@ -36,22 +36,22 @@ class Source(Struct, frozen=True):
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
-    """A server: a program to start, with its arguments, or the address of one that runs."""
+    """A server: a program to start with its arguments, or the URL of a running server."""
 
     name: str
     origin: Origin
     command: tuple[str, ...] = ()
     url: str = ""
-    #: What the program has in its environment beside ours, and where it starts if not in the working directory.
+    #: Variables to add to our environment, and the program's working directory if it is not ours.
     env: Mapping[str, str] = {}
     cwd: str | None = None
     headers: Mapping[str, str] = {}
-    #: Seconds that one call may take; None: as long as any tool.
+    #: Seconds that a call may take. None uses the limit for all tools.
     timeout: float | None = None
 
 
 class _Entry(Struct):
-    """A server as it is written down."""
+    """A server as written in the file."""
 
     type: str | None = None
     command: str | None = None
@@ -61,14 +61,14 @@ class _Entry(Struct):
     url: str | None = None
     headers: dict[str, str] = {}
     enabled: bool = True
-    #: Milliseconds, as in the other programs that read such files.
+    #: In milliseconds, as in other programs that read such files.
     timeout: float | None = None
 
 
 def load_servers(sources: Iterable[Source], env: Mapping[str, str], problems: list[str]) -> list[ServerConfig]:
-    """The servers of these files, in the order of their names. Variables in their values are those of `env`.
+    """Read these files and return their servers, sorted by name. Variables in values are replaced from `env`.
 
-    If a file of the user cannot be read, servers of projects are left out too: the file may switch them off.
+    If a file of the user cannot be read, the servers of projects are left out too, because the file may disable them.
     """
     written: dict[str, tuple[Any, Source]] = {}
     disabled: set[str] = set()
@@ -78,7 +78,7 @@ def load_servers(sources: Iterable[Source], env: Mapping[str, str], problems: li
             entries, names = _read(source)
         except ConfigError as error:
             unread = unread or source.within is None
-            others = "" if source.within is not None else " So are those of projects, which the file may switch off."
+            others = "" if source.within is not None else " So are those of projects, because this file may disable them."
             problems.append(f"{error} Its MCP servers are left out.{others}")
         else:
             written |= {name: (entry, source) for name, entry in entries.items()}
@@ -97,7 +97,7 @@ def load_servers(sources: Iterable[Source], env: Mapping[str, str], problems: li
 
 
 def _read(source: Source) -> tuple[dict[str, Any], set[str]]:
-    """The servers in a file, not yet looked at, and the names of those that are switched off."""
+    """Return the servers in a file, unchecked, and the names of those it disables."""
     path = source.origin.path
     data = files.read_if_present(path, within=source.within, largest=files.LARGEST_PROJECT_FILE)
     if data is None:
@@ -116,7 +116,7 @@ def _read(source: Source) -> tuple[dict[str, Any], set[str]]:
 
 
 def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> ServerConfig | None:
-    """One server; None if it is switched off. Raises ConfigError, which says what is wrong with it."""
+    """Check one server. Returns None if it is disabled. Raises ConfigError, which says what is wrong with it."""
     if not isinstance(written, dict):
         raise ConfigError(f"expected an object, found {files.found(written)}.")
     values = {key: value for key, value in cast("dict[str, Any]", written).items() if value is not None}
@@ -133,20 +133,18 @@ def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> 
     match kind:
         case "stdio":
             if not entry.command:
-                raise ConfigError("command: expected the program to start, or a url of a server that runs.")
+                raise ConfigError("command: expected the program to start. For a running server, set url instead.")
             return ServerConfig(command=(entry.command, *entry.args), env=entry.env, cwd=entry.cwd, **common)
         case "http":
             if not entry.url or not entry.url.lower().startswith(("http://", "https://")):
-                raise ConfigError(
-                    f"url: expected an address that begins with http:// or https://, found {files.found(entry.url)}."
-                )
+                raise ConfigError(f"url: expected a URL that begins with http:// or https://, found {files.found(entry.url)}.")
             return ServerConfig(url=entry.url, headers=entry.headers, **common)
         case _:
             raise ConfigError(f'type: expected "stdio" or "http" (streamable HTTP), found {files.found(kind)}.')
 
 
 def _expanded(value: Any, env: Mapping[str, str]) -> Any:
-    """`value` with the variables in all of its strings replaced. Raises ConfigError if one is not set and has no default."""
+    """Replace the variables in all strings of `value`. Raises ConfigError if one is not set and has no default."""
     if isinstance(value, str):
         return _VARIABLE.sub(lambda found: _value(found, env), value)
     if isinstance(value, list):
@@ -160,7 +158,7 @@ def _value(found: re.Match[str], env: Mapping[str, str]) -> str:
     name, default = found[1], found[2]
     value = env.get(name)
     if default is not None:
-        return value or default  # as in a shell: what is empty counts as not set
+        return value or default  # as in a shell, an empty variable counts as not set
     if value is None:
-        raise ConfigError(f"the environment has no variable {name}. Set it, or write ${{{name}:-what to use instead}}.")
+        raise ConfigError(f"the environment has no variable {name}. Set it, or write ${{{name}:-default}}.")
     return value

@@ -1,4 +1,4 @@
-"""Reaching an MCP server, in either of the two ways: a child process, or streamable HTTP."""
+"""Connects to an MCP server, through a child process or streamable HTTP."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from mcp.client import Transport
 
 
-#: Seconds that a server on the network has to hear that a session is over.
+#: Seconds to wait while telling an HTTP server that a session is over.
 _GOODBYE_TIMEOUT = 0.2
-#: Seconds until nobody is there who answers, and until a stream in which nothing comes counts as broken.
+#: Seconds to wait for an HTTP connection, and for data on it.
 _HTTP_CONNECT, _HTTP_SILENCE = 30.0, 300.0
 
 
 class McpConnection:
-    """The way to a server. `lost` has the reason, as the end of a sentence, once it is broken."""
+    """The state of a connection. Once it is broken, `lost` holds the reason, worded as the end of a sentence."""
 
     def __init__(self) -> None:
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.process: ServerProcess | None = None
-        #: The last HTTP status that was an error.
+        #: The last HTTP status of 400 or above.
         self.status: int | None = None
         self.session_id: str | None = None
 
@@ -46,7 +46,7 @@ async def connected_client(
     workspace: Workspace,
     on_message: Callable[[types.ServerNotification], Awaitable[None]],
 ) -> AsyncGenerator[Client]:
-    """A client of the server, ready for requests, as long as the block lasts."""
+    """Connect to a server, and yield a client that is ready for requests."""
     from mcp import Client, types
 
     relay = StderrRelay(config.name)
@@ -111,7 +111,7 @@ async def _http(connection: McpConnection, config: ServerConfig) -> AsyncGenerat
             yield streams
         finally:
             if connection.session_id is not None:
-                # Bounded, unlike the package's own: a process that has to exit cannot wait for somebody else's server.
+                # With a time limit, unlike in the `mcp` package: a process that must exit cannot wait for a server.
                 with anyio.move_on_after(_GOODBYE_TIMEOUT, shield=True):
                     await _end_http_session(http, config.url, connection.session_id)
 
@@ -126,40 +126,40 @@ async def _end_http_session(http: Any, url: str, session_id: str) -> None:
 
 
 class StderrRelay:
-    """What a server says, on standard error, as far as somebody reads that. A flood is cut short."""
+    """Writes the messages of a server to stderr, if stderr is being read. A flood of messages is cut off."""
 
-    #: The characters that are shown of something, and how many things are shown in how many seconds.
-    LONGEST, MOST, SECONDS = 1000, 100, 10.0
+    #: How many characters of a message are shown, and how many messages in how many seconds.
+    MAX_CHARS, MAX_MESSAGES, SECONDS = 1000, 100, 10.0
 
     def __init__(self, server: str) -> None:
         self._server = server
         self._since = float("-inf")
-        self._said = 0
+        self._count = 0
 
     def __call__(self, text: str) -> None:
         now = time.monotonic()
         if now - self._since > self.SECONDS:
-            self._since, self._said = now, 0
-        self._said += 1
-        if self._said > self.MOST or not _stderr_is_read():
+            self._since, self._count = now, 0
+        self._count += 1
+        if self._count > self.MAX_MESSAGES or not _stderr_is_read():
             return
-        visible = "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text[: self.LONGEST])
-        more = " …" if len(text) > self.LONGEST else ""
+        visible = "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text[: self.MAX_CHARS])
+        more = " …" if len(text) > self.MAX_CHARS else ""
         sys.stderr.write(f"mcp:{self._server}: {visible}{more}\n")
-        if self._said == self.MOST:
-            sys.stderr.write(f"mcp:{self._server}: says too much; for {self.SECONDS:g} seconds nothing more of it is shown.\n")
+        if self._count == self.MAX_MESSAGES:
+            sys.stderr.write(f"mcp:{self._server}: too many messages; the rest of {self.SECONDS:g} seconds is not shown.\n")
 
 
 def _stderr_is_read() -> bool:
-    """Whether standard error can be written without waiting for whoever should read it."""
+    """Whether stderr can be written without waiting for its reader."""
     try:
         return bool(select.select([], [sys.stderr], [], 0)[1])
-    except (OSError, ValueError):  # it is no file that can be asked
+    except (OSError, ValueError):  # it is not a file that `select` supports
         return True
 
 
 def failure_reason(error: BaseException, connection: McpConnection) -> str:
-    """What went wrong, as the end of a sentence."""
+    """Say why a connection failed, worded as the end of a sentence."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseException", error.exceptions[0])
     text = redacted(str(error)).rstrip(".") or type(error).__name__
@@ -177,14 +177,14 @@ def failure_reason(error: BaseException, connection: McpConnection) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """What the package says of something that cannot be understood, on one line."""
+    """Return the text of an error on one line, shortened and without secrets."""
     return redacted(" ".join(str(error).split()))[:300]
 
 
 Page = TypeVar("Page", bound="Paged")
 Item = TypeVar("Item")
 
-#: Pages of a list that no server has reason to exceed.
+#: The largest number of pages that are fetched.
 _MAX_PAGES = 1000
 
 
@@ -193,7 +193,7 @@ class Paged(Protocol):
 
 
 async def all_pages(fetch: Callable[..., Awaitable[Page]], items: Callable[[Page], list[Item]]) -> list[Item]:
-    """All of a list. It ends early if the server leads in a circle."""
+    """Fetch all pages of a list. Stops early if a server repeats a page."""
     from mcp import types
 
     page = await fetch()

@@ -1,8 +1,7 @@
-"""A server that is a child process: lines of JSON on its standard input and output, its standard error beside ours.
+"""A server that runs as a child process: JSON lines on its stdin and stdout, and our stderr as its stderr.
 
-It leads a process group of its own, so that whatever it starts ends with it. The package's own transport for this waits up to
-seconds for a server to leave by itself, and does not say how one ended; a process that has to exit cannot wait, and its user
-has to know.
+It leads its own process group, so that the programs it starts end with it. The transport in the `mcp` package waits several
+seconds for a server to exit and does not say how it ended; a process that must exit cannot wait, and its user has to know.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ if TYPE_CHECKING:
     from mcp.client import Transport
     from mcp.types import JSONRPCMessage
 
-#: Bytes of a line that no server has reason to exceed.
+#: The largest line that is accepted, in bytes.
 _MAX_LINE_BYTES = 64 * 1024 * 1024
-#: Lines that may wait to be handled; while there are more, the server is not read.
+#: How many lines may be queued before reading from the server pauses.
 _MAX_QUEUED_LINES = 64
-#: Seconds that the last output of a server which has ended may take to arrive.
+#: Seconds to wait for the last output of a server that has exited.
 _DRAIN = 0.1
-#: Seconds after which a server that has closed its output but has not ended is taken for lost.
+#: Seconds to wait for the exit of a server that has closed its stdout.
 _EXIT_WAIT = 0.5
 
 
 class ServerProcess(asyncio.SubprocessProtocol):
-    """A server process. `lost` has the reason, as the end of a sentence, once nothing more can be said to it or heard from it."""
+    """A server process. Once it cannot be used any more, `lost` holds the reason, worded as the end of a sentence."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[str] = self._loop.create_future()
-        #: What it has written, line by line; None is the end.
+        #: The lines that it has written. None marks the end.
         self.lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._transport: asyncio.SubprocessTransport | None = None
         self._parts: list[bytes] = []
@@ -46,14 +45,14 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._paused = False
         self._killed = False
         self._output_ended = False
-        #: How it ended, as the end of a sentence.
+        #: How it ended, worded as the end of a sentence.
         self._exit: str | None = None
         self._writable = asyncio.Event()
         self._writable.set()
 
     @classmethod
     async def start(cls, command: Sequence[str], env: Mapping[str, str], cwd: str) -> ServerProcess:
-        """Start a server. Raises ConfigError if that is not possible."""
+        """Start a server. Raises ConfigError if that fails."""
         if any("\0" in text for text in (*command, *env, *env.values(), cwd)):
             raise ConfigError("its command, environment or working directory contains a NUL character.")
         loop = asyncio.get_running_loop()
@@ -66,7 +65,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return process
 
     async def next_line(self) -> bytes | None:
-        """The next line; None at the end."""
+        """Return the next line, or None at the end."""
         line = await self.lines.get()
         if self._paused and self.lines.qsize() < _MAX_QUEUED_LINES // 2:
             self._paused = False
@@ -74,7 +73,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return line
 
     async def write(self, data: bytes) -> None:
-        """Write a line. What an ended server is told is lost, as `lost` says."""
+        """Write a line. It is lost if the server has ended."""
         await self._writable.wait()
         transport = self._transport
         pipe = transport.get_pipe_transport(0) if transport is not None else None
@@ -82,18 +81,18 @@ class ServerProcess(asyncio.SubprocessProtocol):
             cast("asyncio.WriteTransport", pipe).write(data)
 
     def terminate(self) -> None:
-        """Tell it, and everything it has started, to end by itself."""
+        """Ask the server, and the programs it has started, to exit."""
         if hasattr(signal, "SIGTERM"):
             self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it, and everything it has started, at once."""
+        """Kill the server and the programs it has started."""
         self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
         self._killed = True
         if self._transport is not None:
             self._transport.close()
 
-    # What asyncio tells of the process
+    # Callbacks from asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
@@ -121,7 +120,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._output_ended = True
         if self._exit is not None:
             self._set_lost(self._exit)
-        else:  # its exit, which says more, is usually told of a moment later
+        else:  # the exit code says more, and usually arrives a moment later
             self._loop.call_later(_EXIT_WAIT, self._set_lost, "it closed its output")
 
     def process_exited(self) -> None:
@@ -130,7 +129,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._exit = f"it exited with code {code}" if code >= 0 else f"it was ended by {_signal_name(-code)}"
         if self._output_ended:
             self._set_lost(self._exit)
-        else:  # something that it started may hold its output open for ever
+        else:  # a program that it started may hold its stdout open for ever
             self._loop.call_later(_DRAIN, self._set_lost, self._exit)
 
     def pause_writing(self) -> None:
@@ -140,7 +139,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._writable.set()
 
     def _signal(self, number: int) -> None:
-        if self._transport is None or self._killed:  # afterwards its number may be another's
+        if self._transport is None or self._killed:  # after that, its pid may belong to another process
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
@@ -160,7 +159,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
 
 def process_transport(process: ServerProcess) -> Transport:
-    """The child as a transport of the package's. Leaving it ends the child."""
+    """Return a transport for the `mcp` package. Leaving it kills the process."""
     return cast("Transport", _streams(process))
 
 
@@ -169,26 +168,26 @@ async def _streams(process: ServerProcess) -> AsyncGenerator[tuple[Any, Any]]:
     import anyio
     from mcp.shared.message import SessionMessage
 
-    heard, to_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    from_client, to_say = anyio.create_memory_object_stream[SessionMessage](0)
+    incoming, to_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    from_client, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
 
-    async def hear() -> None:
-        async with heard:
+    async def receive() -> None:
+        async with incoming:
             while (line := await process.next_line()) is not None:
                 if not line.strip():
                     continue
                 for item in _messages(line):
-                    await heard.send(item if isinstance(item, NotAMessage) else SessionMessage(item))
+                    await incoming.send(item if isinstance(item, NotAMessage) else SessionMessage(item))
 
-    async def say() -> None:
-        async with to_say:
-            async for message in to_say:
+    async def send() -> None:
+        async with outgoing:
+            async for message in outgoing:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await process.write(text.encode() + b"\n")
 
     async with to_client, from_client, anyio.create_task_group() as group:
-        group.start_soon(hear)
-        group.start_soon(say)
+        group.start_soon(receive)
+        group.start_soon(send)
         try:
             yield to_client, from_client
         finally:
@@ -197,8 +196,11 @@ async def _streams(process: ServerProcess) -> AsyncGenerator[tuple[Any, Any]]:
 
 
 def _messages(line: bytes) -> list[JSONRPCMessage | NotAMessage]:
-    """The message in a line. Of one that breaks the protocol it is told; if it answers a request, whoever waits is told as well,
-    since there will be no other answer."""
+    """Return the message in a line.
+
+    A line that breaks the protocol becomes a `NotAMessage`. If it answers a request, an error response follows, since the caller
+    will get no other answer.
+    """
     from mcp.types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
     from fairlead.core.lenient import scrub
@@ -209,23 +211,23 @@ def _messages(line: bytes) -> list[JSONRPCMessage | NotAMessage]:
         pass
     value: Any = None
     with contextlib.suppress(ValueError, RecursionError):
-        # Some servers cut texts within a character, or write NaN.
+        # Some servers cut text in the middle of a character, or write NaN.
         value = scrub(json.loads(line.decode("utf-8", "replace"), parse_constant=lambda _: None))
         return [jsonrpc_message_adapter.validate_python(value, by_name=False)]
     found: list[JSONRPCMessage | NotAMessage] = [NotAMessage(line)]
     fields = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     if isinstance(fields.get("id"), int | str) and "method" not in fields:
-        reason = ErrorData(code=INTERNAL_ERROR, message="the server's answer is no message of the protocol")
+        reason = ErrorData(code=INTERNAL_ERROR, message="the server's answer is not a valid message")
         found.append(JSONRPCError(jsonrpc="2.0", id=fields["id"], error=reason))
     return found
 
 
 class NotAMessage(Exception):
-    """A server wrote a line on its standard output that is no message of the protocol."""
+    """A server wrote a line on its stdout that is not a message of the protocol."""
 
     def __init__(self, line: bytes) -> None:
         shown = line[:200].decode("utf-8", "replace").strip()
-        super().__init__(f"wrote a line that is no JSON-RPC message: {shown}")
+        super().__init__(f"wrote a line that is not a JSON-RPC message: {shown}")
 
 
 def _why_not_started(program: str, cwd: str, error: OSError) -> str:
@@ -235,7 +237,7 @@ def _why_not_started(program: str, cwd: str, error: OSError) -> str:
         return f"its working directory {cwd} does not exist."
     if isinstance(error, FileNotFoundError):
         if Path(cwd, program).is_file():
-            return f"{program} is there, but the interpreter that its first line names is not."
+            return f"{program} exists, but the interpreter in its first line does not."
         return f"there is no program {program}" + ("." if "/" in program else " on the PATH.")
     return f"{program} could not be started: {error.strerror or error}."
 

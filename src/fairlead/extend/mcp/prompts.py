@@ -20,7 +20,7 @@ COMMAND = "mcp:"
 
 
 def prompt_commands(servers: Mapping[str, McpServer]) -> list[SlashCommand]:
-    """All prompts, as hosts are told of them. One whose name has spaces cannot be asked for."""
+    """Return the slash commands of all prompts. Prompts with spaces in their names are left out."""
     return [
         SlashCommand(f"{COMMAND}{key}:{prompt.name}", _description(prompt), "prompt", server.config.origin)
         for key, server in servers.items()
@@ -30,7 +30,7 @@ def prompt_commands(servers: Mapping[str, McpServer]) -> list[SlashCommand]:
 
 
 async def expand_prompt(text: str, servers: Mapping[str, McpServer], cancel: Cancel) -> tuple[str, list[ImageContent]]:
-    """What a message that begins with such a command stands for. Raises ConfigError if it does not stand for anything."""
+    """Return the text and images that a slash command of a prompt stands for. Raises ConfigError if there is no such prompt."""
     from fairlead.extend.mcp.results import prompt_text
 
     words = text[1:].split(None, 1)
@@ -40,7 +40,7 @@ async def expand_prompt(text: str, servers: Mapping[str, McpServer], cancel: Can
     prompt = next((each for each in server.offer.prompts if each.name == name), None) if server is not None else None
     if server is None or prompt is None:
         known = ", ".join(f"/{each.name}" for each in prompt_commands(servers))
-        raise ConfigError(f"There is no prompt /{command}. There are: {known or 'none'}.")
+        raise ConfigError(f"There is no prompt /{command}. The prompts are: {known or 'none'}.")
     arguments = _arguments(command, prompt, written)
 
     async def ask(session: ClientSession) -> types.GetPromptResult:
@@ -54,7 +54,11 @@ async def expand_prompt(text: str, servers: Mapping[str, McpServer], cancel: Can
 
 
 def _arguments(command: str, prompt: types.Prompt, written: str) -> dict[str, str]:
-    """The arguments of a prompt: `name=value` for those that are named, the others in order; the last one takes what is left."""
+    """Match the words after a command with the arguments of a prompt.
+
+    `name=value` sets the argument of that name. Other words fill the remaining arguments in order; the last one gets all words
+    left.
+    """
     declared = [argument.name for argument in prompt.arguments or []]
     given: dict[str, str] = {}
     unnamed: list[str] = []
@@ -67,9 +71,9 @@ def _arguments(command: str, prompt: types.Prompt, written: str) -> dict[str, st
     free = [name for name in declared if name not in given]
     if unnamed and not free:
         raise ConfigError(f"/{command} takes no further argument: {' '.join(unnamed)}")
-    for place, name in enumerate(free[: len(unnamed)]):
-        is_last = place == len(free) - 1
-        given[name] = " ".join(unnamed[place:]) if is_last else unnamed[place]
+    for index, name in enumerate(free[: len(unnamed)]):
+        is_last = index == len(free) - 1
+        given[name] = " ".join(unnamed[index:]) if is_last else unnamed[index]
     missing = [argument.name for argument in prompt.arguments or [] if argument.required and argument.name not in given]
     if missing:
         raise ConfigError(f"/{command} needs {', '.join(missing)}: /{command} {_usage(prompt)}")

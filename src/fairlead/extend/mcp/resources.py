@@ -23,7 +23,7 @@ LIST_TOOL = "mcp_resources"
 
 
 class McpUris:
-    """Implements `fairlead.tools.uris.Uris`. `servers` waits for those that are about to be there, and gives them by key."""
+    """Implements `fairlead.tools.uris.Uris`. `servers` waits for servers that are connecting, and returns all by key."""
 
     def __init__(self, servers: Callable[[Cancel], Awaitable[Mapping[str, McpServer]]]) -> None:
         self._servers = servers
@@ -37,7 +37,7 @@ class McpUris:
         key, _, resource = uri[len(SCHEME) :].partition("/")
         server = _find_server(await self._servers(cancel), key)
         if not resource:
-            raise ToolError(f"{uri} names no resource: it is {SCHEME}{key}/ and the URI that the server knows the resource by.")
+            raise ToolError(f"{uri} names no resource. Use {SCHEME}{key}/ and the URI of the resource on the server.")
 
         async def ask(session: ClientSession) -> types.ReadResourceResult:
             return await session.read_resource(resource)
@@ -49,7 +49,7 @@ class McpUris:
 
 
 def resources_tool(servers: Callable[[Cancel], Awaitable[Mapping[str, McpServer]]], timeout: float) -> Tool:
-    """The tool that lists resources."""
+    """Return the tool that lists resources."""
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         found = {key: server for key, server in (await servers(context.cancel)).items() if server.offer.resources}
@@ -76,7 +76,7 @@ def resources_tool(servers: Callable[[Cancel], Awaitable[Mapping[str, McpServer]
 
 
 async def _listed(key: str, server: McpServer, cancel: Cancel) -> list[str]:
-    """The resources of a server, a line each; those whose URIs have to be filled in come last."""
+    """Return one line for each resource of a server. Templates, whose URIs have to be filled in, come last."""
     from mcp import MCPError
 
     from fairlead.extend.mcp.connection import all_pages
@@ -85,7 +85,7 @@ async def _listed(key: str, server: McpServer, cancel: Cancel) -> list[str]:
         resources = await all_pages(session.list_resources, lambda page: page.resources)
         try:
             templates = await all_pages(session.list_resource_templates, lambda page: page.resource_templates)
-        except MCPError:  # a server need not know of such
+        except MCPError:  # a server need not support templates
             templates = []
         return resources, templates
 
@@ -103,6 +103,6 @@ def _line(uri: str, resource: types.Resource | types.ResourceTemplate) -> str:
 def _find_server(servers: Mapping[str, McpServer], key: str) -> McpServer:
     server = servers.get(key)
     if server is None:
-        known = f"There are: {', '.join(servers)}." if servers else "There are none."
-        raise ToolError(f'There is no MCP server "{key}" that has resources. {known}')
+        known = f"The servers are: {', '.join(servers)}." if servers else "There are none."
+        raise ToolError(f'There is no MCP server "{key}" with resources. {known}')
     return server

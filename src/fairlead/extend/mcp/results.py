@@ -1,4 +1,4 @@
-"""What MCP servers answer, as the model and the host see it."""
+"""Converts what MCP servers answer to what the model and the host see."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from mcp import types
 
-#: How many images of one answer a model is shown: providers refuse requests with too many.
+#: How many images of an answer are sent to the model. Providers reject requests with too many.
 _MAX_IMAGES = 20
-#: Characters of what a server says of its progress.
+#: How many characters of a progress message are shown.
 _MAX_PROGRESS_CHARS = 1000
 
 
 def tool_result(answer: types.CallToolResult, key: str, workspace: Workspace) -> ToolResult:
-    """What a tool gave back. Raises ToolError if that is a failure."""
+    """Convert the answer of a tool. Raises ToolError if the tool failed."""
     blocks = [block for each in answer.content for block in _blocks(each, key)]
     structured = answer.structured_content
     details: dict[str, Any] = {} if structured is None else {"structuredContent": structured}
@@ -44,19 +44,19 @@ def tool_result(answer: types.CallToolResult, key: str, workspace: Workspace) ->
 
 
 def _redacted_details(details: dict[str, Any]) -> dict[str, Any]:
-    """What a server adds to a failure."""
+    """Remove secrets from the details of a failure."""
     written = msgspec.json.encode(details).decode()
     shown = redacted(written)
     if shown == written:
         return details
     try:
         return msgspec.json.decode(shown, type=dict[str, Any])
-    except msgspec.DecodeError:  # what was left out was more than a part of a string
+    except msgspec.DecodeError:  # the secret was more than a part of a string
         return {}
 
 
 def document(answer: types.ReadResourceResult, uri: str, key: str) -> Document:
-    """What is at the URI of a resource. Raises ToolError if it is nothing that a model can be shown."""
+    """Convert the contents of a resource. Raises ToolError if it has none."""
     if not answer.contents:
         raise ToolError(f"{uri} has no contents.")
     blocks = [block for each in answer.contents for block in _contents(each, key, is_answer=True)]
@@ -67,8 +67,8 @@ def document(answer: types.ReadResourceResult, uri: str, key: str) -> Document:
 
 
 def prompt_text(answer: types.GetPromptResult, key: str) -> tuple[str, list[ImageContent]]:
-    """A prompt as one message of the user's. Of several voices, each says whose it is."""
-    voices = len({message.role for message in answer.messages}) > 1
+    """Convert a prompt to one user message. If it has messages of several roles, each begins with its role."""
+    has_several_roles = len({message.role for message in answer.messages}) > 1
     texts: list[str] = []
     images: list[ImageContent] = []
     for message in answer.messages:
@@ -76,7 +76,7 @@ def prompt_text(answer: types.GetPromptResult, key: str) -> tuple[str, list[Imag
             if isinstance(block, ImageContent):
                 images.append(block)
             else:
-                texts.append(f"{message.role.capitalize()}: {block.text}" if voices else block.text)
+                texts.append(f"{message.role.capitalize()}: {block.text}" if has_several_roles else block.text)
     return "\n\n".join(texts), images
 
 
@@ -105,7 +105,7 @@ def _blocks(block: types.ContentBlock, key: str) -> Iterable[UserBlock]:
 def _contents(
     contents: types.TextResourceContents | types.BlobResourceContents, key: str, *, is_answer: bool = False
 ) -> Iterable[UserBlock]:
-    """A resource. Where it is not what was asked for (`is_answer`), it says where it is from."""
+    """Convert a resource. Unless it is what was asked for (`is_answer`), its text begins with its URI."""
     from mcp import types
 
     where = f"mcp://{key}/{contents.uri}"
@@ -119,7 +119,7 @@ def _contents(
 
 
 def _image(data: str, mime_type: str) -> UserBlock:
-    """An image, or a note in its place if no model would take it: a provider refuses all of a conversation that has one."""
+    """Convert an image. If models cannot use it, return a note instead: a provider rejects a conversation with such an image."""
     if len(data) > MAX_ENCODED:
         return TextContent(f"[An image ({mime_type}) of {format_size(len(data) // 4 * 3)}, which is too large to be shown.]")
     try:
@@ -128,12 +128,12 @@ def _image(data: str, mime_type: str) -> UserBlock:
         return TextContent(f"[An image ({mime_type}) that is broken: it is not base64.]")
     kind = image_type(image)
     if kind is None:
-        return TextContent(f"[An image of the kind {mime_type}, which models do not take.]")
+        return TextContent(f"[An image of the type {mime_type}, which models do not accept.]")
     return ImageContent(b64encode(image).decode(), kind)
 
 
 def _bounded(blocks: Sequence[UserBlock], workspace: Workspace) -> list[UserBlock]:
-    """What a model can be shown of these, in whatever number of pieces they come."""
+    """Limit the text and the number of images in a result, whatever number of blocks they come in."""
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
     images: list[UserBlock] = [block for block in blocks if isinstance(block, ImageContent)]
     left_out = len(images) - _MAX_IMAGES
@@ -146,7 +146,7 @@ def _bounded(blocks: Sequence[UserBlock], workspace: Workspace) -> list[UserBloc
 
 
 def _shortened(block: TextContent, workspace: Workspace) -> TextContent:
-    """A text of a length that a model can be shown; all of a longer one is saved in a file that it names."""
+    """Shorten a text for the model. The full text is saved in a file, which the shortened text names."""
     text = block.text
     data = text.encode("utf-8", "replace")
     lines = count_lines(text)

@@ -1,4 +1,4 @@
-"""One MCP server: connected when it is needed, kept, and started again after it has ended by itself."""
+"""One MCP server: connected when it is needed, kept, and restarted after it ended by itself."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Told what is wrong with a server: which, of what kind it is, and a sentence.
+#: Reports a problem: the server, the kind of problem, and a sentence.
 ReportProblem: TypeAlias = Callable[["McpServer", str, str], None]
 
-#: Seconds that connecting may take: the program may first have to be downloaded.
+#: Seconds that connecting may take. The program may have to be downloaded first.
 CONNECT_LIMIT = 120.0
-#: How often a server is started again before one of its calls has succeeded, and the seconds before each further time.
+#: How often a server is restarted if no request succeeds in between, and the seconds before each restart.
 RESTARTS = 5
 _PAUSES = (0.0, 1.0, 2.0, 4.0, 8.0)
-_GIVEN_UP = f"It is not tried again: this was the {RESTARTS + 1}th time in a row."
-#: Seconds that a server has to leave by itself, and that the reason of its end may take to become known.
+_GIVEN_UP = f"It is not reconnected, because this was the {RESTARTS + 1}th failure in a row."
+#: Seconds that a server has to exit when asked, and to wait for the reason of its end.
 _END_WAIT, _REASON_WAIT = 0.15, 0.5
-#: How the package words that a server has forgotten a session (HTTP status 404), and that there is no way to it any more. Servers
-#: use the code of the latter for whatever they like.
+#: How the `mcp` package words that a server has forgotten a session (HTTP status 404), and that the connection is closed. The
+#: error code of the latter does not suffice, since servers use it for other errors too.
 _FORGOTTEN, _CLOSED = "Session terminated", ("Connection closed", "SSE stream ")
-#: Characters of a refusal that are passed on.
+#: How many characters of an error message from a server are shown.
 _MAX_REFUSAL_CHARS = 4000
-#: Seconds that a server has to say that it will tell of changes.
+#: Seconds to wait for a server to confirm a subscription to changes.
 _SUBSCRIBE_TIMEOUT = 2.0
 
 
 class Offer(Struct, frozen=True):
-    """What a connected server has."""
+    """What a connected server offers."""
 
     tools: list[types.Tool]
     prompts: list[types.Prompt]
@@ -78,7 +78,7 @@ class McpServer:
         self._client: Client | None = None
         self._connection: McpConnection | None = None
         self._connection_task: asyncio.Task[None] | None = None
-        #: Done when the present attempt to connect, or to learn of changes, is over, one way or the other.
+        #: Done when the current attempt to connect, or to fetch changes, has succeeded or failed.
         self._attempt: asyncio.Future[None] | None = None
         self._began_at = 0.0
         self._failures = 0
@@ -91,21 +91,21 @@ class McpServer:
     # Connecting
 
     def connect(self) -> None:
-        """Begin to connect, unless that has been done, or has failed so often or recently that it is left alone.
+        """Begin to connect, unless that was done before or has failed too often or too recently.
 
-        One that has ended since is not started again before somebody calls it.
+        A server that has ended since is restarted by the next request only.
         """
         is_due = self._failures <= RESTARTS and time.monotonic() >= self._retry_at
         if self._connection_task is None and not self._was_connected and is_due:
             self._start_connecting()
 
     async def wait_until_settled(self, timeout: float, cancel: Cancel) -> None:
-        """Wait until it is connected or has failed to, but at most until `timeout` seconds after it began, or an abort."""
+        """Wait until connecting has succeeded or failed, `timeout` seconds have passed since it began, or `cancel` fires."""
         if self._attempt is not None and not self._attempt.done():
             await wait_or_cancel(cancel, self._attempt, self._began_at + timeout - time.monotonic())
 
     async def close(self) -> None:
-        """End it: asked first, then made to."""
+        """End the connection. A server process is asked to exit, then killed."""
         self._closing = True
         if self._connection is not None and self._connection.process is not None:
             self._connection.process.terminate()
@@ -117,7 +117,7 @@ class McpServer:
                 await task
 
     def kill(self) -> None:
-        """End it at once, for a process that is about to exit."""
+        """Kill the server process, for a process that is about to exit."""
         self._closing = True
         if self._connection is not None and self._connection.process is not None:
             self._connection.process.kill()
@@ -131,7 +131,7 @@ class McpServer:
         return attempt
 
     async def _run_connection(self, attempt: asyncio.Future[None]) -> None:
-        """Connect, stay connected, and end. All of it in one task, as the package demands."""
+        """Connect, stay connected, and disconnect. The `mcp` package requires that one task does all of it."""
         from fairlead.extend.mcp.connection import McpConnection, connected_client, failure_reason
 
         connection = self._connection = McpConnection()
@@ -152,7 +152,7 @@ class McpServer:
         except Exception as error:
             self._ended(attempt, failure_reason(error, connection))
         finally:
-            if self._connection is connection:  # else another has taken its place, because a call found this one broken
+            if self._connection is connection:  # otherwise a request found it broken and another has replaced it
                 self._client = None
             if not attempt.done():
                 attempt.set_result(None)
@@ -166,17 +166,18 @@ class McpServer:
         self._failures += 1
         self._retry_at = time.monotonic() + _PAUSES[min(self._failures, len(_PAUSES)) - 1]
         if was_connected:
-            hope = "It is tried again when it is next needed." if self._failures <= RESTARTS else _GIVEN_UP
+            hope = "It is reconnected when it is next needed." if self._failures <= RESTARTS else _GIVEN_UP
             self._report_problem(self, "crash", f"The {self._end_message()} {hope}")
         elif is_news:
             self._report_problem(self, "connect", f'The MCP server "{self.config.name}" could not be connected: {reason}.')
 
     def _end_message(self) -> str:
+        """Say how the server ended, as a sentence without its first word."""
         how = "cannot be reached any more" if self.config.url else "has ended"
         return f'MCP server "{self.config.name}" {how}: {self._reason}.'
 
     async def _fetch_offer(self, client: Client) -> None:
-        """Ask what the server has."""
+        """Fetch what the server offers."""
         from fairlead.extend.mcp.connection import all_pages
 
         async with self._fetch_lock:
@@ -194,30 +195,30 @@ class McpServer:
         if not isinstance(message, types.ToolListChangedNotification | types.PromptListChangedNotification):
             return
         client = self._client
-        if client is None:  # what it has is about to be asked for anyway
+        if client is None:  # the offer is about to be fetched anyway
             return
         attempt = self._new_attempt()
         try:
             await self._fetch_offer(client)
         except MCPError:
-            pass  # it has ended meanwhile, which is told elsewhere
+            pass  # it has ended meanwhile, which is reported elsewhere
         except ValueError as error:
-            text = f'The MCP server "{self.config.name}" says that it has other tools now, which cannot be understood: '
+            text = f'The MCP server "{self.config.name}" sent a new list of tools that cannot be understood: '
             self._report_problem(self, "list", text + one_line(error))
         finally:
             attempt.set_result(None)
 
-    # Asking
+    # Requests
 
     async def request(self, what: str, ask: Callable[[ClientSession], Awaitable[T]], cancel: Cancel) -> T:
-        """The server's answer; it is connected first if need be. Raises ToolError if there is none, also because of an abort.
+        """Send a request and return the answer. Connects first if necessary.
 
-        An abort, and being cut off, is told to the server.
+        Raises ToolError if there is no answer, also when `cancel` fires; the server is then told that the request is cancelled.
         """
         try:
             return await self._request(what, ask, cancel)
         except _SessionForgotten:
-            # The server has done nothing yet, and expects to be greeted again.
+            # The server has done nothing yet, and expects a new session.
             self._drop_connection()
             return await self._request(what, ask, cancel)
 
@@ -237,7 +238,7 @@ class McpServer:
             raise ToolError(f"{what} was aborted.") from None
         except MCPError as error:
             if error.message == _FORGOTTEN:
-                raise _SessionForgotten(f"{what} failed: the server does not know this client any more.") from None
+                raise _SessionForgotten(f"{what} failed: the server has forgotten the session.") from None
             if error.code == types.CONNECTION_CLOSED and error.message.startswith(_CLOSED):
                 raise ToolError(f"{what} failed: {await self._why_ended()}") from None
             self._failures = 0
@@ -255,7 +256,7 @@ class McpServer:
                 raise ToolError(f"{what} failed: the {self._end_message()} {_GIVEN_UP}")
             if self._connection_task is None:
                 self._start_connecting()
-            assert self._attempt is not None, "whoever has begun has an attempt"
+            assert self._attempt is not None, "a server that is connecting has an attempt"
             await wait_or_cancel(cancel, self._attempt, None)
         if cancel.fired:
             raise ToolError(f"{what} was aborted.")
@@ -269,23 +270,23 @@ class McpServer:
         self._connection_task = self._client = None
 
     async def _why_ended(self) -> str:
-        """The end of the server that a call was waiting for, as a sentence."""
+        """Wait for the reason why the server ended, and return it as a sentence."""
         if self._connection_task is not None:
             await asyncio.wait([self._connection_task], timeout=_REASON_WAIT)
         if self._connection_task is not None and self._attempt is not None:
-            # The way to it is broken, although nobody has noticed yet; the next call makes a new one.
+            # The connection is broken, although its task has not noticed yet. The next request makes a new one.
             self._drop_connection()
             self._ended(self._attempt, "the connection was lost")
         return f"the {self._end_message()}"
 
 
 class _SessionForgotten(ToolError):
-    """A server on the network has forgotten the session that a request belongs to."""
+    """An HTTP server has forgotten the session that a request belongs to."""
 
 
 @asynccontextmanager
 async def _subscribed_to_changes(client: Client) -> AsyncGenerator[None]:
-    """Have the server tell of changes, from now on. Those of the protocol before 2026 do so unasked."""
+    """Subscribe to changes of the server's lists. Servers with a protocol before 2026 send them without a subscription."""
     from mcp import MCPError
     from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
@@ -296,9 +297,9 @@ async def _subscribed_to_changes(client: Client) -> AsyncGenerator[None]:
             async with client.listen(tools_list_changed=True, prompts_list_changed=True) as changes:
                 begun.set()
                 async for _ in changes:
-                    pass  # the client's message handler hears of it, too
+                    pass  # the client's message handler gets the change, too
         except (ListenNotSupportedError, SubscriptionLost, MCPError):
-            pass  # a server need not offer this
+            pass  # a server need not support this
         finally:
             begun.set()
 
@@ -312,13 +313,13 @@ async def _subscribed_to_changes(client: Client) -> AsyncGenerator[None]:
         listening.cancel()
 
 
-async def wait_or_cancel(cancel: Cancel, waited_for: asyncio.Future[Any], timeout: float | None) -> None:
-    """Wait for something, but no longer than until `cancel` fires, or the time is over. What is waited for goes on."""
+async def wait_or_cancel(cancel: Cancel, future: asyncio.Future[Any], timeout: float | None) -> None:
+    """Wait for a future until it is done, `cancel` fires or `timeout` seconds have passed. The future itself is not cancelled."""
     fired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     forget = cancel.on_fire(lambda: fired.done() or fired.set_result(None))
     try:
         limit = None if timeout is None else max(timeout, 0.0)
-        await asyncio.wait([waited_for, fired], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([future, fired], timeout=limit, return_when=asyncio.FIRST_COMPLETED)
     finally:
         forget()
         fired.cancel()

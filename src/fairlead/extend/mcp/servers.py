@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from fairlead.session.session import Session
 
 NO_PACKAGE = (
-    "MCP servers are set up, but the package that talks to them is not installed, so they are left out. "
+    "MCP servers are configured, but the package that connects to them is not installed, so they are left out. "
     "Install it with: pip install 'fairlead[mcp]'"
 )
 
 
 def config_sources(found: Iterable[tuple[Level, Path]], named: Iterable[Path], within: Path | None = None) -> list[Source]:
-    """The files of servers that were found in the usual places, then those that were named. The project's must be `within`."""
+    """Return the configuration files in the usual places, then those that were named. A project's file must be `within` a
+    directory.
+    """
     usual = [
         Source(Origin(path, "auto", level, path.parent), within=within if level == "project" else None) for level, path in found
     ]
@@ -39,22 +41,24 @@ def config_sources(found: Iterable[tuple[Level, Path]], named: Iterable[Path], w
 
 
 class McpOptions(Struct, frozen=True, kw_only=True):
-    #: Files of servers, in order; of two servers with one name, the later counts.
+    """What `McpServers` needs from the agent."""
+
+    #: Configuration files, in order. If two servers have the same name, the later one is used.
     sources: Sequence[Source]
     #: Whether the project may start programs.
     is_trusted: Callable[[], Awaitable[bool]]
-    #: Whether the model may use the tool of that name.
+    #: Whether the model may use the tool with a given name.
     is_wanted: Callable[[str], bool]
-    #: Told of everything that cannot be used.
+    #: Called with a warning for everything that cannot be used.
     warn: Callable[[Sequence[str]], None]
-    #: Seconds that a prompt waits for servers that are being connected.
+    #: Seconds that a prompt waits for servers that are connecting.
     wait: float
 
 
 class McpServers:
     """Implements `fairlead.session.servers.Servers`.
 
-    Whoever makes one attaches it to the session. Nothing is read, imported or started before the servers are first needed.
+    It must be attached to a session. Nothing is read, imported or started before the servers are first needed.
     """
 
     def __init__(self, options: McpOptions) -> None:
@@ -66,6 +70,7 @@ class McpServers:
         self._closed = False
 
     def attach(self, session: Session) -> None:
+        """Set the session that the servers belong to."""
         from fairlead.extend.mcp.resources import McpUris
         from fairlead.tools.uris import beside
 
@@ -73,7 +78,7 @@ class McpServers:
         session.workspace.uris = beside(McpUris(self._ready_servers), session.workspace.uris)
 
     def start(self) -> None:
-        """Begin to connect, in the background."""
+        """Begin to connect in the background."""
         if self._starting is None and not self._closed:
             self._began_at = time.monotonic()
             self._starting = asyncio.create_task(self._start(), name="fairlead-mcp")
@@ -114,7 +119,7 @@ class McpServers:
         await asyncio.gather(*(server.close() for server in self._servers.values()))
 
     def kill(self) -> None:
-        """End all of them at once, for a process that is about to exit."""
+        """Kill all server processes, for a process that is about to exit."""
         self._closed = True
         for server in self._servers.values():
             server.kill()
@@ -124,7 +129,7 @@ class McpServers:
         return self._servers
 
     async def _start(self) -> None:
-        """Start the servers of the user, then those that the project decides about, once it is known whether it may."""
+        """Connect to the user's servers, then to those that depend on the project, once it is known whether it is trusted."""
         from fairlead.extend.mcp.config import load_servers
         from fairlead.extend.mcp.tools import server_keys
 
@@ -138,23 +143,23 @@ class McpServers:
         if (own or with_project) and not await self._has_package():
             return
         keys = server_keys(dict.fromkeys(config.name for config in (*own, *with_project)))
-        undisputed = [config for config in own if config in with_project]
-        self._connect_servers(undisputed, keys)
+        certain = [config for config in own if config in with_project]
+        self._connect_servers(certain, keys)
         chosen = own
         if own != with_project:
-            await session.ready()  # extensions have a say in what is trusted
+            await session.ready()  # extensions have a say in whether the project is trusted
             if await options.is_trusted():
                 chosen = with_project
         if chosen == with_project:
             options.warn(problems)
-        self._connect_servers([config for config in chosen if config not in undisputed], keys)
+        self._connect_servers([config for config in chosen if config not in certain], keys)
 
     async def _has_package(self) -> bool:
         error = await _load_package()
         if isinstance(error, ModuleNotFoundError):
             self._options.warn([NO_PACKAGE])
         elif error is not None:
-            self._options.warn([f"MCP servers are left out, because the package that talks to them cannot be loaded: {error}"])
+            self._options.warn([f"MCP servers are left out, because the package that connects to them cannot be loaded: {error}"])
         return error is None
 
     def _connect_servers(self, configs: Iterable[ServerConfig], keys: Mapping[str, str]) -> None:
@@ -167,12 +172,12 @@ class McpServers:
             key = keys[config.name]
             server = McpServer(config, key, self._session.workspace, self._update_tools, self._report)
             self._servers[key] = server
-            # Its place among the others: which of them is ready first must not decide the order of the tools.
+            # Reserves its position: the order of tools must not depend on which server is ready first.
             self._session.toolbox.replace(_owner(server), [])
             server.connect()
 
     def _update_tools(self, server: McpServer) -> None:
-        """Give the session what a server has."""
+        """Put the tools of a server into the session's toolbox."""
         from fairlead.extend.mcp.tools import server_tools
 
         assert self._session is not None

@@ -1,7 +1,7 @@
-"""The tools of MCP servers: to the session they are tools like any other.
+"""The tools of MCP servers, as tools of the session.
 
-Their names are such as every provider takes: letters, digits, `_` and `-`, 64 characters at most. They are the same in every
-run, whatever connects first: a name never depends on which others were there before it.
+Their names are valid for every provider: letters, digits, `_` and `-`, at most 64 characters. They are the same in every run: a
+name never depends on which server connected first.
 """
 
 from __future__ import annotations
@@ -25,47 +25,50 @@ if TYPE_CHECKING:
     from fairlead.extend.mcp.server import McpServer
 
 
-LONGEST = 64
+MAX_NAME = 64
 _PREFIX = "mcp__"
 _ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]+")
 _UNDERSCORES = re.compile(r"_{2,}")
-#: Hexadecimal digits that tell two names apart which would otherwise be the same.
-_MARK = 8
+#: Hexadecimal digits that are added to a name to make it unique.
+_DIGEST_CHARS = 8
 
 
 def server_keys(names: Iterable[str]) -> dict[str, str]:
-    """A key for each server's name. It has no `__`, so that a tool's name shows where that of its server ends."""
+    """Return a key for each server name. Keys contain no `__`, so that a tool's name shows where the server's key ends."""
     plain = {name: _UNDERSCORES.sub("_", _ILLEGAL.sub("_", name)).strip("_") or "server" for name in names}
     return _made_unique(plain, "")
 
 
 def tool_names(key: str, names: Iterable[str]) -> dict[str, str]:
-    """The name that the model knows each tool of a server by: `mcp__<server>__<tool>`."""
+    """Return the name that the model sees for each tool of a server: `mcp__<server>__<tool>`."""
     prefix = f"{_PREFIX}{key}__"
     return _made_unique({name: prefix + _ILLEGAL.sub("_", name) for name in names}, prefix)
 
 
 def _made_unique(plain: dict[str, str], prefix: str) -> dict[str, str]:
-    """The plain names; one that is too long, or that several would have, is marked. Who has it by right keeps it."""
+    """Add a digest to names that are too long or not unique. A tool whose own name is valid keeps it."""
     shared = {name for name, count in Counter(plain.values()).items() if count > 1}
-    return {
-        original: name if len(name) <= LONGEST and (name not in shared or name == prefix + original) else _marked(name, original)
-        for original, name in plain.items()
-    }
+    unique: dict[str, str] = {}
+    for original, name in plain.items():
+        is_valid = len(name) <= MAX_NAME and (name not in shared or name == prefix + original)
+        unique[original] = name if is_valid else _with_digest(name, original)
+    return unique
 
 
-def _marked(name: str, original: str) -> str:
+def _with_digest(name: str, original: str) -> str:
     digest = hashlib.sha256(f"{name}\0{original}".encode("utf-8", "replace")).hexdigest()
-    return f"{name[: LONGEST - _MARK - 1]}_{digest[:_MARK]}"
+    return f"{name[: MAX_NAME - _DIGEST_CHARS - 1]}_{digest[:_DIGEST_CHARS]}"
 
 
-#: How many reports of progress are passed on as they come, and the seconds between two of those after them.
-_EACH, _PACE = 100, 0.1
+#: How many progress reports are passed on at once, and the seconds between two later ones.
+_UNPACED_REPORTS, _PACE = 100, 0.1
 
 
 def server_tools(server: McpServer, workspace: Workspace, taken: Collection[str], problems: list[str]) -> list[Tool]:
-    """The tools that a server has. Left out, and told of: those with parameters that no call can be checked against, and
-    those whose names somebody else has (`taken`)."""
+    """Return the tools of a server.
+
+    Tools with an invalid schema, and tools with a name in `taken`, are left out and added to `problems`.
+    """
     offered = {tool.name: tool for tool in server.offer.tools}
     names = tool_names(server.key, offered)
     found: list[Tool] = []
@@ -74,7 +77,7 @@ def server_tools(server: McpServer, workspace: Workspace, taken: Collection[str]
         try:
             tool.check_schema()
             if tool.name in taken:
-                raise ToolError(f"Somebody else has a tool of the name {tool.name}.")
+                raise ToolError(f"A tool named {tool.name} already exists.")
         except ToolError as error:
             problems.append(f'The tool "{name}" of the MCP server "{server.config.name}" is left out: {error}')
         else:
@@ -108,7 +111,7 @@ async def _run(server: McpServer, name: str, workspace: Workspace, arguments: di
             details["total"] = total
         latest = ToolResult.text(progress_text(progress, total, message), details)
         shown += 1
-        if shown <= _EACH:
+        if shown <= _UNPACED_REPORTS:
             context.update(latest)
         else:
             soon()
@@ -116,8 +119,8 @@ async def _run(server: McpServer, name: str, workspace: Workspace, arguments: di
     async def call(session: ClientSession) -> types.CallToolResult:
         from mcp import types
 
-        # Not `call_tool`, which makes an error of an answer that does not match the schema that the server has declared:
-        # the model can do more with it than with an error.
+        # Not `call_tool`, which raises if an answer does not match the schema that the server has declared. Such an answer is
+        # more useful to the model than an error.
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
         return await session.send_request(request, types.CallToolResult, progress_callback=show)
 
