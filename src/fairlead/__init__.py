@@ -34,7 +34,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.options import AgentOptions
-    from fairlead.core.model import Model, ModelStream, PartialMessage, Request
+    from fairlead.core.model import Model, ModelStream, Request
+    from fairlead.core.partial_message import PartialMessage
     from fairlead.core.runtime import Cancel
     from fairlead.core.tool import Tool, ToolContext, ToolResult, ToolSubject
     from fairlead.core.ui import NoUi, Ui
@@ -76,7 +77,7 @@ _HOMES = {
     "Model": "fairlead.core.model",
     "ModelStream": "fairlead.core.model",
     "NoUi": "fairlead.core.ui",
-    "PartialMessage": "fairlead.core.model",
+    "PartialMessage": "fairlead.core.partial_message",
     "Request": "fairlead.core.model",
     "Tool": "fairlead.core.tool",
     "ToolContext": "fairlead.core.tool",

@@ -17,7 +17,8 @@ import pytest
 from fairlead import Agent, AgentOptions, Tool, ToolContext, ToolError, ToolResult
 from fairlead.core import events as e
 from fairlead.core.messages import ImageContent, ToolCall, ToolResultMessage, UserMessage, user_text
-from fairlead.core.model import PartialMessage, Request, StreamEvent
+from fairlead.core.model import Request, StreamEvent
+from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import Cancel
 from fairlead.errors import BusyError, ConfigError, LimitReached, ModelNotFound, NoCredentials, ProviderError, RunAborted
 from fairlead.testing import SCRIPTED_MODEL, ProviderServer, Scripted, Turn

@@ -252,7 +252,7 @@ def test_a_call_that_cannot_run_gets_an_error_and_the_run_goes_on() -> None:
 
 def test_arguments_that_are_not_json_are_shown_to_the_model() -> None:
     async def stream(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
-        from fairlead.core.model import PartialMessage
+        from fairlead.core.partial_message import PartialMessage
 
         partial = PartialMessage(SCRIPTED_MODEL, 1)
         if len(request.messages) > 1:
@@ -400,7 +400,7 @@ def test_an_abort_during_tools_gives_every_call_a_result_and_ends_with_an_empty_
 
 def test_a_failed_request_shows_the_final_message_in_both_frames() -> None:
     async def stream(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
-        from fairlead.core.model import PartialMessage
+        from fairlead.core.partial_message import PartialMessage
 
         partial = PartialMessage(SCRIPTED_MODEL, 1)
         partial.fail("401 no", status=401)
@@ -414,7 +414,7 @@ def test_a_failed_request_shows_the_final_message_in_both_frames() -> None:
 
 def test_a_stream_that_breaks_its_promise_is_an_error_of_that_message() -> None:
     async def raises(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
-        from fairlead.core.model import PartialMessage
+        from fairlead.core.partial_message import PartialMessage
 
         partial = PartialMessage(SCRIPTED_MODEL, 1)
         partial.start_text(0)

@@ -23,7 +23,8 @@ from asking import outcome as outcome_at
 from hypothesis import given, settings
 
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, UserMessage
-from fairlead.core.model import BlockEnd, BlockStart, PartialMessage, Request
+from fairlead.core.model import BlockEnd, BlockStart, Request
+from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.google import GoogleReader
 
 API = "google-generative-ai"

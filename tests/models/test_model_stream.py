@@ -12,7 +12,8 @@ import pytest
 from asking import a_model, a_request, ask, outcome, serving
 from raw_server import raw_server, read_request, saying_nothing, until
 
-from fairlead.core.model import Model, PartialMessage, StreamEnd, StreamEvent
+from fairlead.core.model import Model, StreamEnd, StreamEvent
+from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError

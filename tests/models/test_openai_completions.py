@@ -27,7 +27,8 @@ from fairlead.core.messages import (
     ToolCall,
     UserMessage,
 )
-from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, PartialMessage
+from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
+from fairlead.core.partial_message import PartialMessage
 from fairlead.errors import ConfigError
 from fairlead.models.apis.openai_completions import ChatReader
 

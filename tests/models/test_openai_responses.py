@@ -21,7 +21,8 @@ from asking import (
 from hypothesis import given, settings
 
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, UserMessage
-from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, PartialMessage
+from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
+from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.openai_responses import ResponsesReader
 
 API = "openai-responses"

@@ -12,7 +12,8 @@ import pytest
 from asking import a_model, outcome, sse
 
 from fairlead.core.messages import TextContent, ThinkingContent, ToolCall
-from fairlead.core.model import BlockDelta, BlockEnd, PartialMessage, StreamEvent
+from fairlead.core.model import BlockDelta, BlockEnd, StreamEvent
+from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.anthropic_reader import AnthropicReader
 from fairlead.models.apis.google import GoogleReader
 from fairlead.models.apis.openai_completions import ChatReader

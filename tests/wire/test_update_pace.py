@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fairlead.core.messages import TextContent
-from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, Model, PartialMessage, Price
+from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, Model, Price
+from fairlead.core.partial_message import PartialMessage
 from fairlead.wire.pi.updates import Pacing, Updates
 
 MODEL = Model("one", "One", "anthropic-messages", "scripted", "http://127.0.0.1:9", False, ["text"], Price(), 1000, 100)

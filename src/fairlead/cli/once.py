@@ -20,7 +20,7 @@ from fairlead.cli.speak import complain
 from fairlead.config.threads import start_thread
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent
-from fairlead.core.model import ABORTED
+from fairlead.core.partial_message import ABORTED
 from fairlead.errors import ConfigError, FairleadError, ProviderError, RunAborted
 from fairlead.tools.guard import readable
 

@@ -29,18 +29,8 @@ from fairlead.core.events import (
 )
 from fairlead.core.limits import Limits
 from fairlead.core.messages import AssistantMessage, Message, ToolCall, UserMessage
-from fairlead.core.model import (
-    BlockDelta,
-    BlockEnd,
-    BlockStart,
-    Model,
-    ModelStream,
-    PartialMessage,
-    Request,
-    StreamEnd,
-    StreamEvent,
-    StreamStart,
-)
+from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, Model, ModelStream, Request, StreamEnd, StreamEvent, StreamStart
+from fairlead.core.partial_message import PartialMessage
 from fairlead.core.queues import Queued, Queues
 from fairlead.core.runtime import Cancel, Runtime
 from fairlead.core.tool import Approver, Schedule, Tool, ToolResult

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from fairlead.core.model import Model, ModelStream, PartialMessage, Request, StreamEvent
+from fairlead.core.model import Model, ModelStream, Request, StreamEvent
+from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import Cancel
 from fairlead.models.context_windows import ContextWindows
 

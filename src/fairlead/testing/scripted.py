@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.core.messages import StopReason, ToolCall, Usage
-from fairlead.core.model import Model, PartialMessage, Price, Request, StreamEvent
+from fairlead.core.model import Model, Price, Request, StreamEvent
+from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import Cancel
 
 SCRIPTED_MODEL = Model(

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from fairlead.core.messages import ThinkingContent, ToolCall, Usage
-from fairlead.core.model import Model, ModelStream, PartialMessage, Request, StreamEvent
+from fairlead.core.model import Model, ModelStream, Request, StreamEvent
+from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
 from fairlead.extend.extensions.calling import error_text

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from fairlead.core.messages import ModelMessage
-from fairlead.core.model import Model, PartialMessage, Request, StreamEvent
+from fairlead.core.model import Model, Request, StreamEvent
+from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import redacted
 from fairlead.errors import ProviderError

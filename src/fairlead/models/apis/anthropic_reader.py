@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.core.messages import StopReason
-from fairlead.core.model import PartialMessage
+from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.request_building import encode_json
 from fairlead.models.apis.response_reading import decode_event, new_call_id
 

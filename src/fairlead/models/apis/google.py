@@ -18,7 +18,8 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from fairlead.core.model import PartialMessage, Request, ThinkingLevel
+from fairlead.core.model import Request, ThinkingLevel
+from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json, provider_level, results_with_images
 from fairlead.models.apis.response_reading import (

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.core.messages import StopReason
-from fairlead.core.model import PartialMessage, Request, parse_arguments
+from fairlead.core.model import Request
+from fairlead.core.partial_message import PartialMessage, parse_arguments
 from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.openai_completions_body import THINKING_FIELDS, ChatBody
 from fairlead.models.apis.openai_completions_compat import completions_compat

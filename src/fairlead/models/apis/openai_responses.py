@@ -21,7 +21,8 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from fairlead.core.model import PartialMessage, Request
+from fairlead.core.model import Request
+from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.request_building import EncodedMessages, encode_json, openai_efforts, provider_level
 from fairlead.models.apis.response_reading import (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, cast
 
 from fairlead.core import lenient
-from fairlead.core.model import PartialMessage
+from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.request_building import encode_json
 
 #: What servers call trouble of their own that passes.

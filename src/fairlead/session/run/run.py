@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from fairlead.core.events import AgentEnd, AgentStart, EntryAppended, ExtensionError
 from fairlead.core.loop import Run, run_agent
 from fairlead.core.messages import Message
-from fairlead.core.model import PartialMessage, StreamEnd
+from fairlead.core.model import StreamEnd
+from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.core.secrets import redacted
 from fairlead.session.context.tokens import is_good_answer

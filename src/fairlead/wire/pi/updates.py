@@ -17,7 +17,8 @@ from msgspec import Struct
 from fairlead.config.settings import OutputSettings
 from fairlead.core.events import QueueUpdate
 from fairlead.core.messages import AssistantBlock, TextContent, ThinkingContent, ToolCall
-from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, PartialMessage, preview_arguments
+from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
+from fairlead.core.partial_message import PartialMessage, preview_arguments
 from fairlead.wire.pi.outlet import FrameOutlet
 
 Form: TypeAlias = Literal["full", "delta"]
