@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.protocol.opal.method import OPEN
-from fairlead.protocol.opal.shapes import TokenUsage, ToolOutcome
+from fairlead.protocol.opal.objects import TokenUsage, ToolOutcome
 
 #: The method of the notification that carries an event.
 NOTIFICATION = "agent/event"

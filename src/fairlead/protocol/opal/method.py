@@ -1,4 +1,4 @@
-"""What every request of the dialect is, in either direction."""
+"""What a request of Opal's protocol is, from the client or to it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Meta, Struct
 
-#: Marks an object of which Opal's published schema says only that it is one. The schema has its fields under `types`.
+#: The version of Opal's protocol that fairlead speaks.
+PROTOCOL_VERSION = "0.1.0"
+
+#: Marks an object that Opal's published schema does not describe further. Our schema has its fields under `types`.
 OPEN = Meta(extra={"open": True})
-#: Marks a field that Opal's published schema demands, and that its server does without.
+#: Marks a field that Opal's published schema requires but its server does not.
 DEMANDED = Meta(extra={"demanded": True})
 
 
 class Fault(NamedTuple):
-    """What is wrong with the params of a request, in the words that clients know."""
+    """What is wrong with the params of a request, in words that clients know."""
 
     message: str
     data: str | None = None
@@ -27,7 +30,7 @@ class Method(Struct, omit_defaults=True):
     method: ClassVar[str]
     #: The type of the response's `result`.
     result: ClassVar[type[Struct]]
-    #: From params as JSON to what is wrong with them, where clients know certain words for that.
+    #: Finds what is wrong with the params, where clients expect certain words for it.
     fault: ClassVar[Callable[[dict[str, Any]], Fault | None] | None] = None
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.protocol.opal.method import OPEN, Method, Nothing
-from fairlead.protocol.opal.shapes import (
+from fairlead.protocol.opal.objects import (
     Auth,
     Distribution,
     FeatureChanges,

@@ -9,7 +9,7 @@ import msgspec
 from fairlead.errors import BadParams
 from fairlead.protocol.opal.method import Fault, Method
 from fairlead.protocol.opal.methods import ConfigSet, SessionStart, SettingsSave
-from fairlead.protocol.opal.shapes import FeatureChanges
+from fairlead.protocol.opal.objects import FeatureChanges
 
 M = TypeVar("M", bound=Method)
 

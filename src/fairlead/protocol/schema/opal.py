@@ -10,10 +10,9 @@ from msgspec import inspect as types
 
 from fairlead.protocol.opal.events import EVENTS, NOTIFICATION, Event, SubAgentEvent, SubAgentStart
 from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
-from fairlead.protocol.opal.method import Method
+from fairlead.protocol.opal.method import PROTOCOL_VERSION, Method
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
-from fairlead.protocol.opal.version import PROTOCOL_VERSION
 from fairlead.protocol.schema.builder import Schema, SchemaBuilder, marks, reference
 from fairlead.protocol.schema.notes import prose
 

@@ -7,7 +7,7 @@ from msgspec import UNSET
 from fairlead.core.model import Model
 from fairlead.models.catalog import PROVIDERS
 from fairlead.models.registry import Registry
-from fairlead.protocol.opal.shapes import Auth, AuthProvider
+from fairlead.protocol.opal.objects import Auth, AuthProvider
 
 
 def probe(registry: Registry, model: Model | None, *, in_full: bool = False) -> Auth:

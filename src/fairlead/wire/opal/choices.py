@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.errors import BadParams
 from fairlead.models.registry import Registry
-from fairlead.protocol.opal.shapes import ListedModel, ModelInUse
+from fairlead.protocol.opal.objects import ListedModel, ModelInUse
 
 #: The levels that clients know, by their names.
 LEVELS: Mapping[str, ThinkingLevel] = {"off": "off", "low": "low", "medium": "medium", "high": "high", "max": "xhigh"}

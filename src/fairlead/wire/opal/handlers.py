@@ -12,8 +12,7 @@ from msgspec import UNSET
 from fairlead import __version__
 from fairlead.errors import BadParams, EntryNotFound, LoginFailed, MoveCancelled, NothingToCompact
 from fairlead.protocol.opal import methods as m
-from fairlead.protocol.opal.method import Nothing
-from fairlead.protocol.opal.version import PROTOCOL_VERSION
+from fairlead.protocol.opal.method import PROTOCOL_VERSION, Nothing
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from fairlead.wire.messages import Answer, Request, Route
 from fairlead.wire.opal import choices

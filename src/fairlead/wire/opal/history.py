@@ -21,7 +21,7 @@ from fairlead.core.messages import (
     UserBlock,
     UserMessage,
 )
-from fairlead.protocol.opal.shapes import HistoryMessage, HistoryToolCall
+from fairlead.protocol.opal.objects import HistoryMessage, HistoryToolCall
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.entries import CompactionEntry, Entry, entries_in_context
 from fairlead.wire.opal.statuses import without_statuses

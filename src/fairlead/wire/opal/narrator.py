@@ -15,7 +15,7 @@ from fairlead.core import events as core
 from fairlead.core.messages import AssistantMessage, TextContent, ThinkingContent, ToolCall, Usage, UserMessage, user_text
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.protocol.opal import events
-from fairlead.protocol.opal.shapes import TokenUsage, ToolOutcome
+from fairlead.protocol.opal.objects import TokenUsage, ToolOutcome
 from fairlead.wire.opal.channel import Channel
 from fairlead.wire.opal.statuses import Status, StatusFilter, without_statuses
 from fairlead.wire.opal.tools.meta import meta

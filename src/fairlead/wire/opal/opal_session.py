@@ -11,7 +11,7 @@ from msgspec import Struct
 from fairlead.agent import Agent
 from fairlead.core.events import Event
 from fairlead.errors import BadParams, CompactionCancelled, FairleadError
-from fairlead.protocol.opal.shapes import FeatureChanges, Features, ToolNames
+from fairlead.protocol.opal.objects import FeatureChanges, Features, ToolNames
 from fairlead.session.session import Session
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, RpcError
 from fairlead.wire.opal.narrator import Narrator, RunStatus

@@ -14,8 +14,8 @@ from fairlead.errors import LoginFailed
 from fairlead.models.registry import Registry
 from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import AgentAbort, OfSession
+from fairlead.protocol.opal.objects import Auth
 from fairlead.protocol.opal.params import decode
-from fairlead.protocol.opal.shapes import Auth
 from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.jsonrpc import JsonRpcCodec

@@ -13,7 +13,7 @@ from msgspec import Struct
 from fairlead.config import files
 from fairlead.config.home import Home
 from fairlead.errors import BadParams, ConfigError, SessionError
-from fairlead.protocol.opal.shapes import ListedSession
+from fairlead.protocol.opal.objects import ListedSession
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.paths import iso, transcripts_folder
 from fairlead.session.history.sessions import Sessions

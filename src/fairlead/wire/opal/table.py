@@ -17,7 +17,7 @@ from fairlead.core.messages import AssistantMessage
 from fairlead.errors import BadParams, FairleadError
 from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.methods import SessionStart
-from fairlead.protocol.opal.shapes import FeatureChanges, Features
+from fairlead.protocol.opal.objects import FeatureChanges, Features
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import Sessions
 from fairlead.session.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fairlead.protocol.opal.shapes import ListedTask
+from fairlead.protocol.opal.objects import ListedTask
 from fairlead.wire.opal.tools.tasks import STATUSES, Op, Task
 
 VIEWS = ("open", "done", "blocked", "in_progress", "ready")
