@@ -1,1 +1,1 @@
-"""Measures this program beside pi, on the same work, in one alternating run: `make bench`, or `python -m bench --help`."""
+"""Compare fairlead with pi on the same work, in one alternating run: `make bench`, or `python -m bench --help`."""

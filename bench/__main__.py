@@ -1,7 +1,7 @@
-"""Measures this program beside pi 0.87: the same works, in turn, against the same scripted provider; prints medians and budgets.
+"""Compare fairlead with pi 0.87: the same workloads, in turn, against the same scripted provider. Prints medians and budgets.
 
-A missed budget does not fail the command, since figures move with the machine and its load; an agent that does not do
-its work does.
+A missed budget does not fail the command, because figures vary with the machine and its load. An agent that does not do its
+work does.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def arguments() -> argparse.Namespace:
 
 
 def warm_up(everyone: tuple[Contestant, ...]) -> None:
-    """One start each that does not count: afterwards the files of all are in the system's cache."""
+    """Start each agent once without measuring, so that the files of all are in the system's cache."""
     for contestant in everyone:
         try:
             WORKS["start"].measure(contestant)
@@ -59,7 +59,7 @@ def warm_up(everyone: tuple[Contestant, ...]) -> None:
 
 
 def measure(name: str, everyone: tuple[Contestant, ...], runs: int, failures: dict[str, str]) -> dict[str, Figures]:
-    """The medians of those who did the work every time; whoever did not is noted in `failures`."""
+    """Return the medians of the agents that did the work every time. The others are noted in `failures`."""
     work = WORKS[name]
     samples: dict[str, list[Figures]] = {contestant.name: [] for contestant in everyone if takes_part(contestant, work)}
     for run in range(runs):

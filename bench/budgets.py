@@ -1,4 +1,4 @@
-"""What this program promises, relative to pi 0.87 on the same machine in the same run."""
+"""The budgets of fairlead, relative to pi 0.87 on the same machine in the same run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from bench.works import WORKS, Figures
 
 OWN, OWN_DELTA, PEER = "fairlead", "fairlead, delta", "pi 0.87"
 
-#: Medians by work and contestant. A work that was not run, or that a contestant failed, is not in it.
+#: Medians by workload and contestant, without workloads that were not run or that a contestant failed.
 Medians = Mapping[str, Mapping[str, Figures]]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A promise, and what became of it. `value` and `limit` are ratios, unless `unit` names something else."""
+    """A budget and the measured value. `value` and `limit` are ratios, unless `unit` says otherwise."""
 
     promise: str
     own: float
@@ -34,11 +34,11 @@ class Verdict:
 
 
 def verdicts(medians: Medians) -> list[Verdict]:
-    """Every promise that the measured works can speak to."""
+    """Return a verdict for every budget that the measured workloads cover."""
     return [*_against_peer(medians), *_unchanged(medians), *_rates(medians), *_growth(medians)]
 
 
-#: work, figure, the form measured, and how much of the peer's figure it may be
+#: workload, figure, measured form, and the allowed share of the peer's figure
 _RATIOS = [
     ("start", "wall", OWN, 0.33),
     ("start", "memory", OWN, 0.4),
@@ -49,7 +49,7 @@ _RATIOS = [
     ("open", "wall", OWN, 0.5),
 ]
 
-#: works of which the second is ten times the first
+#: pairs of workloads; the second is ten times the first
 _GROWTH = [
     ("stream", "long"),
     ("paced", "paced-long"),
@@ -76,14 +76,14 @@ def _against_peer(medians: Medians) -> Iterator[Verdict]:
 
 
 def _unchanged(medians: Medians) -> Iterator[Verdict]:
-    """Extensions that have nothing to do cost the start nothing; the rest is what the measuring itself moves by."""
+    """Idle extensions must not slow down the start. The limit allows for noise."""
     if figures := medians.get("start-extended", {}).get(OWN):
         wall, plain = figures["wall"], figures["plain"]
         yield Verdict(f"{WORKS['start-extended'].title}: wall s, times that without", wall, None, wall / plain, 1.05)
 
 
 def _rates(medians: Medians) -> Iterator[Verdict]:
-    """Full updates are held to 512 KiB a second; a burst that is over sooner says nothing about that."""
+    """Full updates stay within 512 KiB per second. A burst that ends sooner shows nothing about that."""
     for work in ("paced", "paced-long"):
         if figures := medians.get(work, {}).get(OWN):
             rate = figures["updates"] / 1024 / figures["wall"]
@@ -91,7 +91,7 @@ def _rates(medians: Medians) -> Iterator[Verdict]:
 
 
 def _growth(medians: Medians) -> Iterator[Verdict]:
-    """Ten times the work costs at most eleven times the CPU."""
+    """Ten times the work must cost at most eleven times the CPU."""
     for small, large in _GROWTH:
         if OWN in medians.get(small, {}) and OWN in medians.get(large, {}):
             once, tenfold = (medians[work][OWN]["cpu"] for work in (small, large))

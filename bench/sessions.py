@@ -1,4 +1,4 @@
-"""A long session as pi stores it (JSON lines, version 3): the same conversation for every contestant."""
+"""Write a long session in pi's format (JSON lines, version 3), the same for every contestant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEADER = {"type": "session", "version": 3, "id": "019b7727-0800-7000-8000-00000
 
 
 def write_session(path: Path, entries: int) -> int:
-    """Write a session of so many entries, of about 580 bytes each; how many of them are messages."""
+    """Write a session with a number of entries of about 580 bytes each. Return how many are messages."""
     path.write_bytes(msgspec.json.encode({**_HEADER, "cwd": str(path.parent)}) + b"\n" + _lines(entries))
     return entries - 2
 
@@ -36,7 +36,7 @@ def _lines(entries: int) -> bytes:
 
 
 def _conversation() -> Iterator[tuple[str, Fields]]:
-    """The model and the thinking level; then, for ever, a question, a few tool calls with their results, and an answer."""
+    """Yield the model and the thinking level; then, without end, a question, a few tool calls with results, and an answer."""
     yield "model_change", {"provider": "scripted", "modelId": "one"}
     yield "thinking_level_change", {"thinkingLevel": "off"}
     writer = _Writer()
@@ -55,7 +55,7 @@ def _message(role: str, **fields: Any) -> tuple[str, Fields]:
 
 
 class _Writer:
-    """Makes up what is said; the same in every run."""
+    """Makes up texts, the same in every run."""
 
     def __init__(self) -> None:
         self.chance = random.Random(7)
@@ -82,6 +82,6 @@ class _Writer:
         return _message("assistant", content=content, **model, usage=usage, stopReason=stop_reason)
 
     def _lines_of(self, words: int) -> str:
-        """So many words on average, ten a line."""
+        """Return about this many words, ten per line."""
         chosen = self.chance.choices(self._words, k=self.chance.randint(1, 2 * words))
         return "\n".join(" ".join(chosen[start : start + 10]) for start in range(0, len(chosen), 10))

@@ -1,9 +1,9 @@
-"""The works that are measured. Each starts an agent, has it do one thing, and returns figures.
+"""The workloads. Each starts an agent, makes it do one thing, and returns figures.
 
-plain          seconds; the same work without what makes it special, right before it
+plain          seconds; the same workload without its special part, right before it
 wall, first    seconds; `first` is from the prompt to the first delta, in the first prompt of a process
-switch         seconds until a session is open; then its messages are asked for
-cpu            seconds of CPU, the agent's own threads, not its children, without its start unless that is the work
+switch         seconds until a session is open, before its messages are requested
+cpu            seconds of CPU in the agent's threads, without children, and without the start unless that is the workload
 memory         MiB, the peak over the whole life of the process
 bytes          everything the agent wrote; `updates` only its message_update frames
 """
@@ -33,16 +33,16 @@ PIECE = 8
 class Work:
     title: str
     measure: Callable[[Contestant], Figures]
-    #: Whether the form of updates matters, so that this program is measured in both.
+    #: Whether the form of updates matters, so that fairlead is measured with both.
     both_forms: bool = False
-    #: Left out unless asked for: it takes long and says little more.
+    #: Skipped unless requested: it takes long and adds little.
     slow: bool = False
-    #: Nothing is promised in relation to others, so only this program does it.
+    #: Measured for fairlead only, because no budget compares it with others.
     alone: bool = False
 
 
 def start(contestant: Contestant) -> Figures:
-    """From the start of the process to its answer to a first `get_state`."""
+    """Measure from the start of the process to its answer to the first `get_state`."""
     with running(contestant, [{"text": "ok"}]) as agent:
         wall = ready(agent)
         cpu = agent.cpu_seconds()
@@ -50,7 +50,7 @@ def start(contestant: Contestant) -> Figures:
 
 
 def start_extended(contestant: Contestant) -> Figures:
-    """The same with twenty extensions that have nothing to do, right after a start without any."""
+    """Measure the same with twenty idle extensions, right after a start without any."""
     plain = start(contestant)
     with running(contestant, [{"text": "ok"}], extensions=20) as agent:
         wall = ready(agent)
@@ -58,7 +58,7 @@ def start_extended(contestant: Contestant) -> Figures:
 
 
 def stream(contestant: Contestant, pieces: int, delay_ms: int) -> Figures:
-    """One prompt, answered by so many pieces of eight characters."""
+    """Measure one prompt that is answered with a number of pieces of eight characters."""
     with running(contestant, [{"text": prose(pieces), "chunk": PIECE, "delayMs": delay_ms}]) as agent:
         ready(agent)
         before = agent.cpu_seconds()
@@ -71,7 +71,7 @@ def stream(contestant: Contestant, pieces: int, delay_ms: int) -> Figures:
 
 
 def turns(contestant: Contestant, count: int) -> Figures:
-    """One prompt, for which the model asks for so many commands that do nothing, one a turn."""
+    """Measure one prompt for which the model runs a number of commands that do nothing, one per turn."""
     call = {"toolCalls": [{"name": "bash", "arguments": {"command": "true"}}]}
     with running(contestant, [*[call] * count, {"text": "done"}]) as agent:
         ready(agent)
@@ -83,7 +83,7 @@ def turns(contestant: Contestant, count: int) -> Figures:
 
 
 def open_session(contestant: Contestant, entries: int) -> Figures:
-    """Switch to a session of so many entries as soon as the process answers, then ask for its messages."""
+    """Switch to a session with a number of entries as soon as the process answers, then get its messages."""
     with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder:
         path = Path(folder, "long.jsonl")
         messages = write_session(path, entries)
@@ -93,7 +93,7 @@ def open_session(contestant: Contestant, entries: int) -> Figures:
 
 
 def open_when_idle(contestant: Contestant, entries: int) -> Figures:
-    """The same when a small session has been opened before and start-up is over, so that the CPU is that of the entries."""
+    """Measure the same after the start-up and after opening a small session, so that only the entries cost CPU."""
     with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder:
         small, path = Path(folder, "small.jsonl"), Path(folder, "long.jsonl")
         few, messages = write_session(small, 10), write_session(path, entries)
@@ -133,7 +133,7 @@ WORKS = {
 
 
 def ready(agent: AgentProcess) -> float:
-    """Seconds from the start of the process until it answers."""
+    """Return the seconds from the start of the process to its first answer."""
     read, _ = agent.ask("get_state", 60)
     return read - agent.started
 
@@ -155,13 +155,13 @@ class _Conversation(msgspec.Struct):
 
 
 def conversation_length(answer: Frame) -> int:
-    """How many messages a `get_messages` answer has; the system prompt, which pi counts as one, is none."""
+    """Count the messages in a `get_messages` response, without the system prompt, which pi includes."""
     assert answer.data is not msgspec.UNSET
     messages = msgspec.json.decode(answer.data, type=_Conversation).messages
     return sum(message.role != "system" for message in messages)
 
 
 def prose(pieces: int) -> str:
-    """Words of seven letters and a space that nobody can compress or cache; the same in every run."""
+    """Return words of seven letters and a space that resist compression and caching, the same in every run."""
     letters = random.Random(7)
     return "".join("".join(letters.choices("abcdefghijklmnopqrstuvwxyz", k=PIECE - 1)) + " " for _ in range(pieces))

@@ -31,7 +31,7 @@ from proselint.tools import LintFile
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = Path(__file__).with_name("prose_words.toml")
-EVERYTHING = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs", "examples", "scripts", "src")
+EVERYTHING = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs", "examples", "scripts", "bench", "src")
 
 # Not clean yet, so `make check` leaves them out. Remove an entry when `scripts/prose.py ENTRY` finds nothing in it.
 NOT_YET = (
