@@ -167,7 +167,7 @@ def test_starting_rpc_mode_leaves_slow_modules_for_later(fairlead: Command) -> N
     before_serving = done.stderr.partition("fairlead.wire.pi.serve\n")[0]
     assert "fairlead.agent" in before_serving
     loaded = set(re.findall(r"\| +(\S+)$", before_serving, re.MULTILINE))
-    assert not loaded & {"h11", "jiter", "jsonschema_rs", "yaml", "difflib", "tempfile", "fairlead.tools.process"}
+    assert not loaded & {"h11", "jiter", "jsonschema_rs", "yaml", "difflib", "tempfile", "fairlead.tools.shell.process"}
 
 
 def test_the_version_is_printed(fairlead: Command) -> None:

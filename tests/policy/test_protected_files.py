@@ -18,7 +18,8 @@ from fairlead.errors import ToolError
 from fairlead.policy.hard_links import HardLinks
 from fairlead.policy.protected import Masks, Protected, key_files
 from fairlead.policy.sandbox import Bubblewrap
-from fairlead.tools import Workspace, builtin_tools, grep
+from fairlead.tools import Workspace, builtin_tools
+from fairlead.tools.search import grep
 from fairlead.wire.opal.tools.machine import machine_tools
 
 SECRET = "sk-this-is-secret"

@@ -25,7 +25,7 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.tools import builtin_tools
-from fairlead.tools.process import ShellResult, run_shell
+from fairlead.tools.shell.process import ShellResult, run_shell
 
 
 def shell(box: Box, command: str, **options: Any) -> ShellResult:
@@ -378,7 +378,7 @@ import asyncio, resource, sys
 from pathlib import Path
 from fairlead.core.runtime import Cancel
 from fairlead.tools import Workspace
-from fairlead.tools.process import run_shell
+from fairlead.tools.shell.process import run_shell
 async def main():
     logs = Path({str(box.cwd)!r})
     workspace = Workspace(logs, {{"PATH": {os.environ["PATH"]!r}}}, log_dir=lambda: logs, keep_log=lambda path: None)
@@ -430,7 +430,7 @@ sys.path.insert(0, {str(Path(__file__).parent)!r})
 from box import Box
 from pathlib import Path
 from fairlead.core.runtime import Cancel
-from fairlead.tools.process import run_shell
+from fairlead.tools.shell.process import run_shell
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 box = Box(Path({str(box.cwd / "inner")!r}), Path({str(box.cwd / "logs")!r}))
 result = asyncio.run(run_shell(box.workspace, "seq 1 100000", cancel=Cancel(), timeout=None, clean=True))

@@ -14,9 +14,10 @@ from tests.tools.box import Box
 from fairlead.core.runtime import Cancel, TimedOut
 from fairlead.core.tool import ToolContext
 from fairlead.session.runtime import AsyncioRuntime
-from fairlead.tools import builtin_tools, diff
+from fairlead.tools import builtin_tools
 from fairlead.tools.background import Stop
-from fairlead.tools.diff import Replacement
+from fairlead.tools.files import diff
+from fairlead.tools.files.diff import Replacement
 
 
 def edit(box: Box, path: str, *pairs: tuple[str, str]):
@@ -376,7 +377,7 @@ def test_what_is_shown_of_a_file_is_bounded(box: Box) -> None:
 
 def test_the_search_for_similar_text_looks_at_each_line_once(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work grows with the file, not with its square, and a file that is too long is not searched."""
-    from fairlead.tools import similar
+    from fairlead.tools.files import similar
 
     looked_at = 0
     plain = similar._plain  # pyright: ignore[reportPrivateUsage]

@@ -11,7 +11,7 @@ import pytest
 from tests.tools.box import Box
 
 from fairlead.core.runtime import Cancel
-from fairlead.tools import searchers
+from fairlead.tools.search import searchers
 
 pytestmark = pytest.mark.usefixtures("engine")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.tools.conftest import Box
 
-from fairlead.tools import grep, ripgrep_walk
-from fairlead.tools.ignore import IgnoreFile
+from fairlead.tools.search import grep, ripgrep_walk
+from fairlead.tools.search.ignore import IgnoreFile
 
 NAMES = ["a", "b", "build", "src", "lib.d", "{x}", "x y", ".hidden", "café", "[z]"]
 ENDINGS = ["", ".txt", ".log", ".py", ".TXT"]

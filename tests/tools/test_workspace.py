@@ -66,7 +66,7 @@ import sys
 from pathlib import Path
 from fairlead.tools import Workspace, builtin_tools
 builtin_tools(Workspace(Path("/"), {}, log_dir=Path, keep_log=print))
-heavy = {"asyncio", "subprocess", "difflib", "jsonschema_rs", "fairlead.tools.process", "fairlead.tools.read"}
+heavy = {"asyncio", "subprocess", "difflib", "jsonschema_rs", "fairlead.tools.shell.process", "fairlead.tools.files.read"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -67,7 +67,7 @@ class UserCommands:
         self, command: str, cancel: Cancel, exclude_from_context: bool, on_output: Callable[[str], None] | None
     ) -> BashDone:
         """Run `command` to its end; colours and control characters are taken out of its output."""
-        from fairlead.tools.process import run_shell
+        from fairlead.tools.shell.process import run_shell
 
         done = await self._run_elsewhere(command, cancel, exclude_from_context)
         if done is not None:

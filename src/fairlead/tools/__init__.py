@@ -226,48 +226,48 @@ def _string(description: str) -> dict[str, Any]:
 
 
 async def _run_read(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    from fairlead.tools.read import run_read
+    from fairlead.tools.files.read import run_read
 
     return await run_read(workspace, arguments, context)
 
 
 async def _run_bash(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    from fairlead.tools.bash import run_bash
+    from fairlead.tools.shell.bash import run_bash
 
     return await run_bash(workspace, arguments, context)
 
 
 async def _run_edit(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    from fairlead.tools.edit import run_edit
+    from fairlead.tools.files.edit import run_edit
 
     return await run_edit(workspace, arguments, context)
 
 
 def _prepare_edit(arguments: dict[str, Any]) -> dict[str, Any]:
-    from fairlead.tools.edit import prepare_edit
+    from fairlead.tools.files.edit import prepare_edit
 
     return prepare_edit(arguments)
 
 
 async def _run_write(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    from fairlead.tools.write import run_write
+    from fairlead.tools.files.write import run_write
 
     return await run_write(workspace, arguments, context)
 
 
 async def _run_grep(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    from fairlead.tools.grep import run_grep
+    from fairlead.tools.search.grep import run_grep
 
     return await run_grep(workspace, arguments, context)
 
 
 async def _run_find(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    from fairlead.tools.find import run_find
+    from fairlead.tools.search.find import run_find
 
     return await run_find(workspace, arguments, context)
 
 
 async def _run_ls(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    from fairlead.tools.ls import run_ls
+    from fairlead.tools.search.ls import run_ls
 
     return await run_ls(workspace, arguments, context)

@@ -15,7 +15,7 @@ from fairlead.core.secrets import redacted
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.subagents.subagent import cut
-from fairlead.tools.images import MAX_ENCODED
+from fairlead.tools.files.images import MAX_ENCODED
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, count_lines, format_size
 from fairlead.tools.uris import Document
 from fairlead.tools.workspace import Workspace

@@ -11,7 +11,7 @@ from fairlead.core.tool import KeyPath, Tool
 from fairlead.session.rules.arguments import ArgumentReader, Piece
 from fairlead.session.rules.patterns import Passage, Pattern, compile_pattern, either
 from fairlead.session.rules.rules import Rule, Scope, StreamKind, scopes_of
-from fairlead.tools.globs import Glob
+from fairlead.tools.search.globs import Glob
 from fairlead.tools.subjects import usual_file_texts
 
 #: How many characters before new text a match that ends in it may begin.

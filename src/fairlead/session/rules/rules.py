@@ -21,7 +21,7 @@ from fairlead.errors import ConfigError, ToolError
 from fairlead.session import front_matter
 from fairlead.session.front_matter import Value
 from fairlead.session.rules.patterns import PatternError, compile_pattern
-from fairlead.tools.globs import Glob
+from fairlead.tools.search.globs import Glob
 
 #: What a model writes: text for the user, thinking, or the arguments of a tool call.
 StreamKind: TypeAlias = Literal["text", "thinking", "tool"]

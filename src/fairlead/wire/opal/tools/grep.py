@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.core.tool import ToolContext, ToolResult
-from fairlead.tools.grep import first_matches, search
 from fairlead.tools.listing import listing
-from fairlead.tools.searchers import Line, Wanted
+from fairlead.tools.search.grep import first_matches, search
+from fairlead.tools.search.searchers import Line, Wanted
 from fairlead.wire.opal.tools.hashlines import tagged
 from fairlead.wire.opal.tools.places import Places
 
@@ -44,7 +44,7 @@ async def run_grep(places: Places, arguments: dict[str, Any], context: ToolConte
 
 
 class _Report:
-    """Implements `fairlead.tools.grep.Report`."""
+    """Implements `fairlead.tools.search.grep.Report`."""
 
     def __init__(self, places: Places, limit: int, context: int) -> None:
         self.full = False

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
 from fairlead.tools.guard import Confined
-from fairlead.tools.output import Mark, Output
-from fairlead.tools.process import ShellResult, check, run_into
+from fairlead.tools.shell.output import Mark, Output
+from fairlead.tools.shell.process import ShellResult, check, run_into
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
 

@@ -7,7 +7,7 @@ from typing import Any
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import in_thread
-from fairlead.tools.read import Window, read_file
+from fairlead.tools.files.read import Window, read_file
 from fairlead.tools.truncate import MAX_BYTES, format_size
 from fairlead.wire.opal.tools.hashlines import tagged
 from fairlead.wire.opal.tools.places import Places

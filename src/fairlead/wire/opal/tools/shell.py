@@ -6,9 +6,9 @@ from typing import Any
 
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools.bash import problem_of
 from fairlead.tools.pace import Paced
-from fairlead.tools.process import ShellResult, with_remarks
+from fairlead.tools.shell.bash import problem_of
+from fairlead.tools.shell.process import ShellResult, with_remarks
 from fairlead.tools.truncate import MAX_BYTES, format_size
 from fairlead.wire.opal.tools.processes import HARD_LIMIT, Process, Processes
 

@@ -8,8 +8,8 @@ from typing import Any
 from fairlead.core.messages import TextContent
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools.output import Output
-from fairlead.tools.process import ShellResult, run_into, with_remarks
+from fairlead.tools.shell.output import Output
+from fairlead.tools.shell.process import ShellResult, run_into, with_remarks
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
 

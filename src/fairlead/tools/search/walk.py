@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.tools.background import Stop
-from fairlead.tools.ignore import IgnoreRules, rules_above
-from fairlead.tools.opening import LIST, open_below, open_real
+from fairlead.tools.files.opening import LIST, open_below, open_real
+from fairlead.tools.search.ignore import IgnoreRules, rules_above
 
 #: Folders inside one another that are held open; what is deeper is opened from the last of them.
 _OPEN_AT_ONCE = 64

@@ -8,10 +8,10 @@ from typing import Any
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
-from fairlead.tools.globs import Glob
+from fairlead.tools.files.opening import found_at
 from fairlead.tools.listing import listing
-from fairlead.tools.opening import found_at
-from fairlead.tools.walk import walk
+from fairlead.tools.search.globs import Glob
+from fairlead.tools.search.walk import walk
 from fairlead.tools.workspace import Workspace
 
 _LIMIT = 1000

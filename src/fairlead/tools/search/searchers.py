@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
-from fairlead.tools.opening import READ, opened_folder
+from fairlead.tools.files.opening import READ, opened_folder
 
 #: Open files by the names that another program is told: the names that lead to each, and what it is.
 Opened: TypeAlias = dict[str, tuple[tuple[str, ...], os.stat_result]]
@@ -188,7 +188,7 @@ class PythonSearcher:
         self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: Cancel
     ) -> AsyncGenerator[Match, None]:
         # The same modules as here, without the start-up costs and side effects of site-packages.
-        code = f"import sys; sys.path[:] = {sys.path!r}; from fairlead.tools.python_grep import main; main()"
+        code = f"import sys; sys.path[:] = {sys.path!r}; from fairlead.tools.search.python_grep import main; main()"
         command = [sys.executable, "-I", "-S", "-c", code]
         request = msgspec.json.encode(
             Request(wanted, os.fsencode(folder), [[os.fsencode(name) for name in names] for names in files])

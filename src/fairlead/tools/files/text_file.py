@@ -7,11 +7,11 @@ import os
 
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
+from fairlead.tools.files.opening import Target, became_link
+from fairlead.tools.files.read import open_regular, read_all
+from fairlead.tools.files.write import replace_file
 from fairlead.tools.guard import Guard
-from fairlead.tools.opening import Target, became_link
-from fairlead.tools.read import open_regular, read_all
 from fairlead.tools.truncate import format_size
-from fairlead.tools.write import replace_file
 
 BOM = "\ufeff"
 #: A larger file is not loaded.

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairlead.errors import ToolError
-from fairlead.tools.globs import NameMatcher, PathPattern, name_matcher
-from fairlead.tools.opening import Target
-from fairlead.tools.read import open_regular
+from fairlead.tools.files.opening import Target
+from fairlead.tools.files.read import open_regular
+from fairlead.tools.search.globs import NameMatcher, PathPattern, name_matcher
 
 #: Bytes of a .gitignore that are read. Those that people write are far shorter.
 _LONGEST = 1024 * 1024

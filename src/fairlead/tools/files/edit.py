@@ -8,11 +8,11 @@ from typing import Any, cast
 from fairlead.core.lenient import decode, scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools import diff
 from fairlead.tools.background import Stop, change_in_order
-from fairlead.tools.matching import Haystack, Match
-from fairlead.tools.opening import Target
-from fairlead.tools.text_file import BOM, TextFile, with_line_ends_of
+from fairlead.tools.files import diff
+from fairlead.tools.files.matching import Haystack, Match
+from fairlead.tools.files.opening import Target
+from fairlead.tools.files.text_file import BOM, TextFile, with_line_ends_of
 from fairlead.tools.workspace import Workspace
 
 #: A shorter text may be in a file by chance.
@@ -99,7 +99,7 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
 
 def _what_is_there(haystack: Haystack, text: str, index: int, edits: list[tuple[str, str]], stop: Stop) -> str:
     """What helps a model to correct an edit whose old text is not in the file."""
-    from fairlead.tools.similar import lines_of, similar_text
+    from fairlead.tools.files.similar import lines_of, similar_text
 
     old, new = edits[index]
     said: list[str] = []
@@ -125,7 +125,7 @@ def _is_made_by_others(text: str, index: int, edits: list[tuple[str, str]], stop
 
 def _where(text: str, match: Match) -> str:
     """The lines in which a text begins that is there more than once."""
-    from fairlead.tools.similar import lines_of
+    from fairlead.tools.files.similar import lines_of
 
     lines = lines_of(text, match.starts)
     more = match.count - len(match.starts)

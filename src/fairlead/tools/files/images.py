@@ -11,7 +11,7 @@ from fairlead.core.messages import ImageContent, TextContent
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
-from fairlead.tools.read import read_all
+from fairlead.tools.files.read import read_all
 from fairlead.tools.truncate import format_size
 
 if TYPE_CHECKING:

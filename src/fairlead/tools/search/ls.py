@@ -8,8 +8,8 @@ from typing import Any
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
+from fairlead.tools.files.opening import LIST, became_link, failure, opened_folder
 from fairlead.tools.listing import listing
-from fairlead.tools.opening import LIST, became_link, failure, opened_folder
 from fairlead.tools.workspace import Workspace
 
 _LIMIT = 500

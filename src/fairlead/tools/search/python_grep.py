@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from fairlead.tools.opening import LIST, READ, open_below, open_real
-from fairlead.tools.searchers import Found, Line, Request, Wanted
+from fairlead.tools.files.opening import LIST, READ, open_below, open_real
+from fairlead.tools.search.searchers import Found, Line, Request, Wanted
 
 #: More of a line is not shown.
 _SHOWN = 501

@@ -14,8 +14,8 @@ from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
+from fairlead.tools.files.opening import READ, Target, failure, opened_folder, require_approved, stat_at
 from fairlead.tools.guard import Guard
-from fairlead.tools.opening import READ, Target, failure, opened_folder, require_approved, stat_at
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
 from fairlead.tools.uris import Document, as_content
 from fairlead.tools.workspace import Workspace
@@ -44,7 +44,7 @@ def read_file(
 ) -> ToolResult:
     """An image, or what `show` makes of a window of a text file. Raises ToolError."""
     from fairlead.core.images import image_type
-    from fairlead.tools.images import read_image
+    from fairlead.tools.files.images import read_image
 
     path = target.named
     with os.fdopen(open_regular(target, workspace.guard), "rb", buffering=0) as opened:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
 from fairlead.tools.guard import Confined, Sandbox
-from fairlead.tools.output import Output
+from fairlead.tools.shell.output import Output
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
 

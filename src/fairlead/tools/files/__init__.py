@@ -1,0 +1,1 @@
+"""Reading and changing files: read, write and edit."""

@@ -1,0 +1,1 @@
+"""Finding files and what is in them: find, grep and ls."""
