@@ -225,13 +225,13 @@ async def test_a_host_name_that_cannot_be_one_says_so() -> None:
 @pytest.mark.parametrize("name", ["Content-Length", "transfer-encoding", "Connection"])
 async def test_a_header_that_says_where_a_request_ends_cannot_be_configured(name: str) -> None:
     async with raw_server(saying_nothing()) as server:
-        with pytest.raises(ProviderError, match=f"{name}.* take it out of the configured ones"):
+        with pytest.raises(ProviderError, match=f"{name}.* Remove it from the headers"):
             async with Http(env={}).stream(post(server.url, b"{}", [(name, "5")]), Cancel()):
                 pass
 
 
 async def test_every_address_of_a_host_is_tried() -> None:
-    # `localhost` may be ::1 first, where nobody listens.
+    # `localhost` may be ::1 first, where no server listens.
     async with raw_server(answering(OK)) as server:
         assert await fetch(Http(env={}), f"http://localhost:{server.port}/") == (200, b"ok")
 
@@ -276,9 +276,9 @@ def test_a_head_that_breaks_the_rules_is_named_and_not_asked_for_again(head: byt
     assert not error.transient
 
 
-def test_a_change_of_protocol_that_nobody_asked_for_is_named() -> None:
+def test_a_change_of_protocol_that_was_not_requested_is_named() -> None:
     error = error_from(answering(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n"))
-    assert "101, a change of protocol that nobody asked for" in str(error)
+    assert "101, a change of protocol that was not requested" in str(error)
     assert not error.transient
 
 
@@ -455,7 +455,7 @@ async def test_an_abort_after_the_answer_leaves_the_connection_alone() -> None:
 
 def tls_server(authority: trustme.CA, name: str = "127.0.0.1") -> ProviderServer:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(name).configure_cert(context)  # pyright: ignore[reportUnknownMemberType] (pyOpenSSL is not installed)
+    authority.issue_cert(name).configure_cert(context)
     return ProviderServer([{"text": "secret"}], ssl=context)
 
 

@@ -82,7 +82,7 @@ def test_what_no_proxy_covers(no_proxy: str, url: str, direct: bool) -> None:
 
 @pytest.mark.parametrize("value", ["https://p.test:1", "socks5://p.test:1"])
 def test_kinds_of_proxies_that_cannot_be_used_are_named(value: str) -> None:
-    with pytest.raises(ProviderError, match=f"HTTPS_PROXY names a proxy of the kind {value.split(':')[0]}://"):
+    with pytest.raises(ProviderError, match=f"HTTPS_PROXY names a {value.split(':')[0]}:// proxy"):
         chosen("https://a.test:443", {"HTTPS_PROXY": value})
 
 

@@ -52,7 +52,7 @@ async def body_of(server: RawServer, patience: float | None) -> bytes:
     ("start", "drops", "words"),
     [
         pytest.param(b"", b"HTTP/1.1 200 OK\r\nx-a: " + b"a" * 60_000, "complete head", id="head"),
-        pytest.param(b"", b"HTTP/1.1 102 Processing\r\n\r\n", "complete head", id="interim answers"),
+        pytest.param(b"", b"HTTP/1.1 102 Processing\r\n\r\n", "complete head", id="interim responses"),
         pytest.param(b"HTTP/1.1 200 OK\r\n", b"x-a: b\r\n" * 5_000, "complete head", id="headers"),
         pytest.param(
             b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", b"1;" + b"a" * 4_000, "framing", id="chunk extension"
@@ -74,7 +74,7 @@ def test_interim_answers_are_counted() -> None:
         writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_000 + b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
         await reader.read()
 
-    with pytest.raises(ProviderError, match="interim answers"):
+    with pytest.raises(ProviderError, match="interim responses"):
         ask(talk)
 
 

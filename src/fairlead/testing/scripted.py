@@ -1,4 +1,4 @@
-"""A model that plays given turns, in the process: for tests and demonstrations."""
+"""A model in this process that plays given turns, for tests and demonstrations."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ class Turn(Struct, frozen=True, kw_only=True):
     #: By default "toolUse" if there are tool calls, else "stop".
     stop_reason: StopReason | None = None
     usage: Usage = msgspec.field(default_factory=lambda: Usage(input=100, output=50))
-    #: Fail with this text once everything else has been sent.
+    #: Fail with this text after everything else has been sent.
     error: str | None = None
     status: int | None = None
     retry_after: float | None = None
     transient: bool = False
     chunk: int = 8
-    #: Awaited before each piece: a sleep, or the wait for a test's signal. An abort cuts it short.
+    #: Awaited before each piece, for example a sleep or a wait for a test's signal. An abort cuts it short.
     pause: Callable[[], Awaitable[object]] | None = None
 
 
 class Scripted:
-    """Answers request k with turn k; past the last one, with the last again. `requests` are those it got."""
+    """Answers request k with turn k, and repeats the last turn after that. `requests` holds the requests it got."""
 
     def __init__(self, turns: Sequence[Turn], *, model: Model = SCRIPTED_MODEL, now_ms: Callable[[], int] | None = None) -> None:
         if not turns:
@@ -81,7 +81,7 @@ class Scripted:
 
 
 class _Piece(Struct):
-    """A piece of one block, which starts with the first of them and ends with the last."""
+    """A piece of one block. The first piece starts the block and the last one ends it."""
 
     key: int
     block: str | ToolCall

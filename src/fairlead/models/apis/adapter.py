@@ -228,7 +228,7 @@ def _log_failure() -> None:
 
 
 async def _fail_with_status(partial: PartialMessage, response: Response, asked: HttpRequest, body: bytes | None) -> None:
-    """End the message with the server's error; `body` is its text, if that has been read already."""
+    """End the message with the server's error. `body` is the error's text, if that has been read already."""
     status = response.status
     text = _shown(await read_error_body(response) if body is None else body) or _phrase(status)
     if status in (404, 405):
@@ -238,20 +238,20 @@ async def _fail_with_status(partial: PartialMessage, response: Response, asked: 
 
 
 def _not_there(url: str, text: str) -> str:
-    """What to add to an error that says that nothing is at `url`: the URL without its query, and what may be wrong with it."""
+    """Return what to add to an error about a missing page: the URL without its query, and what may be wrong with it."""
     from urllib.parse import urlsplit
 
     address = urlsplit(url)
     host = address.netloc.rpartition("@")[2]
     shown = f" [URL: {address.scheme}://{host}{address.path}]"
     if "model" in text.lower():
-        return shown  # the address is right, and the model is unknown
+        return shown  # the URL is right, and the model is unknown
     hint = "Check the provider's base URL"
     return f"{shown} {hint}." if "/v1" in address.path else f"{shown} {hint}: it often has to end in /v1."
 
 
 def _shown(body: bytes) -> str:
-    text = redacted(body.decode("utf-8", "replace").strip())  # before it is cut: half a key is still half a key
+    text = redacted(body.decode("utf-8", "replace").strip())  # before it is cut, since half a key is a secret too
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
@@ -265,7 +265,7 @@ def _phrase(status: int) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The seconds that a server asks to wait: `retry-after-ms`, or `retry-after` as seconds or a date."""
+    """Return how many seconds a server asks us to wait: `retry-after-ms`, or `retry-after` as seconds or a date."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
             seconds = float(headers.get(name, "")) * unit
@@ -280,6 +280,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
             due = parsedate_to_datetime(date)
             due = due if due.tzinfo is not None else due.replace(tzinfo=UTC)
             return min(max(0.0, (due - datetime.now(UTC)).total_seconds()), _LONGEST_WAIT)
-        except (ValueError, OverflowError, TypeError, IndexError):  # what it raises on texts that only look like dates
+        except (ValueError, OverflowError, TypeError, IndexError):  # raised for texts that only look like dates
             return None
     return None

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API."""
+"""The adapter for Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, 
 from fairlead.models.apis.sendable_history import sendable_messages
 from fairlead.models.http.client import HttpRequest
 
-#: Thinking tokens by level, for models that want a number.
+#: Thinking tokens by level, for models that take a number.
 BUDGETS: Mapping[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32768}
-#: The API accepts no smaller budget; as much is left for the answer itself.
+#: The API accepts no smaller budget. At least as many tokens are left for the answer itself.
 _LEAST_BUDGET = 1024
 
-#: Sent where neither the request nor the model has a limit: the API demands one.
+#: Sent if neither the request nor the model has a limit, since the API requires one.
 _UNKNOWN_MAX_TOKENS = 4096
 
-#: Efforts by level, for models that decide by themselves how much to think.
+#: Efforts by level, for models that decide themselves how much to think.
 _EFFORTS: Mapping[str, str | None] = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
 
 _INTERLEAVED_THINKING = "interleaved-thinking-2025-05-14"
@@ -43,9 +43,9 @@ _EPHEMERAL = {"type": "ephemeral"}
 class AnthropicMessages(Adapter):
     """Asks a model over POST /v1/messages.
 
-    Departures of imitators, in `model.compat`: `thinking` ("adaptive": the model takes an effort, "budget": a number of
-    tokens), `forceAdaptiveThinking` (true: the same as "adaptive", in pi's words) and
-    `supportsEagerToolInputStreaming` (false: tools are sent without that field).
+    Servers that imitate the API may differ, and `model.compat` says how: `thinking` ("adaptive" if the model takes an effort,
+    "budget" if it takes a number of tokens), `forceAdaptiveThinking` (pi's name for "adaptive") and
+    `supportsEagerToolInputStreaming` (false to send tools without that field).
     """
 
     def _set_up(self) -> None:
@@ -74,7 +74,7 @@ class AnthropicMessages(Adapter):
         elif key is not None:
             headers.append(("x-api-key", key))
         if settings.get("thinking", {}).get("type") == "enabled":
-            # Models with adaptive thinking interleave by themselves.
+            # Models with adaptive thinking do this without being asked.
             betas.append(_INTERLEAVED_THINKING)
         if betas:
             headers.append(("anthropic-beta", ",".join(betas)))
@@ -103,14 +103,14 @@ class AnthropicMessages(Adapter):
         for position, tool in enumerate(request.tools):
             sent: dict[str, Any] = {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
             if eager:
-                # Arguments arrive as they are written, not all at once in the end.
+                # Makes arguments arrive as they are written, not all at once at the end.
                 sent["eager_input_streaming"] = True
             if position == len(request.tools) - 1:
                 sent["cache_control"] = _EPHEMERAL
             yield sent
 
     def _thinks_adaptively(self) -> bool:
-        """Whether the model wants an effort: it says so, or its levels have names of their own."""
+        """Tell whether the model takes an effort: its compat says so, or its thinking levels have names."""
         if "thinking" in self._compat:
             return self._compat["thinking"] == "adaptive"
         if self._compat.get("forceAdaptiveThinking") is True:
@@ -121,16 +121,16 @@ class AnthropicMessages(Adapter):
     def _effort(self, level: ThinkingLevel) -> dict[str, Any]:
         if level != "off":
             effort = provider_level(self._model, level, _EFFORTS)
-            # Newer models keep their thinking to themselves unless asked.
+            # Newer models hide their thinking unless asked.
             return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
         names = self._model.thinking_level_map or {}
-        # A model whose map has no "off" refuses to be told so.
+        # A model whose map has null for "off" refuses to be switched off.
         return {} if names.get("off", "off") is None else {"thinking": {"type": "disabled"}}
 
     # the messages
 
     def _turns(self, messages: list[ModelMessage]) -> list[bytes]:
-        """The messages as the API wants them: the results of one turn together, the last block marked for the cache."""
+        """Encode the messages: the results of one turn go together, and the last block is marked for the cache."""
         parts = self._encoded.parts(messages, _encode_blocks)
         last = len(messages) - 1
         index, turns = self._sent.resume(messages)
@@ -151,12 +151,12 @@ class AnthropicMessages(Adapter):
                     blocks = blocks[:-1] + b',"cache_control":{"type":"ephemeral"}}'
                 turns.append(b'{"role":"user","content":[' + blocks + b"]}")
             index += 1
-        self._sent.keep(messages[:start], turns[:-1])  # the last one is marked, and more results may join it
+        self._sent.keep(messages[:start], turns[:-1])  # without the last one: it is marked, and more results may join it
         return turns
 
 
 def _may_start_thinking(messages: list[ModelMessage]) -> bool:
-    """Whether the API lets the model think with a budget: not in the middle of a turn that began without thinking."""
+    """Tell whether the API allows thinking with a budget. It does not in the middle of a turn that began without thinking."""
     if not messages or not isinstance(messages[-1], ToolResultMessage):
         return True
     answer = next(message for message in reversed(messages) if isinstance(message, AssistantMessage))
@@ -164,7 +164,7 @@ def _may_start_thinking(messages: list[ModelMessage]) -> bool:
 
 
 def _encode_blocks(message: ModelMessage) -> bytes:
-    """The content blocks of a message, joined by commas."""
+    """Encode the content blocks of a message, joined by commas."""
     if isinstance(message, AssistantMessage):
         blocks = [_assistant_block(block) for block in message.content]
     elif isinstance(message, ToolResultMessage):

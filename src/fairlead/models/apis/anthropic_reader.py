@@ -1,4 +1,4 @@
-"""The events of Anthropic's stream, read into a message."""
+"""Reads the events of Anthropic's Messages API into a message."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 _TRANSIENT_ERRORS = frozenset({"overloaded_error", "api_error", "rate_limit_error", "timeout_error"})
 
 
-# One loose struct for all events, and one for all blocks and deltas: a single typed decode per event, in which kinds that
-# are new or of no interest are not errors.
+# One loose struct serves all events, and one all blocks and deltas. So each event needs a single typed decode, and unknown
+# kinds of events are not errors.
 
 
 class _Piece(Struct):
@@ -68,20 +68,20 @@ _decoder = msgspec.json.Decoder(_Event)
 
 
 class AnthropicReader:
-    """Feeds a `PartialMessage` with the events of one answer."""
+    """Builds a message from the events of one response."""
 
     def __init__(self, partial: PartialMessage) -> None:
         self._partial = partial
         self._stop_reason: str | None = None
         self._stop_details: Any = None
         self._call_ids: set[str] = set()
-        #: Blocks to which nothing can be added: the provider ended them, or they are of a kind that means nothing to us.
+        #: Blocks that take no more pieces: the provider ended them, or they are of an unknown kind.
         self._closed: set[int] = set()
-        #: Arguments that came whole with the start of a tool call, until pieces of them come or the call ends.
+        #: Complete arguments that came with the start of a tool call. They are used if no pieces follow before the call ends.
         self._whole_arguments: dict[int, str] = {}
 
     def read(self, name: bytes, data: bytes) -> None:
-        """Raises ValueError or a msgspec error if the event cannot be read."""
+        """Read one event. Raises ValueError or a msgspec error if it cannot be read."""
         try:
             event = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeError):
@@ -111,7 +111,7 @@ class AnthropicReader:
             self._fail(event.error, data)
 
     def closed(self) -> None:
-        """The stream ended without `message_stop`; with a reason to stop, the message is whole all the same."""
+        """Finish the message if a stop reason has arrived: it is complete, although `message_stop` is missing."""
         if self._stop_reason is not None:
             self._finish()
 
@@ -125,7 +125,7 @@ class AnthropicReader:
 
     def _start(self, index: int, block: _Piece) -> None:
         partial = self._partial
-        # Imitators forget to end a block before the next.
+        # Imitators forget to end a block before they start the next.
         partial.end_open_blocks()
         self._closed.discard(index)
         if block.type == "text":
@@ -156,18 +156,18 @@ class AnthropicReader:
         elif index in self._closed:
             return
         elif delta.type == "text_delta":
-            self._say(index, "text", delta.text)
+            self._add(index, "text", delta.text)
         elif delta.type == "thinking_delta":
-            self._say(index, "thinking", delta.thinking)
+            self._add(index, "thinking", delta.thinking)
         elif delta.type == "input_json_delta" and delta.partial_json and partial.has(index):
             self._whole_arguments.pop(index, None)
             partial.add(index, delta.partial_json)
 
-    def _say(self, index: int, kind: str, piece: str | None) -> None:
+    def _add(self, index: int, kind: str, piece: str | None) -> None:
         if not piece:
             return
         if not self._partial.is_open(index):
-            # Its start was forgotten, or another block started before its end.
+            # Its start is missing, or another block started before it ended.
             self._start(index, _Piece(kind))
         self._partial.add(index, piece)
 
@@ -179,7 +179,7 @@ class AnthropicReader:
         self._partial.end(index)
 
     def _count(self, counted: _Usage | None) -> None:
-        """Counts are totals so far; one that is absent has not changed."""
+        """Update the usage. Counts are totals so far; an absent count has not changed."""
         if counted is None:
             return
         usage = self._partial.usage

@@ -1,4 +1,4 @@
-"""Google's Generative Language API: Gemini."""
+"""The adapter for Google's Generative Language API (Gemini)."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ from fairlead.models.apis.response_reading import (
 from fairlead.models.apis.sendable_history import sendable_messages
 from fairlead.models.http.client import HttpRequest
 
-#: Stands for the signature of a call that another model made; Gemini 3 refuses calls without any.
+#: Replaces the signature of a call that another model made. Gemini 3 refuses calls without a signature.
 _FOREIGN_CALL = "skip_thought_signature_validator"
 
-#: The signature of our own for thoughts that have none of Google's, which is the rule. The model wants only its
-#: signatures back; this one says that the thought is its own and need not be told to it as text.
+#: fairlead's own signature for thoughts that have none from Google, as most do. The model wants only signatures back. This one
+#: says that the thought is the model's own and is not sent back as text.
 _THOUGHT = "thought"
 
-#: Up to generation 2 a model gets a number of thinking tokens, where -1 leaves it to the model.
+#: Models up to generation 2 take a number of thinking tokens; -1 lets the model decide.
 _PRO_BUDGETS = {"off": "128", "minimal": "128", "low": "2048", "medium": "8192", "high": "32768", "xhigh": "32768"}
 _FLASH_BUDGETS = {"off": "0", "minimal": "512", "low": "2048", "medium": "8192", "high": "24576", "xhigh": "24576"}
 _UNKNOWN_BUDGETS = {"minimal": "-1", "low": "-1", "medium": "-1", "high": "-1", "xhigh": "-1"}
-#: From generation 3 on it gets a level, and there is none that means not to think.
+#: Models from generation 3 on take a level. No level means not to think.
 _FLASH_LEVELS = {"off": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "xhigh": "HIGH"}
 _PRO_LEVELS = {**_FLASH_LEVELS, "off": "LOW", "minimal": "LOW"}
 _FIRST_PRO_LEVELS = {**_PRO_LEVELS, "medium": "HIGH"}
 
 
 class GoogleGenerativeAI(Adapter):
-    """Asks a model through `POST {base_url}/models/{id}:streamGenerateContent`."""
+    """Asks a model over `POST {base_url}/models/{id}:streamGenerateContent`."""
 
     def _set_up(self) -> None:
         generation = re.search(r"gemini-(\d+)", self._model.id)
@@ -74,7 +74,7 @@ class GoogleGenerativeAI(Adapter):
         url = f"{self._model.base_url.rstrip('/')}/{resource}:streamGenerateContent?alt=sse"
         return HttpRequest("POST", url, self._auth.apply_to(headers), self._encode(request))
 
-    # what a request says
+    # building the request
 
     def _encode(self, request: Request) -> bytes:
         head = encode_json(self._parameters(request))
@@ -121,7 +121,7 @@ class GoogleGenerativeAI(Adapter):
         return _UNKNOWN_BUDGETS
 
     def _conversation(self, request: Request) -> list[bytes]:
-        """The turns. All results of one turn's calls must be in one turn, with their images after them."""
+        """Encode the turns. The results of one turn's calls must all be in one turn, followed by their images."""
         messages = sendable_messages(request.messages, self._model, self._history)
         done, turns = self._sent.resume(messages)
         count = len(turns)
@@ -135,7 +135,7 @@ class GoogleGenerativeAI(Adapter):
             if not isinstance(message, ToolResultMessage):
                 if part:
                     turns.append(part)
-                done, count = place + 1, len(turns)  # nothing that comes later changes what came before
+                done, count = place + 1, len(turns)  # later messages do not change what came before
                 continue
             results.append(part)
             if id(message) in images:
@@ -148,7 +148,7 @@ class GoogleGenerativeAI(Adapter):
         return turns
 
     def _content(self, message: ModelMessage) -> bytes:
-        """A turn, or the part that stands for a tool result."""
+        """Encode a message as a turn, or a tool result as a part of one."""
         if isinstance(message, ToolResultMessage):
             return encode_json(_function_response(message))
         if isinstance(message, UserMessage):
@@ -175,7 +175,7 @@ class GoogleGenerativeAI(Adapter):
             parts.append(part)
         calls = [part for part in parts if "functionCall" in part]
         if self._has_levels and calls and not any("thoughtSignature" in part for part in calls):
-            # Of parallel calls only the first one is signed.
+            # Only the first of several parallel calls is signed.
             calls[0]["thoughtSignature"] = _FOREIGN_CALL
         return parts
 
@@ -198,7 +198,7 @@ def _result_images(message: ToolResultMessage) -> bytes:
 
 
 class _Chunk(Struct, rename="camel"):
-    """The fields of an event that matter; their types are checked where they are used."""
+    """The fields of an event that fairlead uses. Their types are checked where they are used."""
 
     candidates: Any = None
     usage_metadata: Any = None
@@ -211,7 +211,7 @@ _decoder = msgspec.json.Decoder(_Chunk)
 
 
 class GoogleReader:
-    """Builds a message from the events of one answer. There is no last event: the stream just ends."""
+    """Builds a message from the events of one response. This API has no final event: the stream just ends."""
 
     def __init__(self, partial: PartialMessage) -> None:
         self._partial = partial
@@ -222,7 +222,7 @@ class GoogleReader:
         self._finish_message = ""
 
     def read(self, event: bytes, data: bytes) -> None:
-        """Take one event. Raises ValueError if it is no JSON."""
+        """Read one event. Raises ValueError if it is not JSON."""
         try:
             chunk = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeError):
@@ -246,7 +246,7 @@ class GoogleReader:
                 self._finish_message = string(candidate.get("finishMessage")) or self._finish_message
 
     def closed(self) -> None:
-        """The server ended the stream. Without a reason to finish that is a broken one, which `run` reports."""
+        """Finish the message if a finish reason has arrived. Otherwise the stream broke off, which `stream_message` reports."""
         for key in self._unsigned_thoughts:
             self._partial.sign(key, _THOUGHT)
         if self._finish_reason == "STOP":
@@ -257,7 +257,7 @@ class GoogleReader:
             detail = f": {self._finish_message}" if self._finish_message else "."
             self._partial.fail(
                 f"Google stopped the answer ({self._finish_reason}){detail}",
-                # The model wrote something unreadable, and may do better the next time.
+                # The model wrote something unreadable, and may do better when asked again.
                 transient=self._finish_reason.startswith("MALFORMED_"),
             )
 
@@ -274,7 +274,7 @@ class GoogleReader:
             self._partial.sign(key, signature)
             self._unsigned_thoughts.discard(key)
         if signature or call:
-            # A signature goes back with the part it came in, so nothing more may join that.
+            # A signature goes back with the part it came in, so nothing may be added to that part.
             self._blocks.end(key)
 
     def _read_thought(self, text: str) -> int:

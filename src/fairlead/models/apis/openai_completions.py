@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions, and the many servers that imitate it more or less."""
+"""The adapter for OpenAI's Chat Completions API and the many servers that imitate it, and the reader of its events."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fairlead.models.http.client import HttpRequest
 
 _WITH_THINKING = frozenset({*THINKING_FIELDS, "reasoning_details"})
 _LENGTH = frozenset({"length", "max_tokens", "model_length"})
-#: Ends that are failures, and whether the same request may succeed later.
+#: Finish reasons that are failures: the error text, and whether the same request may succeed later.
 _FAILURES: Mapping[str, tuple[str, bool]] = {
     "content_filter": ("The provider's content filter stopped the answer. Rephrase the request, or ask another model.", False),
     "sensitive": ("The provider's content filter stopped the answer. Rephrase the request, or ask another model.", False),
@@ -41,7 +41,7 @@ _FAILURES: Mapping[str, tuple[str, bool]] = {
 
 
 class OpenAICompletions(Adapter):
-    """Asks a model through `POST {base_url}/chat/completions`. Raises ConfigError if the model's compat is unusable."""
+    """Asks a model over `POST {base_url}/chat/completions`."""
 
     def _set_up(self) -> None:
         self._body = ChatBody(self._model, completions_compat(self._model), self._budgets)
@@ -58,7 +58,7 @@ class OpenAICompletions(Adapter):
 
 
 class _Chunk(Struct):
-    """An event, of which nothing is taken for granted: imitators differ in every field."""
+    """An event. No types are assumed, since imitators differ in every field."""
 
     id: Any = None
     choices: Any = None
@@ -74,7 +74,7 @@ _decoder = msgspec.json.Decoder(_Chunk)
 
 
 class _Call:
-    """A tool call while it arrives. It starts when its name is known."""
+    """A tool call that is still arriving. Its block starts when its name is known."""
 
     __slots__ = ("arguments", "id", "key", "name")
 
@@ -86,7 +86,7 @@ class _Call:
 
 
 class ChatReader:
-    """Builds a message from the events of one answer."""
+    """Builds a message from the events of one response."""
 
     def __init__(self, partial: PartialMessage) -> None:
         self._partial = partial
@@ -94,13 +94,13 @@ class ChatReader:
         self._calls: list[_Call] = []
         self._by_id: dict[str, _Call] = {}
         self._by_index: dict[int, _Call] = {}
-        #: The field that each block of thinking came in, by the block's key.
+        #: The field that each thinking block came in, by the block's key.
         self._thinking: dict[int, str] = {}
         self._details = _ReasoningDetails()
         self._finish_reason = ""
 
     def read(self, event: bytes, data: bytes) -> None:
-        """Take one event. Raises ValueError if it is no JSON."""
+        """Read one event. Raises ValueError if it is not JSON."""
         if data.strip() == b"[DONE]":
             self._finish()
             return
@@ -121,7 +121,7 @@ class ChatReader:
                 self._read_choice(choice)
 
     def closed(self) -> None:
-        """The server ended the stream. Without a reason to finish that is a broken one, which `run` reports."""
+        """Finish the message if a finish reason has arrived. Otherwise the stream broke off, which `stream_message` reports."""
         if self._finish_reason:
             self._finish()
 
@@ -135,7 +135,7 @@ class ChatReader:
         if not prompt and not output:
             return
         details = record(usage.get("prompt_tokens_details"))
-        # DeepSeek and Moonshot have names of their own.
+        # DeepSeek and Moonshot use other names.
         cached = (
             count(details.get("cached_tokens"))
             or count(usage.get("prompt_cache_hit_tokens"))
@@ -144,14 +144,14 @@ class ChatReader:
         written = count(details.get("cache_write_tokens"))
         reasoning = count(record(usage.get("completion_tokens_details")).get("reasoning_tokens"))
         if reasoning and count(usage.get("total_tokens")) == prompt + output + reasoning:
-            output += reasoning  # xAI leaves it out of completion_tokens
+            output += reasoning  # xAI does not count it in completion_tokens
         ours = self._partial.usage
         ours.input, ours.output = max(0, prompt - cached - written), output
         ours.cache_read, ours.cache_write = cached, written
 
     def _read_choice(self, choice: dict[str, Any]) -> None:
         self._read_usage(choice.get("usage"))
-        # Servers that cannot stream send one chunk with the whole `message`.
+        # Servers that cannot stream send the whole `message` in one chunk.
         delta = record(choice.get("delta")) or record(choice.get("message"))
         self._read_thinking(delta)
         self._read_content(delta.get("content"))
@@ -176,7 +176,7 @@ class ChatReader:
                 self._think(string(detail.get("text")) or string(detail.get("summary")), "")
 
     def _think(self, piece: str, field: str) -> None:
-        if piece or not self._thinking:  # a signature alone belongs to the thinking that is already there
+        if piece or not self._thinking:  # a signature alone belongs to the thinking that came before
             self._thinking.setdefault(self._blocks.thinking(piece), field)
 
     def _read_content(self, content: Any) -> None:
@@ -208,7 +208,7 @@ class ChatReader:
             self._partial.add(call.key, piece)
 
     def _call_of(self, delta: dict[str, Any], name: str, piece: str) -> _Call:
-        """The call that a piece belongs to, by index, id or, failing both, by order."""
+        """Find the call that a piece belongs to, by index, by id or, without both, by order."""
         index, id = delta.get("index"), string(delta.get("id"))
         known = self._by_index.get(index) if isinstance(index, int) else None
         if known is None and not isinstance(index, int):
@@ -216,7 +216,7 @@ class ChatReader:
             if known is not None and not id and name and _is_another(known, name, piece):
                 known = None
         elif known is not None and id and name and known.name and id != known.id:
-            known = None  # every call has the index 0
+            known = None  # this server gives every call the index 0
         if known is None:
             known = _Call(id if id and id not in self._by_id else new_call_id())
             self._calls.append(known)
@@ -238,7 +238,7 @@ class ChatReader:
         self._partial.finish(reason)
 
     def _sign_thinking(self) -> None:
-        """Note how each block is to be given back. Only now, as OpenRouter's details come before, in or after their text."""
+        """Record how to send each block back. Only at the end, as OpenRouter's details come before, with or after their text."""
         if self._details:
             self._partial.sign(max(self._thinking), self._details.encode())
             return
@@ -247,14 +247,14 @@ class ChatReader:
 
 
 def _is_another(call: _Call, name: str, piece: str) -> bool:
-    """Whether a piece with neither index nor id begins another call: servers repeat the name in every piece."""
+    """Tell whether a piece with neither index nor id begins another call. Some servers repeat the name in every piece."""
     if name != call.name:
         return bool(call.name)
     return piece.lstrip().startswith("{") and any(call.arguments) and parse_arguments("".join(call.arguments)) is not None
 
 
 class _ReasoningDetails:
-    """OpenRouter's account of the thinking, in pieces; it wants the whole of it back."""
+    """Joins the pieces of OpenRouter's `reasoning_details`, which it wants back in full."""
 
     def __init__(self) -> None:
         self._details: list[dict[str, Any]] = []

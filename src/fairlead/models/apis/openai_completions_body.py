@@ -1,4 +1,4 @@
-"""What a request to a Chat Completions endpoint says."""
+"""Builds the bodies of Chat Completions requests."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from fairlead.models.apis.request_building import (
 from fairlead.models.apis.response_reading import decoded, records
 from fairlead.models.apis.sendable_history import sendable_messages
 
-#: The fields in which endpoints send thinking, and take it back; a block's signature names its own.
+#: The fields in which servers send thinking and take it back. A block's signature names its field.
 THINKING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 
-#: What an answer may be long if nobody says: servers count it against the context before they begin.
+#: The most tokens to ask for if the user sets no limit: servers reserve them in the context before they begin.
 _LONGEST_UNASKED = 32_000
 _MISTRAL_CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 _CACHE_MARK = {"type": "ephemeral"}
@@ -40,7 +40,7 @@ _AFTER_TOOL_RESULTS = encode_json({"role": "assistant", "content": "I have read 
 
 
 class ChatBody:
-    """Writes request bodies for one model; earlier messages are not encoded again."""
+    """Builds request bodies for one model. Earlier messages are not encoded again."""
 
     def __init__(self, model: Model, compat: CompletionsCompat, thinking_budgets: Mapping[str, int]) -> None:
         self._model = model
@@ -52,6 +52,7 @@ class ChatBody:
         self._images = EncodedMessages[ToolResultMessage]()
 
     def encode(self, request: Request) -> bytes:
+        """Return the body of a request, as JSON."""
         head = encode_json(self._parameters(request))
         return b"".join((head[:-1], b',"messages":[', b",".join(self._conversation(request)), b"]}"))
 
@@ -82,7 +83,7 @@ class ChatBody:
         if request.max_tokens is not None:
             return request.max_tokens
         limit = min(self._model.max_tokens, _LONGEST_UNASKED)
-        # A limit as large as the context would leave no room for the question.
+        # A limit as large as the context would leave no room for the messages.
         return limit if 0 < limit < self._model.context_window else None
 
     def _tool(self, tool: ToolSpec) -> dict[str, Any]:
@@ -134,14 +135,14 @@ class ChatBody:
             if part:
                 conversation.append(part)
             if not isinstance(message, ToolResultMessage):
-                done, count = place + 1, len(conversation)  # nothing that comes later changes what came before
+                done, count = place + 1, len(conversation)  # later messages do not change what came before
                 continue
             if id(message) in images:
                 waiting.append(images[id(message)])
             following = messages[place + 1] if place + 1 < len(messages) else None
             if isinstance(following, ToolResultMessage):
                 continue
-            # Only now, as nothing may stand between the results of one turn.
+            # Only after the last one, as nothing may come between the results of one turn.
             if self._compat.requires_assistant_after_tool_result and (waiting or isinstance(following, UserMessage)):
                 conversation.append(_AFTER_TOOL_RESULTS)
             conversation += waiting
@@ -150,7 +151,7 @@ class ChatBody:
         return [self._system(request.system_prompt), *conversation] if request.system_prompt else conversation
 
     def _images_of_results(self, messages: list[ModelMessage]) -> dict[int, bytes]:
-        """The messages that bring the images of tool results, by the identity of the result."""
+        """Return the messages that carry the images of tool results, by the `id()` of the result."""
         results = results_with_images(messages)
         return dict(zip(map(id, results), self._images.parts(results, _result_images), strict=True))
 
@@ -186,7 +187,7 @@ class ChatBody:
         return self._tool_result(message)
 
     def _assistant(self, message: AssistantMessage) -> dict[str, Any]:
-        """The message's fields; none if there is nothing in it that could be sent."""
+        """Return the fields of a message; none if it has nothing that can be sent."""
         fields: dict[str, Any] = {}
         texts: list[str] = []
         for block in message.content:
@@ -221,7 +222,7 @@ class ChatBody:
         return fields
 
     def _call_id(self, id: str) -> str:
-        """An id this endpoint takes, the same for a call and its result."""
+        """Return an id that this server accepts, the same for a call and its result."""
         if not self._compat.requires_mistral_tool_ids or _MISTRAL_CALL_ID.fullmatch(id):
             return id
         from hashlib import blake2b
@@ -233,7 +234,7 @@ def _user(message: UserMessage) -> dict[str, Any]:
     content: Any = message.content
     if not isinstance(content, str):
         only = content[0] if len(content) == 1 else None
-        # A plain string where it will do: some servers know no lists.
+        # A plain string if possible, since some servers do not accept lists.
         content = only.text if isinstance(only, TextContent) else [_part(block) for block in content]
     return {"role": "user", "content": content}
 
@@ -245,13 +246,13 @@ def _part(block: TextContent | ImageContent) -> dict[str, Any]:
 
 
 def _result_images(message: ToolResultMessage) -> bytes:
-    """A tool message cannot hold images: they follow in one of the user."""
+    """Encode the images of a tool result as a user message, since a tool message cannot hold images."""
     images = [_part(block) for block in message.content if isinstance(block, ImageContent)]
     return encode_json({"role": "user", "content": [{"type": "text", "text": f"From the tool {message.tool_name}:"}, *images]})
 
 
 def _add_thinking(fields: dict[str, Any], block: ThinkingContent) -> None:
-    """Give thinking back in the field it came in: `thinking_signature` is its name, or holds OpenRouter's details."""
+    """Send thinking back in the field it came in. `thinking_signature` names the field, or holds OpenRouter's details."""
     signature = block.thinking_signature or ""
     if signature in THINKING_FIELDS:
         fields[signature] = fields.get(signature, "") + block.thinking

@@ -1,8 +1,7 @@
-"""How the imitators of OpenAI's Chat Completions differ from it, and from each other.
+"""How servers that imitate OpenAI's Chat Completions API differ from it and from each other.
 
-A model's `compat` (the keys of pi's models.json) says so explicitly; what it leaves out is guessed
-from the provider's name and address. An endpoint nobody knows gets the dialect that most servers
-accept: a `system` message, nothing stored, no strict tools.
+A model's `compat` says so explicitly, with the keys of pi's models.json. What it leaves out is guessed from the provider's name
+and address. An unknown server gets what most servers accept: a `system` message, no `store` field, no strict tools.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from msgspec import Struct
 from fairlead.core.model import Model
 from fairlead.errors import ConfigError
 
-#: How a model is told to think:
+#: Which field tells a model to think:
 #:   openai              reasoning_effort
 #:   openrouter          reasoning: {effort}
 #:   deepseek            thinking: {type}, and reasoning_effort
@@ -27,43 +26,43 @@ from fairlead.errors import ConfigError
 #:   qwen-chat-template  chat_template_kwargs: {enable_thinking}
 ThinkingFormat: TypeAlias = Literal["openai", "openrouter", "deepseek", "together", "zai", "qwen", "qwen-chat-template"]
 
-#: Ways that pi knows besides. Models that want one of them are used, but not asked to think.
+#: Formats that only pi supports. Models that need one of them are used, but not asked to think.
 UNSUPPORTED_THINKING_FORMATS = ("chat-template", "baseten", "string-thinking", "ant-ling")
 
 
 class CompletionsCompat(Struct, rename="camel", frozen=True, kw_only=True):
-    """The departures of one endpoint. The defaults are those of an endpoint nobody knows."""
+    """How one server differs. The defaults are for an unknown server."""
 
-    #: Takes `store`, so that it can be told to keep nothing.
+    #: Accepts `store`, so that it can be told to store nothing.
     supports_store: bool = False
-    #: Wants the system prompt of a reasoning model in a `developer` message.
+    #: Expects the system prompt of a reasoning model in a `developer` message.
     supports_developer_role: bool = False
     supports_reasoning_effort: bool = True
-    #: Takes `stream_options`; some send usage without being asked and refuse the field.
+    #: Accepts `stream_options`. Some servers send usage anyway and refuse the field.
     supports_usage_in_streaming: bool = True
-    #: Takes `strict` in tool definitions.
+    #: Accepts `strict` in tool definitions.
     supports_strict_mode: bool = False
-    #: Takes `prompt_cache_key`.
+    #: Accepts `prompt_cache_key`.
     supports_prompt_cache_key: bool = False
-    #: The field that limits the answer. Every imitator knows the old name; only newer models of OpenAI refuse it.
+    #: The field that limits the answer. Every imitator accepts the old name; only newer models of OpenAI refuse it.
     max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_tokens"
     #: Tool results must name their tool.
     requires_tool_result_name: bool = False
     #: A user message may not follow a tool result directly.
     requires_assistant_after_tool_result: bool = False
-    #: Earlier thinking goes back as plain text, not in a field of its own.
+    #: Earlier thinking is sent back as plain text, not in its own field.
     requires_thinking_as_text: bool = False
-    #: Every earlier assistant message must have `reasoning_content`, if only an empty one.
+    #: Every earlier assistant message must have `reasoning_content`, even if it is empty.
     requires_reasoning_content_on_assistant_messages: bool = False
     #: Tool call ids are exactly nine letters and digits.
     requires_mistral_tool_ids: bool = False
-    #: None: there is no way that we know.
+    #: None if fairlead does not support the server's format.
     thinking_format: ThinkingFormat | None = "openai"
-    #: The field that takes a number of thinking tokens, if there is one.
+    #: The field for a number of thinking tokens, if there is one.
     thinking_token_budget_field: Literal["thinking_token_budget", "thinking_budget", "thinking_budget_tokens"] | None = None
-    #: Prompt caching is asked for with Anthropic's `cache_control` marks.
+    #: Prompt caching needs Anthropic's `cache_control` marks.
     cache_control_format: Literal["anthropic"] | None = None
-    #: OpenRouter's `provider` preferences, passed on as they are.
+    #: OpenRouter's `provider` preferences, sent as they are.
     open_router_routing: dict[str, Any] | None = None
 
 
@@ -71,15 +70,15 @@ class CompletionsCompat(Struct, rename="camel", frozen=True, kw_only=True):
 _NEW_OPENAI_MODEL = re.compile(r"(?:^|/)(?:o[1-9](?:-|$)|gpt-(?:[5-9]|\d\d))")
 
 
-class _Known(NamedTuple):
+class _KnownServer(NamedTuple):
     names: tuple[str, ...]
-    #: A host and all below it; with a port, that port on any host.
+    #: Each is a host with its subdomains, or `:port` for that port on any host.
     hosts: tuple[str, ...]
     traits: dict[str, Any]
 
 
-_KNOWN = (
-    _Known(
+_KNOWN_SERVERS = (
+    _KnownServer(
         ("openai", "azure-openai"),
         ("api.openai.com", "openai.azure.com"),
         {
@@ -90,13 +89,13 @@ _KNOWN = (
             "maxTokensField": "max_completion_tokens",
         },
     ),
-    _Known(
+    _KnownServer(
         ("openrouter",),
         ("openrouter.ai",),
         {"thinkingFormat": "openrouter", "maxTokensField": "max_completion_tokens"},
     ),
-    _Known(("groq", "cerebras"), ("api.groq.com", "api.cerebras.ai"), {"maxTokensField": "max_completion_tokens"}),
-    _Known(
+    _KnownServer(("groq", "cerebras"), ("api.groq.com", "api.cerebras.ai"), {"maxTokensField": "max_completion_tokens"}),
+    _KnownServer(
         ("mistral",),
         ("api.mistral.ai",),
         {
@@ -108,7 +107,7 @@ _KNOWN = (
             "requiresMistralToolIds": True,
         },
     ),
-    _Known(
+    _KnownServer(
         ("deepseek",),
         ("api.deepseek.com",),
         {
@@ -116,33 +115,36 @@ _KNOWN = (
             "requiresReasoningContentOnAssistantMessages": True,
         },
     ),
-    _Known(
+    _KnownServer(
         ("moonshot", "moonshotai", "kimi"),
         ("api.moonshot.ai", "api.moonshot.cn", "api.kimi.com"),
         {"thinkingFormat": "zai", "requiresReasoningContentOnAssistantMessages": True},
     ),
-    _Known(("xai",), ("api.x.ai",), {"supportsReasoningEffort": False, "maxTokensField": "max_completion_tokens"}),
-    _Known(
+    _KnownServer(("xai",), ("api.x.ai",), {"supportsReasoningEffort": False, "maxTokensField": "max_completion_tokens"}),
+    _KnownServer(
         ("github-copilot",),
         ("githubcopilot.com",),
         {"supportsReasoningEffort": False, "maxTokensField": "max_completion_tokens"},
     ),
-    _Known(
+    _KnownServer(
         ("zai", "zhipu"),
         ("api.z.ai", "open.bigmodel.cn"),
         {"thinkingFormat": "zai", "supportsReasoningEffort": False},
     ),
-    _Known(
+    _KnownServer(
         ("qwen", "dashscope"),
         ("aliyuncs.com",),
         {"thinkingFormat": "qwen", "thinkingTokenBudgetField": "thinking_budget"},
     ),
-    _Known(("together",), ("api.together.xyz", "api.together.ai"), {"thinkingFormat": "together"}),
+    _KnownServer(("together",), ("api.together.xyz", "api.together.ai"), {"thinkingFormat": "together"}),
 )
 
 
 def completions_compat(model: Model) -> CompletionsCompat:
-    """What `model` says of its endpoint, the rest guessed. Raises ConfigError if it says something unusable."""
+    """Return how the server of `model` differs: what its `compat` says, and guesses for the rest.
+
+    Raises ConfigError if `compat` has a value that cannot be used.
+    """
     told = {key: value for key, value in (model.compat or {}).items() if value is not None}
     settings = {**_guessed(model), **told}
     if settings.get("thinkingFormat") in UNSUPPORTED_THINKING_FORMATS:
@@ -160,15 +162,15 @@ def _guessed(model: Model) -> Mapping[str, Any]:
 
     name = model.provider.lower()
     address = urlsplit(model.base_url)
-    known = next((known for known in _KNOWN if name in known.names), None) or next(
-        (known for known in _KNOWN if _is_at(known.hosts, (address.netloc or "").lower())), None
+    known = next((known for known in _KNOWN_SERVERS if name in known.names), None) or next(
+        (known for known in _KNOWN_SERVERS if _is_at(known.hosts, (address.netloc or "").lower())), None
     )
     traits: dict[str, Any] = dict(known.traits) if known is not None else {}
     if known is None and _NEW_OPENAI_MODEL.search(model.id.lower()):
-        # A gateway to OpenAI: the model behind it knows only the new name.
+        # A gateway to OpenAI: the model behind it accepts only the new name.
         traits["maxTokensField"] = "max_completion_tokens"
     if traits.get("thinkingFormat") == "openrouter" and model.id.startswith("anthropic/"):
-        # Other vendors' caches behind OpenRouter need no marks.
+        # The caches of other vendors behind OpenRouter need no marks.
         traits["cacheControlFormat"] = "anthropic"
     return traits
 
@@ -178,7 +180,7 @@ def _is_at(hosts: tuple[str, ...], address: str) -> bool:
 
 
 def _explained(error: msgspec.ValidationError, told: Mapping[str, Any]) -> str:
-    """msgspec does not say which values it would have taken."""
+    """Explain a wrong value. msgspec does not say which values it would accept."""
     for field in msgspec.structs.fields(CompletionsCompat):
         key = field.encode_name
         if key in told and str(error).endswith(f"`$.{key}`"):

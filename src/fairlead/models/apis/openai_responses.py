@@ -1,7 +1,7 @@
-"""OpenAI's Responses, used without any state on the server.
+"""The adapter for OpenAI's Responses API, used without state on the server, and the reader of its events.
 
-A tool call's id is the provider's `call_id`. The id of the item that carried the call is not kept: the
-server needs it only for what it stores, and a plain id survives a change of provider.
+A tool call's id is the provider's `call_id`. The id of the item that carried the call is dropped: the server needs it only for
+what it stores, and a plain id survives a change of provider.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from fairlead.models.apis.response_reading import (
 from fairlead.models.apis.sendable_history import sendable_messages
 from fairlead.models.http.client import HttpRequest
 
-#: The smallest limit the API takes.
+#: The smallest limit that the API accepts.
 _SHORTEST_ANSWER = 16
 _LONGEST_KEY = 64
 
 
 class OpenAIResponses(Adapter):
-    """Asks a model through `POST {base_url}/responses`.
+    """Asks a model over `POST {base_url}/responses`.
 
-    Thinking budgets have no place in this API, which knows efforts alone.
+    This API takes efforts only, so thinking budgets are ignored.
     """
 
     def _set_up(self) -> None:
@@ -77,7 +77,7 @@ class OpenAIResponses(Adapter):
         if request.session_id:
             body["prompt_cache_key"] = request.session_id[:_LONGEST_KEY]
         if request.tools:
-            # Not strict: strictness, the default here, allows no optional parameters.
+            # Strict tools, the default of this API, cannot have optional parameters.
             body["tools"] = [
                 {
                     "type": "function",
@@ -97,7 +97,7 @@ class OpenAIResponses(Adapter):
 
 
 def _items(message: ModelMessage) -> bytes:
-    """The input items of a message, with commas between; nothing if there is nothing to send."""
+    """Encode the input items of a message, joined by commas; empty if there is nothing to send."""
     if isinstance(message, AssistantMessage):
         items = _assistant_items(message)
     elif isinstance(message, UserMessage):
@@ -112,7 +112,7 @@ def _assistant_items(message: AssistantMessage) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     reasoning: list[dict[str, Any]] = []
     thoughts = [_reasoning_item(block) for block in message.content if isinstance(block, ThinkingContent)]
-    # The server refuses a message that it knows by id without the reasoning that led to it.
+    # The server refuses a message with an id if the reasoning that led to it is missing.
     with_ids = all(thoughts)
     for block in message.content:
         if isinstance(block, ThinkingContent):
@@ -126,14 +126,14 @@ def _assistant_items(message: AssistantMessage) -> list[dict[str, Any]]:
         else:
             arguments = encode_json(block.arguments).decode()
             item = {"type": "function_call", "call_id": _call_id(block.id), "name": block.name, "arguments": arguments}
-        # Reasoning that led to nothing is refused as well, so it waits for what follows.
+        # It also refuses reasoning that led to nothing, so reasoning waits for the next item.
         items += [*reasoning, item]
         reasoning = []
     return items
 
 
 def _reasoning_item(block: ThinkingContent) -> dict[str, Any] | None:
-    """The item as the server sent it; None if the server could not make anything of it."""
+    """Return the item as the server sent it; None if the server could not use it."""
     item = record(decoded(block.thinking_signature or ""))
     if item.get("type") != "reasoning" or not (item.get("encrypted_content") or item.get("content")):
         return None
@@ -141,13 +141,13 @@ def _reasoning_item(block: ThinkingContent) -> dict[str, Any] | None:
 
 
 def _sendable(item: dict[str, Any]) -> dict[str, Any]:
-    """A reasoning item without what only the server may say."""
+    """Return a reasoning item without the fields that only the server may set."""
     kept = ("type", "id", "summary", "content", "encrypted_content")
     return {"summary": [], **{field: item[field] for field in kept if item.get(field) is not None}}
 
 
 def _message_item(block: TextContent, with_id: bool) -> dict[str, Any]:
-    """`text_signature` is the item's id or, as pi writes it, an object of id and phase."""
+    """Build a message item. `text_signature` is the item's id or, as pi writes it, an object with id and phase."""
     signature = block.text_signature or ""
     signed = record(decoded(signature)) if signature.startswith("{") else {"id": signature}
     id, phase = string(signed.get("id")), string(signed.get("phase"))
@@ -172,11 +172,11 @@ def _output(message: ToolResultMessage) -> str | list[dict[str, Any]]:
 
 
 def _call_id(id: str) -> str:
-    """pi's sessions have the item's id after the call's."""
+    """Return the id of the call. In pi's sessions the item's id follows it."""
     return id.partition("|")[0]
 
 
-# reading
+# reading the response
 
 _Kind: TypeAlias = Literal["message", "reasoning", "function_call"]
 
@@ -190,7 +190,7 @@ _DELTAS: Mapping[str, _Kind] = {
 
 
 class _Event(Struct):
-    """The fields of all events that matter; their types are checked where they are used."""
+    """The fields of all events that fairlead uses. Their types are checked where they are used."""
 
     type: Any = None
     output_index: Any = None
@@ -210,9 +210,9 @@ _decoder = msgspec.json.Decoder(_Event)
 class _Item(Struct):
     kind: _Kind
     key: int
-    #: Something arrived for it before its end.
+    #: Whether pieces of it arrived before it was done.
     streamed: bool = False
-    #: The item as its end described it.
+    #: The complete item, once it is done.
     whole: dict[str, Any] | None = None
 
 
@@ -237,9 +237,9 @@ class ResponsesReader:
         }
 
     def read(self, event: bytes, data: bytes) -> None:
-        """Take one event. Raises ValueError if it is no JSON."""
+        """Read one event. Raises ValueError if it is not JSON."""
         if data.strip() == b"[DONE]":
-            if self._items:  # imitators of the older API end in this way alone
+            if self._items:  # some imitators end a response in this way only
                 self._partial.finish("toolUse" if self._call_ids else "stop")
             return
         try:
@@ -255,7 +255,7 @@ class ResponsesReader:
             self._error(fields)
 
     def closed(self) -> None:
-        """This API says when it is done: an answer that just ends is not complete."""
+        """Do nothing: this API has a final event, so a response that just ends is incomplete."""
 
     def _created(self, event: _Event) -> None:
         self._partial.response_id = string(record(event.response).get("id")) or None
@@ -265,7 +265,7 @@ class ResponsesReader:
         self._start(self._place(event), record(event.item))
 
     def _start(self, place: int | str, item: dict[str, Any]) -> _Item | None:
-        """Begin the block of an item; none for items of other kinds, such as searches on the server."""
+        """Start the block of an item; None for items of other kinds, such as searches on the server."""
         self._blocks.end()
         kind = item.get("type")
         if kind == "message":
@@ -287,7 +287,7 @@ class ResponsesReader:
         item = self._items.get(place)
         if item is None or item.kind != kind:
             if kind == "function_call":
-                return  # its name is not known before the item's end, which has the arguments too
+                return  # its name comes with the item's end, and so do its arguments
             item = self._start(place, {"type": kind})
         if item is not None and item.whole is None and (piece := string(event.delta)):
             item = self._reopened(place, item)
@@ -295,7 +295,7 @@ class ResponsesReader:
             self._partial.add(item.key, piece)
 
     def _reopened(self, place: int | str, item: _Item) -> _Item:
-        """The item, or one that goes on for it if its block had to end because another item started."""
+        """Return the item, or a new one that continues it if its block had to end because another item started."""
         if item.kind == "function_call" or self._partial.is_open(item.key):
             return item
         return self._start(place, {"type": item.kind}) or item
@@ -358,14 +358,14 @@ class ResponsesReader:
         ours.cache_read, ours.cache_write = cached, written
 
     def _place(self, event: _Event) -> int | str:
-        """What events of one item have in common. Not the item's id if it can be helped: some servers change it."""
+        """Return what identifies the item of an event. Its index is preferred, since some servers change the id."""
         if isinstance(event.output_index, int):
             return event.output_index
         return string(event.item_id) or string(record(event.item).get("id"))
 
 
 def _content(item: dict[str, Any]) -> str:
-    """All that a finished item says."""
+    """Return the full text of a finished item."""
     if item.get("type") == "function_call":
         return string(item.get("arguments"))
     if item.get("type") == "message":
@@ -375,7 +375,7 @@ def _content(item: dict[str, Any]) -> str:
 
 
 def _signature(item: dict[str, Any]) -> str:
-    """What the server needs to know an item again."""
+    """Return what the server needs to recognize an item."""
     if item.get("type") == "reasoning":
         return encode_json(_sendable(item)).decode()
     if item.get("type") != "message":

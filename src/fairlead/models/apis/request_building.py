@@ -1,4 +1,8 @@
-"""What the adapters share to build a request: JSON, what was encoded before, and the names of thinking levels."""
+"""What the adapters share to build a request.
+
+Requests of one conversation repeat its messages. `EncodedMessages` and `PrefixCache` keep what was made of them, so that each
+request only encodes what is new. `provider_level` gives a thinking level the provider's name.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +22,18 @@ _encoder = msgspec.json.Encoder()
 
 
 class EncodedMessages(Generic[M]):
-    """The encoding of messages, for as long as they appear in requests."""
+    """Remembers how messages were encoded, for as long as they appear in requests."""
 
     def __init__(self) -> None:
-        # The messages are held, so that no other can get the same id.
+        # Holding the messages keeps another object from getting the same id.
         self._messages: list[M] = []
         self._parts: list[bytes] = []
 
     def parts(self, messages: Sequence[M], encode: Callable[[M], bytes]) -> list[bytes]:
-        """The encoding of each message; `encode` is called for those that the last call did not have."""
+        """Return the encoding of each message. Calls `encode` for messages that the last call did not have."""
         same = min(len(messages), len(self._messages))
         known: dict[int, bytes] = {}
-        if messages[:same] != self._messages[:same]:  # messages are gone, or in another order
+        if messages[:same] != self._messages[:same]:  # messages were removed or reordered
             known = {id(message): part for message, part in zip(self._messages, self._parts, strict=True)}
             same = 0
         parts = self._parts[:same]
@@ -39,7 +43,7 @@ class EncodedMessages(Generic[M]):
 
 
 def encode_json(value: Any) -> bytes:
-    """The JSON of plain data or structs; lone surrogates, which have no UTF-8, become U+FFFD."""
+    """Encode plain data or structs as JSON. Lone surrogates, which UTF-8 cannot express, become U+FFFD."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
@@ -47,10 +51,10 @@ def encode_json(value: Any) -> bytes:
 
 
 class PrefixCache(Generic[T]):
-    """What was made of the beginning of a conversation, so that the next request only adds what is new.
+    """Remembers what was made of the first messages of a conversation, so that the next request only adds what is new.
 
-    A conversation is compared with the last one by the identity of its messages, which is a few nanoseconds for each.
-    A compaction or a move to another branch makes it begin anew.
+    Messages are compared by identity, which takes a few nanoseconds each. After a compaction, or a move to another branch,
+    the cache starts again.
     """
 
     __slots__ = ("_made", "_messages")
@@ -60,19 +64,19 @@ class PrefixCache(Generic[T]):
         self._made: list[T] = []
 
     def resume(self, messages: Sequence[ModelMessage]) -> tuple[int, list[T]]:
-        """How many of the messages were dealt with, and what was made of them: a list of the caller's own."""
+        """Return how many of the messages the cache covers, and what was made of them, as a list that the caller may change."""
         count = len(self._messages)
         if messages[:count] == self._messages:
             return count, list(self._made)
         return 0, []
 
     def keep(self, messages: Sequence[ModelMessage], made: list[T]) -> None:
-        """Remember what was made of these messages."""
+        """Remember that `made` was made of `messages`."""
         self._messages, self._made = list(messages), made
 
 
 def results_with_images(messages: Iterable[ModelMessage]) -> list[ToolResultMessage]:
-    """The tool results that have images, which most APIs want beside the result and not in it."""
+    """Return the tool results that have images. Most APIs want images after the result and not in it."""
     return [
         message
         for message in messages
@@ -80,7 +84,7 @@ def results_with_images(messages: Iterable[ModelMessage]) -> list[ToolResultMess
     ]
 
 
-#: The models of the first GPT-5 generation, the only ones that know "minimal" and think by default.
+#: The first GPT-5 generation: the only models that accept "minimal" and think by default.
 _FIRST_GPT_5 = frozenset({"gpt-5", "gpt-5-mini", "gpt-5-nano"})
 
 _EFFORTS: Mapping[str, str | None] = {
@@ -94,10 +98,15 @@ _EFFORTS: Mapping[str, str | None] = {
 
 
 def provider_level(model: Model, level: ThinkingLevel, names: Mapping[str, str | None]) -> str | None:
-    """What the provider of `model` calls `level`: by the model's own map, else by `names`.
+    """Return the provider's name for a thinking level.
 
-    For a level that the model lacks it is the nearest lower one, else the nearest higher one. None
-    means that there is nothing to say: the provider's default holds.
+    Args:
+        model: the model, whose `thinking_level_map` wins over `names`.
+        level: the level that the user wants. If the model lacks it, the nearest lower level is used, else the nearest higher.
+        names: the provider's name for each level.
+
+    Returns:
+        The name; None to send nothing, so that the provider's default applies.
     """
     called = {**names, **(model.thinking_level_map or {})}
     if level == "off":
@@ -108,9 +117,9 @@ def provider_level(model: Model, level: ThinkingLevel, names: Mapping[str, str |
 
 
 def openai_efforts(model: Model) -> Mapping[str, str | None]:
-    """OpenAI's efforts by level: those that every model with efforts accepts.
+    """Return OpenAI's reasoning effort for each thinking level: only efforts that every such model accepts.
 
-    "minimal", "xhigh" and "none" are refused by most models; a model's `thinking_level_map` allows them.
+    Most models refuse "minimal", "xhigh" and "none"; a model's `thinking_level_map` can allow them.
     """
     undated = model.id.rpartition("/")[2].partition("-20")[0]
     if undated in _FIRST_GPT_5:

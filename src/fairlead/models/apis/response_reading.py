@@ -1,4 +1,7 @@
-"""What the adapters share: blocks in strict order, values whose types nobody promised, images of tools."""
+"""What the adapters share to read a response.
+
+`BlockWriter` keeps a message's blocks in strict order. The small functions read JSON whose types cannot be relied on.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from fairlead.core import lenient
 from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.request_building import encode_json
 
-#: What servers call trouble of their own that passes.
-_PASSING_TROUBLE = frozenset(
+#: Names that servers use for temporary failures.
+_TEMPORARY_FAILURES = frozenset(
     {
         "internal",
         "internal_error",
@@ -28,16 +31,16 @@ _PASSING_TROUBLE = frozenset(
 )
 
 
-#: The fields whose strings are pieces, which `PartialMessage.add` puts together.
+#: The fields that hold pieces of a text, which `PartialMessage.add` joins.
 _PIECES = frozenset(
     "arguments content delta partial_json reasoning reasoning_content reasoning_text refusal summary text thinking".split()
 )
 
 
 class BlockWriter:
-    """Feeds a message so that a block ends before the next one starts.
+    """Writes the blocks of a message, and ends each before it starts the next.
 
-    `text` and `thinking` go on with the open block if it is of that kind, and start a new one if not.
+    `text` and `thinking` append to the open block if it is of that kind; otherwise they start a new one.
     """
 
     def __init__(self, partial: PartialMessage) -> None:
@@ -46,26 +49,26 @@ class BlockWriter:
         self._key = 0
 
     def text(self, piece: str) -> int:
-        """Add text; the key is that of its block."""
+        """Add text. Returns the key of its block."""
         if self._kind != "text":
             self._partial.start_text(self._next("text"))
         self._partial.add(self._key, piece)
         return self._key
 
     def thinking(self, piece: str) -> int:
-        """Add thinking; the key is that of its block."""
+        """Add thinking. Returns the key of its block."""
         if self._kind != "thinking":
             self._partial.start_thinking(self._next("thinking"))
         self._partial.add(self._key, piece)
         return self._key
 
     def call(self, id: str, name: str) -> int:
-        """Start a tool call, to whose key arguments may be added even after another block has started."""
+        """Start a tool call. Returns its key, to which arguments may be added even after another block has started."""
         self._partial.start_tool_call(self._next("call"), id, name)
         return self._key
 
     def end(self, key: int | None = None) -> None:
-        """End the open block (with `key`: only if it is that one), so that the next piece starts a new one."""
+        """End the open block, so that the next piece starts a new one. With `key`, only if the open block has that key."""
         if self._kind is not None and key in (None, self._key):
             self._partial.end(self._key)
             self._kind = None
@@ -78,14 +81,14 @@ class BlockWriter:
 
 
 def new_call_id() -> str:
-    """An id for a tool call whose provider gave none."""
+    """Make an id for a tool call that came without one."""
     from os import urandom
 
     return f"call_{urandom(12).hex()}"
 
 
 def fail_with(partial: PartialMessage, error: Any, fallback: str) -> None:
-    """End the message with an error that came inside a stream: an object or a text, in whatever form."""
+    """End the message with an error from inside a stream. `error` is an object or a text; if it is empty, `fallback` is shown."""
     fields = record(error)
     inner = record(fields.get("error")) or fields
     message = string(inner.get("message")) or string(inner.get("error")) or string(error)
@@ -95,36 +98,36 @@ def fail_with(partial: PartialMessage, error: Any, fallback: str) -> None:
     partial.fail(
         message or (encode_json(inner).decode() if inner else fallback),
         status=status if 100 <= status < 600 else None,
-        transient=status in (408, 409, 429) or 500 <= status < 600 or any(name.lower() in _PASSING_TROUBLE for name in names),
+        transient=status in (408, 409, 429) or 500 <= status < 600 or any(name.lower() in _TEMPORARY_FAILURES for name in names),
     )
 
 
 def string(value: Any) -> str:
-    """`value` if it is a string, else an empty one."""
+    """Return `value` if it is a string, else an empty string."""
     return value if isinstance(value, str) else ""
 
 
 def count(value: Any) -> int:
-    """`value` as a number of tokens, also from a float or digits; 0 if it is none."""
+    """Return `value` as a number of tokens. A float or a string of digits counts; anything else is 0."""
     if isinstance(value, str):
         value = int(value) if value.isdecimal() and len(value) < 16 else 0
     return int(value) if isinstance(value, int | float) and 0 < value < 1e15 else 0
 
 
 def record(value: Any) -> dict[str, Any]:
-    """`value` if it is an object, else an empty one."""
+    """Return `value` if it is an object, else an empty one."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def records(value: Any) -> Iterable[dict[str, Any]]:
-    """The objects in `value` if it is a list."""
+    """Return the objects in `value` if it is a list, else nothing."""
     return (record(item) for item in cast("list[Any]", value) if isinstance(item, dict)) if isinstance(value, list) else ()
 
 
 def decode_event(data: bytes) -> Any:
-    """The JSON of an event that msgspec refuses: it has half a surrogate pair, or is no valid UTF-8.
+    """Decode an event that msgspec refuses because it has half a surrogate pair or is not valid UTF-8.
 
-    In pieces such halves are kept, since the other one may come with the next piece. Raises ValueError if it is no JSON.
+    Pieces keep such halves, since the other half may come with the next piece. Raises ValueError if the event is not JSON.
     """
     import json
 
@@ -135,7 +138,7 @@ def decode_event(data: bytes) -> Any:
 
 
 def _valid(value: Any, field: str = "") -> Any:
-    """A JSON value whose strings are all valid Unicode, but for the pieces."""
+    """Make all strings of a JSON value valid Unicode, except the pieces."""
     if isinstance(value, str):
         return value if field in _PIECES else lenient.scrub_text(value)
     if isinstance(value, list):
@@ -150,7 +153,7 @@ def _no_constant(name: str) -> Any:
 
 
 def decoded(text: str) -> Any:
-    """The value of a JSON text that we once wrote, or another program did; None if it is none."""
+    """Decode JSON that fairlead or another program once wrote; None if it is not JSON."""
     try:
         return lenient.decode(text)
     except ValueError:

@@ -1,8 +1,7 @@
-"""A conversation as a provider will accept it.
+"""Changes a conversation into one that a provider accepts.
 
-Conversations move between models, runs are aborted and tools are cut off; providers refuse what that leaves
-behind. Messages that need no change stay the same objects, and replacements are remembered, so that
-adapters can keep their encodings.
+Conversations move between models, runs are aborted and tools are cut off. Providers refuse what that leaves behind. Messages
+that need no change stay the same objects, and replacements are remembered, so that adapters can keep their encodings.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ NO_IMAGE = "(an image was here; this model reads text only)"
 EMPTY_MESSAGE = "(empty message)"
 UNNAMED_TOOL = "unnamed_tool"
 
-#: Pixels of a side that an API takes.
-_SIDES: Mapping[str, int] = {"anthropic-messages": 8000}
-_SIDE = 30_000
+#: The longest side of an image that an API accepts, in pixels.
+_LONGEST_SIDES: Mapping[str, int] = {"anthropic-messages": 8000}
+_LONGEST_SIDE = 30_000
 
 _ID_LIMITS: Mapping[str, int] = {"openai-completions": 40}
 _ID_LIMIT = 64
 _PLAIN_ID = re.compile(r"[a-zA-Z0-9_-]+")
 
-#: The names of tools that an API takes back; one that a model made up may be none of them.
+#: The tool names that an API accepts. A model may have made up a name that is not among them.
 _NAMES: Mapping[str, re.Pattern[str]] = {
     "anthropic-messages": re.compile(r"[a-zA-Z0-9_-]{1,128}"),
     "google-generative-ai": re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}"),
@@ -52,10 +51,10 @@ _NAMES: Mapping[str, re.Pattern[str]] = {
 _NAME_LIMIT = 64
 _NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{_NAME_LIMIT}}}")
 
-#: What a replacement depends on besides the message: api, provider and id of the model, and whether it reads images.
-_Reader: TypeAlias = tuple[str, str, str, bool]
+#: The model that gets the messages: its api, provider and id, and whether it accepts images.
+_Target: TypeAlias = tuple[str, str, str, bool]
 
-#: The id and the name of a tool call, as the provider gets them.
+#: The id and the name of a tool call, as they are sent.
 _Label: TypeAlias = tuple[str, str]
 _NO_LABEL: _Label = ("", "")
 
@@ -63,15 +62,20 @@ _NO_LABEL: _Label = ("", "")
 def sendable_messages(
     messages: list[ModelMessage], model: Model, before: PrefixCache[ModelMessage] | None = None
 ) -> list[ModelMessage]:
-    """`messages` as the provider of `model` takes them. `before` remembers what became of those of the last request.
+    """Return the messages as the provider of `model` accepts them.
 
-    Left out: failed and aborted answers with the results of their calls, results of no call, empty blocks,
-    hidden thinking of other models. Replaced: unsigned or other models' thinking, by text; images, by a note, if the
-    model reads none; ids of other models' tool calls that the API does not allow; names of tools that it does not
-    allow; ids that two calls of one answer share. Added: results for calls that have none. Results follow the answer
-    that asked for them, in the order of its calls; of results with the same id, each goes to one call, in order.
+    Left out: failed and aborted answers with the results of their calls, results without a call, empty blocks, and hidden
+    thinking of other models. Replaced: unsigned thinking and that of other models, by text; images, by a note, if the model
+    accepts none; ids and names of tool calls that the API does not allow; ids that two calls of one answer share. Added:
+    results for calls that have none. Results follow the answer that made the calls, in the order of the calls. Of several
+    results with the same id, each goes to one call, in order.
+
+    Args:
+        messages: the conversation.
+        model: the model that gets it.
+        before: remembers what became of the messages of the last request.
     """
-    reader = (model.api, model.provider, model.id, "image" in model.input)
+    target = (model.api, model.provider, model.id, "image" in model.input)
     before = before or PrefixCache()
     done, accepted = before.resume(messages)
     count = len(accepted)
@@ -83,15 +87,15 @@ def sendable_messages(
                 turn.results.setdefault(message.tool_call_id, []).append(message)
             continue
         if isinstance(message, UserMessage):
-            (accepted if turn is None else turn.after).append(_remembered(message, reader).replacement or message)
+            (accepted if turn is None else turn.after).append(_remembered(message, target).replacement or message)
             continue
         if turn is not None:
-            turn.settle(accepted, reader)
+            turn.settle(accepted, target)
             turn = None
-        done, count = place, len(accepted)  # nothing that comes later changes what came before
+        done, count = place, len(accepted)  # later messages do not change what came before
         if message.stop_reason in ("error", "aborted"):
             continue
-        known = _remembered(message, reader)
+        known = _remembered(message, target)
         if known.left_out:
             continue
         accepted.append(known.replacement or message)
@@ -100,39 +104,39 @@ def sendable_messages(
     if turn is None:
         done, count = len(messages), len(accepted)
     else:
-        turn.settle(accepted, reader)
+        turn.settle(accepted, target)
     before.keep(messages[:done], accepted[:count])
     return accepted
 
 
 class _Replaced:
-    """What a message became for one model. It must not hold the message itself, or none would ever be freed."""
+    """What a message became for one model. It must not hold the message itself, which could then never be freed."""
 
-    __slots__ = ("label", "labels", "left_out", "made_results", "reader", "replacement")
+    __slots__ = ("label", "labels", "left_out", "made_results", "replacement", "target")
 
     def __init__(
         self,
-        reader: _Reader,
+        target: _Target,
         replacement: ModelMessage | None,
         *,
         left_out: bool = False,
         labels: Sequence[_Label] = (),
         label: _Label = _NO_LABEL,
     ) -> None:
-        self.reader = reader
-        #: None: it stays as it is.
+        self.target = target
+        #: None if the message stays as it is.
         self.replacement = replacement
         self.left_out = left_out
-        #: Those of the calls of an assistant message.
+        #: The labels of an assistant message's calls.
         self.labels = labels
-        #: That of the call to which a result belongs.
+        #: The label of the call that a tool result belongs to.
         self.label = label
-        #: The results made up for calls of an assistant message, by call id.
+        #: Results that were made up for calls of an assistant message, by call id.
         self.made_results: dict[str, ToolResultMessage] = {}
 
 
 class _Turn:
-    """An answer with tool calls, while its results are collected."""
+    """An answer with tool calls, while the results are collected."""
 
     __slots__ = ("after", "calls", "known", "message", "results")
 
@@ -141,15 +145,15 @@ class _Turn:
         self.calls = calls
         self.known = known
         self.results: dict[str, list[ToolResultMessage]] = {}
-        #: User messages that came before the last result did.
+        #: User messages that came before the last result.
         self.after: list[ModelMessage] = []
 
-    def settle(self, accepted: list[ModelMessage], reader: _Reader) -> None:
+    def settle(self, accepted: list[ModelMessage], target: _Target) -> None:
         for call, label in zip(self.calls, self.known.labels, strict=True):
             results = self.results.get(call.id)
             if results:
                 result = results.pop(0)
-                accepted.append(_remembered(result, reader, label).replacement or result)
+                accepted.append(_remembered(result, target, label).replacement or result)
             else:
                 accepted.append(self._made_up(label))
         accepted.extend(self.after)
@@ -163,22 +167,22 @@ class _Turn:
         return made
 
 
-#: By the id of the original, which a weak reference guards: messages cannot be hashed.
+#: By the `id()` of the original, since messages cannot be hashed. The weak reference tells whether it is still the same one.
 _known: dict[int, tuple[weakref.ref[ModelMessage], _Replaced]] = {}
 
 
-def _remembered(message: ModelMessage, reader: _Reader, label: _Label = _NO_LABEL) -> _Replaced:
-    """What `message` became; `label` is that of the call to which a result belongs."""
+def _remembered(message: ModelMessage, target: _Target, label: _Label = _NO_LABEL) -> _Replaced:
+    """Return what `message` became. `label` is the label of the call that a tool result belongs to."""
     key = id(message)
     entry = _known.get(key)
-    if entry is not None and entry[1].reader == reader and entry[1].label == label and entry[0]() is message:
+    if entry is not None and entry[1].target == target and entry[1].label == label and entry[0]() is message:
         return entry[1]
     if isinstance(message, AssistantMessage):
-        replaced = _for_assistant(message, reader)
+        replaced = _for_assistant(message, target)
     elif isinstance(message, UserMessage):
-        replaced = _for_user(message, reader)
+        replaced = _for_user(message, target)
     else:
-        replaced = _for_result(message, reader, label)
+        replaced = _for_result(message, target, label)
 
     def forget(dead: weakref.ref[ModelMessage]) -> None:
         current = _known.get(key)
@@ -189,32 +193,32 @@ def _remembered(message: ModelMessage, reader: _Reader, label: _Label = _NO_LABE
     return replaced
 
 
-def _for_user(message: UserMessage, reader: _Reader) -> _Replaced:
+def _for_user(message: UserMessage, target: _Target) -> _Replaced:
     if isinstance(message.content, str):
         if message.content.strip():
-            return _Replaced(reader, None)
-        return _Replaced(reader, msgspec.structs.replace(message, content=EMPTY_MESSAGE))
-    content = _readable(message.content, reader)
+            return _Replaced(target, None)
+        return _Replaced(target, msgspec.structs.replace(message, content=EMPTY_MESSAGE))
+    content = _readable(message.content, target)
     if not content:
-        return _Replaced(reader, msgspec.structs.replace(message, content=EMPTY_MESSAGE))
-    return _Replaced(reader, None if content == message.content else msgspec.structs.replace(message, content=content))
+        return _Replaced(target, msgspec.structs.replace(message, content=EMPTY_MESSAGE))
+    return _Replaced(target, None if content == message.content else msgspec.structs.replace(message, content=content))
 
 
-def _for_result(message: ToolResultMessage, reader: _Reader, label: _Label) -> _Replaced:
-    content = _readable(message.content, reader)
+def _for_result(message: ToolResultMessage, target: _Target, label: _Label) -> _Replaced:
+    content = _readable(message.content, target)
     if content == message.content and label == (message.tool_call_id, message.tool_name):
-        return _Replaced(reader, None, label=label)
+        return _Replaced(target, None, label=label)
     id, name = label
     replacement = msgspec.structs.replace(message, content=content, tool_call_id=id, tool_name=name)
-    return _Replaced(reader, replacement, label=label)
+    return _Replaced(target, replacement, label=label)
 
 
-def _readable(content: list[UserBlock], reader: _Reader) -> list[UserBlock]:
-    reads_images = reader[3]
+def _readable(content: list[UserBlock], target: _Target) -> list[UserBlock]:
+    reads_images = target[3]
     readable: list[UserBlock] = []
     for block in content:
         if isinstance(block, ImageContent):
-            problem = _problem(block, reader[0]) if reads_images else NO_IMAGE
+            problem = _problem(block, target[0]) if reads_images else NO_IMAGE
             readable.append(block if problem is None else TextContent(problem))
         elif block.text.strip():
             readable.append(block)
@@ -222,19 +226,22 @@ def _readable(content: list[UserBlock], reader: _Reader) -> list[UserBlock]:
 
 
 def _problem(image: ImageContent, api: str) -> str | None:
-    """What the model is told instead of an image that its provider would refuse, and with it the whole conversation."""
+    """Return the note to send instead of an image that the provider would refuse; None if the image can be sent.
+
+    A provider that refuses an image refuses the whole conversation.
+    """
     found = encoded_dimensions(image.data)
     if found is None:
         return None
     kind, sides = found
-    if is_too_large(kind, sides) or max(sides) > _SIDES.get(api, _SIDE):
+    if is_too_large(kind, sides) or max(sides) > _LONGEST_SIDES.get(api, _LONGEST_SIDE):
         return f"(an image of {sides[0]}x{sides[1]} pixels was here; it is too large to be sent)"
     return None
 
 
-def _for_assistant(message: AssistantMessage, reader: _Reader) -> _Replaced:
-    foreign = _is_foreign(message, reader)
-    labels = _labels(message.tool_calls(), foreign, reader)
+def _for_assistant(message: AssistantMessage, target: _Target) -> _Replaced:
+    foreign = _is_foreign(message, target)
+    labels = _labels(message.tool_calls(), foreign, target)
     waiting = iter(labels)
     content: list[AssistantBlock] = []
     for block in message.content:
@@ -242,9 +249,9 @@ def _for_assistant(message: AssistantMessage, reader: _Reader) -> _Replaced:
         if kept is not None:
             content.append(kept)
     if content == message.content:
-        return _Replaced(reader, None, labels=labels)
+        return _Replaced(target, None, labels=labels)
     replacement = msgspec.structs.replace(message, content=content)
-    return _Replaced(reader, replacement, left_out=not content, labels=labels)
+    return _Replaced(target, replacement, left_out=not content, labels=labels)
 
 
 def _call(call: ToolCall, label: _Label, foreign: bool) -> ToolCall:
@@ -254,7 +261,7 @@ def _call(call: ToolCall, label: _Label, foreign: bool) -> ToolCall:
 
 
 def _said(block: TextContent | ThinkingContent, foreign: bool) -> AssistantBlock | None:
-    """Text or thinking as the model may see it; None to leave it out."""
+    """Return text or thinking as the model may see it; None to leave it out."""
     if isinstance(block, TextContent):
         if not block.text.strip():
             return None
@@ -266,40 +273,40 @@ def _said(block: TextContent | ThinkingContent, foreign: bool) -> AssistantBlock
     return TextContent(block.thinking)
 
 
-def _is_foreign(message: AssistantMessage, reader: _Reader) -> bool:
-    """Whether another model wrote it: signatures hold for their own model only."""
-    return (message.api, message.provider, message.model) != reader[:3]
+def _is_foreign(message: AssistantMessage, target: _Target) -> bool:
+    """Tell whether another model wrote the message. Signatures are valid for their own model only."""
+    return (message.api, message.provider, message.model) != target[:3]
 
 
-def _labels(calls: list[ToolCall], foreign: bool, reader: _Reader) -> list[_Label]:
-    """What the calls of one answer are called: no two have the same id."""
+def _labels(calls: list[ToolCall], foreign: bool, target: _Target) -> list[_Label]:
+    """Return the labels of the calls of one answer. No two have the same id."""
     labels: list[_Label] = []
     taken: set[str] = set()
     for call in calls:
-        id = _plain_id(call.id, reader) if foreign else call.id
+        id = _plain_id(call.id, target) if foreign else call.id
         if _sent_id(id) in taken:
-            id = _another_id(_sent_id(id), taken, reader)
+            id = _another_id(_sent_id(id), taken, target)
         taken.add(_sent_id(id))
-        labels.append((id, _plain_name(call.name, reader)))
+        labels.append((id, _plain_name(call.name, target)))
     return labels
 
 
 def _sent_id(call_id: str) -> str:
-    """The Responses API names a call and its item, as `call|item`; the call is unique by itself, and all that is sent."""
+    """Return the part of an id that is sent. The Responses API has ids of the form `call|item`; only the call is sent."""
     return call_id.partition("|")[0]
 
 
-def _another_id(id: str, taken: set[str], reader: _Reader) -> str:
-    """An id like `id` that is not taken."""
-    limit = _ID_LIMITS.get(reader[0], _ID_LIMIT)
+def _another_id(id: str, taken: set[str], target: _Target) -> str:
+    """Return an id like `id` that is not taken."""
+    limit = _ID_LIMITS.get(target[0], _ID_LIMIT)
     suffixes = (f"_{number}" for number in count(len(taken) + 1))
     others = (id[: limit - len(suffix)] + suffix for suffix in suffixes)
     return next(other for other in others if other not in taken)
 
 
-def _plain_id(call_id: str, reader: _Reader) -> str:
-    """A tool call's id within the limits of the API; different ids stay different."""
-    limit = _ID_LIMITS.get(reader[0], _ID_LIMIT)
+def _plain_id(call_id: str, target: _Target) -> str:
+    """Return a tool call's id within the limits of the API. Different ids stay different."""
+    limit = _ID_LIMITS.get(target[0], _ID_LIMIT)
     plain = _sent_id(call_id)
     if _PLAIN_ID.fullmatch(plain) and len(plain) <= limit:
         return plain
@@ -309,13 +316,13 @@ def _plain_id(call_id: str, reader: _Reader) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", plain)[: limit - len(digest)] + digest
 
 
-def _plain_name(name: str, reader: _Reader) -> str:
-    """The name of a tool as the API takes it. A model that calls what does not exist may call it anything."""
-    allowed = _NAMES.get(reader[0], _NAME)
+def _plain_name(name: str, target: _Target) -> str:
+    """Return a tool's name as the API accepts it. The name may be one that a model made up."""
+    allowed = _NAMES.get(target[0], _NAME)
     if allowed.fullmatch(name):
         return name
     plain = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_NAME_LIMIT]
     if not allowed.fullmatch(plain):
-        # Empty, or begins with what may not stand first.
+        # It is empty, or starts with a character that may not come first.
         plain = f"_{plain}"[:_NAME_LIMIT] if plain else UNNAMED_TOOL
     return plain

@@ -1,8 +1,8 @@
-"""HTTP/1.1 for model providers: requests out, streamed answers in, over connections that are kept alive.
+"""Sends HTTP/1.1 requests to model servers and streams the responses, over connections that are kept alive.
 
-Small on purpose. There are no redirects and no retries: one request is one request. The single exception repeats
-no request that was served: where a kept connection turns out to be closed, without a byte of an
-answer, a fresh one takes its place, once.
+The client is small on purpose. It follows no redirects and retries nothing, with one exception that never repeats a request
+the server has answered: if a kept connection turns out to be closed before a byte of the response, the request is sent once
+more on a new connection.
 """
 
 from __future__ import annotations
@@ -29,22 +29,25 @@ __all__ = ["Http", "HttpRequest", "RequestAborted", "Response"]
 #: Idle connections kept per server, and for how many seconds.
 _KEPT = 8
 _KEPT_FOR = 90.0
-#: How much may still come of an answer whose rest is noise, so that its connection can be kept.
+#: How long, and how much, to read of a response whose rest does not matter, so that its connection can be kept.
 _LINGER_SECONDS = 2.0
 _LINGER_BYTES = 65536
-#: Seconds of a TLS handshake after which we look whether the server speaks plain HTTP, and that this look may take.
+#: Seconds of a TLS handshake after which to check whether the server speaks plain HTTP, and how long the check may take.
 _SLOW_HANDSHAKE = 4.0
-_LOOK_SECONDS = 3.0
+_CHECK_SECONDS = 3.0
 
 
 class Http:
-    """Connections to providers, shared by all sessions of a process.
-
-    `connect_timeout` bounds everything before a request is sent: name lookup, proxy, TLS. `idle_timeout` is how
-    long a server may be silent. Proxies and certificates are named by `env`, the process's environment by default.
-    """
+    """The connections to model servers, shared by all sessions of a process."""
 
     def __init__(self, *, connect_timeout: float = 30, idle_timeout: float = 300, env: Mapping[str, str] | None = None) -> None:
+        """Make a client. It opens connections when they are needed.
+
+        Args:
+            connect_timeout: seconds for everything before a request is sent: name lookup, proxy, TLS.
+            idle_timeout: seconds that a server may be silent.
+            env: the variables that name proxies and certificates; by default the environment of the process.
+        """
         self._connect_timeout = connect_timeout
         self._idle_timeout = idle_timeout
         self._env = os.environ if env is None else env
@@ -54,23 +57,30 @@ class Http:
 
     @property
     def idle_connections(self) -> int:
-        """How many connections are open and wait for a request."""
+        """The number of open connections that wait for a request."""
         return sum(connection.reusable for kept in self._kept.values() for connection in kept)
 
     def load(self, url: str) -> None:
-        """Load what the first request to `url` needs. It takes a while; another thread may do it."""
+        """Load what the first request to `url` needs. This takes a while, so call it from another thread."""
         import h11  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
         if url.startswith("https:"):
-            with suppress(ProviderError):  # the request that needs it reports it
+            with suppress(ProviderError):  # the request that needs the certificates reports the error
                 self._tls.get()
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest, cancel: Cancel) -> AsyncGenerator[Response]:
-        """Send a request. When the block is entered the head of the answer has arrived.
+        """Send a request. Inside the block, the head of the response has arrived.
 
-        Raises ProviderError if there is no answer or one that cannot be used, and RequestAborted as
-        soon as `cancel` fires. A connection serves another request only if its answer was read to the end.
+        A connection is used again only if the response was read to its end.
+
+        Args:
+            request: what to send.
+            cancel: aborts the request when it fires.
+
+        Raises:
+            ProviderError: there is no response, or one that cannot be used.
+            RequestAborted: `cancel` fired.
         """
         route = self._route(request.url)
         exchange, response, forget = await self._answer(request, route, cancel)
@@ -85,7 +95,7 @@ class Http:
         self._part_with(exchange, response)
 
     async def close(self) -> None:
-        """Close all kept connections and wait until they are gone."""
+        """Close all kept connections and wait until they are closed."""
         for task in self._lingering:
             task.cancel()
         connections = [connection for kept in self._kept.values() for connection in kept]
@@ -108,12 +118,12 @@ class Http:
         port = port or (443 if scheme == "https" else 80)
         return Route(scheme, host, port, proxy_for(scheme, host, port, self._env))
 
-    # a request and the head of its answer
+    # a request and the head of its response
 
     async def _answer(
         self, request: HttpRequest, route: Route, cancel: Cancel
     ) -> tuple[Exchange, Response, Callable[[], object]]:
-        """The head of the answer, and the function that ends our interest in `cancel`."""
+        """Send the request and wait for the head of the response. The returned function unregisters from `cancel`."""
         if cancel.fired:
             raise RequestAborted
         kept = self._take(route)
@@ -137,9 +147,10 @@ class Http:
             forget()
             connection.abort()
             kept = None
+            _log_closed(route)
 
     async def _connect(self, route: Route, cancel: Cancel) -> HttpConnection:
-        """A fresh connection. The only part of a request that runs as a task, since nothing else can cut a name lookup."""
+        """Open a new connection. This runs as a task, since only cancelling a task can end a name lookup."""
         opening = asyncio.get_running_loop().create_task(self._open(route))
         forget = cancel.on_fire(opening.cancel)
         try:
@@ -176,7 +187,7 @@ class Http:
         return connection
 
     async def _dial(self, route: Route) -> HttpConnection:
-        """A connection without encryption; for https through a proxy, one that the proxy has put through to the target."""
+        """Open a connection without encryption. For https through a proxy, the proxy has connected it to the target."""
         where = route.proxy or route
         connection: HttpConnection | None = None
         try:
@@ -192,9 +203,13 @@ class Http:
             raise
 
     async def _start_tls(self, connection: HttpConnection, context: SSLContext, route: Route) -> None:
-        """Encrypt the connection. A server that speaks plain HTTP may wait for more instead of refusing: ask it then.
+        """Encrypt the connection. If the handshake fails or takes long, check whether the server speaks plain HTTP.
 
-        Raises OSError, ConnectionLost, and ProviderError if the server turns out to speak plain HTTP.
+        Such a server may wait for more data instead of refusing the handshake.
+
+        Raises:
+            OSError, ConnectionLost: the handshake failed.
+            ProviderError: the server speaks plain HTTP.
         """
         import ssl
 
@@ -213,23 +228,23 @@ class Http:
             handshake.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     async def _speaks_plain_http(self, route: Route) -> bool:
-        """Whether the server answers a request in plain HTTP. The request says nothing: no key, no path."""
+        """Tell whether the server answers a plain HTTP request. The request has no key and no path."""
         connection: HttpConnection | None = None
         try:
-            async with asyncio.timeout(_LOOK_SECONDS):
+            async with asyncio.timeout(_CHECK_SECONDS):
                 connection = await self._dial(route)
                 connection.send(f"GET / HTTP/1.1\r\nhost: {route.authority}\r\nconnection: close\r\n\r\n".encode("latin1"))
-                head = await connection.read(_LOOK_SECONDS)
+                head = await connection.read(_CHECK_SECONDS)
         except (OSError, ProviderError, ConnectionLost, IdleTimeout):  # a TimeoutError is an OSError
             return False
         finally:
             if connection is not None:
                 connection.abort()
-        # A TLS server may answer too, that it wants https, or that this is a bad request.
+        # A TLS server may answer as well: that it wants https, or that the request is bad.
         return head.startswith(b"HTTP/1") and head[8:12] != b" 400" and b"HTTPS" not in head.upper()
 
     async def _tunnel(self, connection: HttpConnection, route: Route) -> None:
-        """Have the proxy connect us through to the target."""
+        """Ask the proxy to connect us to the target. Raises ProviderError if it refuses or does not answer in HTTP."""
         import h11
 
         assert route.proxy is not None
@@ -306,6 +321,12 @@ def _check(response: Response) -> None:
     encoding = response.headers.get("content-encoding", "identity").lower()
     if encoding not in ("", "identity"):
         raise ProviderError(f"The answer is compressed ({encoding}) although that was not asked for.", status=status)
+
+
+def _log_closed(route: Route) -> None:
+    import logging
+
+    logging.getLogger("fairlead.models").debug("%s had closed a kept connection; a new one is opened", route.authority)
 
 
 def _abort_late_connection(opening: asyncio.Task[HttpConnection]) -> None:

@@ -1,4 +1,4 @@
-"""One connection to a server: how it is opened, encrypted, read and cut."""
+"""One connection to a server: opening, encrypting, reading and aborting it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from fairlead.errors import ProviderError
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-#: Past this much unread data the server is made to wait.
+#: With this many unread bytes, reading pauses and the server has to wait.
 _HIGH_WATER = 65536
-#: An answer in drops: more than so many reads of fewer than so many bytes. From then on, so many seconds between two reads.
-_MANY, _DROP, _REST = 16, 4096, 0.008
-#: How long an address may keep silent before the next one is tried beside it (RFC 8305).
+#: After this many reads of fewer than this many bytes, the connection waits this many seconds between two reads.
+_MANY_SMALL_READS, _SMALL_READ, _PAUSE = 16, 4096, 0.008
+#: Seconds to wait for an address before the next one is tried in parallel (RFC 8305).
 _NEXT_ADDRESS_AFTER = 0.25
 
 
 class ConnectionLost(Exception):
-    """The connection broke, or was cut by `HttpConnection.abort`."""
+    """The connection broke, or `HttpConnection.abort` ended it."""
 
 
 class IdleTimeout(Exception):
@@ -31,10 +31,10 @@ class IdleTimeout(Exception):
 
 
 class HttpConnection(asyncio.Protocol):
-    """Bytes to and from one server.
+    """Sends bytes to a server and receives bytes from it.
 
-    A protocol of our own rather than asyncio's streams: it hands over what the network brought without
-    another copy, and knows what streams hide, namely that a pooled connection got data or was closed.
+    It is an asyncio protocol and not a pair of streams, because it then needs no extra copy of the data, and can tell whether
+    an idle connection has received data or was closed. Streams hide that.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._received: list[bytes] = []
         self._size = 0
-        #: Whether more is unread than should be, and whether the socket is left alone, for that reason or another.
+        #: Whether too much is unread, and whether reading from the socket is paused, for that or another reason.
         self._full = False
         self._paused = False
         self._ended = False
@@ -54,13 +54,13 @@ class HttpConnection(asyncio.Protocol):
         self._idle_timer: asyncio.TimerHandle | None = None
         self._timed_out = False
         self._small_reads = 0
-        #: Ends the rest between two reads; None: there is none.
-        self._rest_timer: asyncio.TimerHandle | None = None
+        #: Ends the pause between two reads; None if there is no pause.
+        self._pause_timer: asyncio.TimerHandle | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
-        #: When it was put aside for reuse, on the loop's clock.
+        #: When it became idle, on the loop's clock.
         self.idle_since = 0.0
 
-    # what asyncio calls
+    # called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -72,11 +72,11 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
         if self._size >= _HIGH_WATER:
             self._full = True
-            self._read_on_or_pause()
-        elif len(data) < _DROP:
+            self._resume_or_pause()
+        elif len(data) < _SMALL_READ:
             self._small_reads += 1
-            if self._small_reads > _MANY and self._rest_timer is None:
-                self._rest()
+            if self._small_reads > _MANY_SMALL_READS and self._pause_timer is None:
+                self._pause_after_small_reads()
 
     def eof_received(self) -> bool:
         self._ended = True
@@ -91,28 +91,30 @@ class HttpConnection(asyncio.Protocol):
         if not self.closed.done():
             self.closed.set_result(None)
 
-    # what we call
+    # called by us
 
     @property
     def reusable(self) -> bool:
-        """Open, and nothing came that nobody asked for (such as a 408 before an idle connection is closed)."""
+        """Whether it is open and has received nothing unexpected (such as a 408 before a server closes an idle connection)."""
         return not self._ended and not self._received and self._transport is not None and not self._transport.is_closing()
 
     def send(self, data: bytes) -> None:
-        """Send without waiting: a server may answer, even refuse, before it has read everything."""
+        """Send without waiting, since a server may answer or refuse before it has read everything."""
         self._small_reads = 0
-        if self._rest_timer is not None:
-            self._rest_timer.cancel()
-            self._rested()
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
+            self._pause_over()
         if self._transport is not None and not self._ended:
             self._transport.write(data)
 
     async def read(self, idle_timeout: float) -> bytes:
-        """All that has arrived, or what arrives next; b"" when the server closed the connection in good order.
+        """Return all that has arrived, or else wait for more; b"" if the server closed the connection properly.
 
-        Raises ConnectionLost, or IdleTimeout when nothing moved in either direction for that many seconds.
+        Raises:
+            ConnectionLost: the connection broke.
+            IdleTimeout: nothing was sent or received for `idle_timeout` seconds.
         """
-        # Again and again: a late call for what has been read meanwhile is no end of the answer.
+        # In a loop, because a late wake-up for data that has been read meanwhile is not the end of the response.
         while not self._received and not self._ended:
             await self._wait(idle_timeout)
         if self._received:
@@ -121,7 +123,7 @@ class HttpConnection(asyncio.Protocol):
             self._size = 0
             if self._full:
                 self._full = False
-                self._read_on_or_pause()
+                self._resume_or_pause()
             return data
         if self._timed_out:
             raise IdleTimeout
@@ -130,7 +132,7 @@ class HttpConnection(asyncio.Protocol):
         return b""
 
     def abort(self) -> None:
-        """Cut the connection now, whatever it is doing."""
+        """Close the connection immediately, whatever it is doing."""
         self._error = self._error or ConnectionLost("aborted")
         self._received.clear()
         self._ended = True
@@ -140,13 +142,13 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     async def start_tls(self, context: SSLContext, host: str) -> None:
-        """Go on encrypted, inside a tunnel."""
+        """Encrypt the connection. Raises OSError if the handshake fails."""
         assert self._transport is not None
         transport = await self._loop.start_tls(self._transport, self, context, server_hostname=host)
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
-    # waiting: one future while there is nothing to read, and one timer that outlives many waits
+    # waiting: one future while there is nothing to read, and one timer that serves many waits
 
     async def _wait(self, idle_timeout: float) -> None:
         self._waiter = self._loop.create_future()
@@ -160,22 +162,21 @@ class HttpConnection(asyncio.Protocol):
         finally:
             self._waiter = None
 
-    def _rest(self) -> None:
-        """Leave the socket alone for a moment: the answer comes in drops.
+    def _pause_after_small_reads(self) -> None:
+        """Stop reading for a moment, because the response arrives in small pieces.
 
-        A model's pieces arrive one by one, and waking up for each costs more than reading them. Whoever passes them on paces
-        them at longer intervals still.
+        Waking up for each piece costs more than reading it. Updates to the host are paced at longer intervals anyway.
         """
-        self._rest_timer = self._loop.call_later(_REST, self._rested)
-        self._read_on_or_pause()
+        self._pause_timer = self._loop.call_later(_PAUSE, self._pause_over)
+        self._resume_or_pause()
 
-    def _rested(self) -> None:
-        self._rest_timer = None
-        self._read_on_or_pause()
+    def _pause_over(self) -> None:
+        self._pause_timer = None
+        self._resume_or_pause()
 
-    def _read_on_or_pause(self) -> None:
-        """Read from the socket unless there is a reason not to."""
-        wanted = not self._full and self._rest_timer is None
+    def _resume_or_pause(self) -> None:
+        """Resume reading from the socket, or pause it if there is a reason to."""
+        wanted = not self._full and self._pause_timer is None
         if wanted == self._paused and self._transport is not None and not self._ended:
             self._paused = not wanted
             if wanted:
@@ -210,7 +211,10 @@ class HttpConnection(asyncio.Protocol):
 
 
 async def open_connection(host: str, port: int) -> HttpConnection:
-    """A plain connection to the first of the host's addresses that answers. Raises OSError, and gaierror among them."""
+    """Open a plain connection to the first address of the host that answers.
+
+    Raises OSError if none does (`socket.gaierror` if the host has no address), and UnicodeError if it is not a host name.
+    """
     loop = asyncio.get_running_loop()
     sock = await _first_to_connect(await _resolve(host, port))
     try:
@@ -223,7 +227,7 @@ async def open_connection(host: str, port: int) -> HttpConnection:
 
 
 async def _resolve(host: str, port: int) -> list[Any]:
-    # It is ASCII by now. A str would go through Python's codec for other names, which takes a while to load, and checks this:
+    # The name is ASCII by now. A str would load Python's codec for other names, which is slow and checks this:
     name = host.encode()
     if not all(0 < len(label) < 64 for label in name.removesuffix(b".").split(b".")):
         raise UnicodeError("label empty or too long")
@@ -234,7 +238,7 @@ async def _resolve(host: str, port: int) -> list[Any]:
 
 
 async def _first_to_connect(addresses: list[Any]) -> socket.socket:
-    """Try the addresses in order, each a little after the one before it or as soon as that one has failed."""
+    """Try the addresses in order, each a little after the previous one, or as soon as that has failed."""
     attempts: dict[asyncio.Task[socket.socket], None] = {}
     waiting = list(reversed(addresses))
     problem: OSError | None = None
@@ -277,12 +281,12 @@ def _close_late_socket(attempt: asyncio.Task[socket.socket]) -> None:
 
 
 def explain(error: Exception, host: str, port: int) -> ProviderError:
-    """Why a connection could not be opened, in words a user can act on."""
+    """Turn the reason why a connection could not be opened into an error that tells the user what to do."""
     import ssl
 
     where = f"{host}:{port}"
     if isinstance(error, socket.gaierror):
-        # A machine that is offline for a moment reports an unknown name too, so this may pass.
+        # A machine that is briefly offline reports an unknown name as well, so a retry may succeed.
         return ProviderError(
             f"Connection error: the host {host} could not be found ({error.strerror}). Check the name and the network.",
             transient=True,
@@ -307,16 +311,22 @@ def explain(error: Exception, host: str, port: int) -> ProviderError:
 
 
 class TlsContext:
-    """Trusts the system's certificate store, or what SSL_CERT_FILE and SSL_CERT_DIR name instead."""
+    """Builds the TLS context once, which takes 45 ms and is better done before it is needed.
+
+    It trusts the system's certificates, or those that SSL_CERT_FILE and SSL_CERT_DIR name instead.
+    """
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
         self._lock = threading.Lock()
-        #: The context, once it is built.
+        #: The context, once it has been built.
         self.ready: SSLContext | None = None
 
     def get(self) -> SSLContext:
-        """The context; builds it, or waits for another thread that is building it. Raises ProviderError."""
+        """Return the context. Builds it, or waits for another thread that builds it.
+
+        Raises ProviderError if the certificates cannot be read.
+        """
         with self._lock:
             if self.ready is None:
                 self.ready = self._build()

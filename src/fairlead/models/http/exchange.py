@@ -1,4 +1,4 @@
-"""One request and its answer on one connection."""
+"""One request and its response on one connection."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from fairlead.models.http.proxy import Proxy
 if TYPE_CHECKING:
     import h11
 
+#: The most bytes of a response's head.
 _LONGEST_HEAD = 65536
-#: Interim answers (1xx) before the final one.
+#: The most interim responses (1xx) before the final one.
 _MOST_INTERIM = 100
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
-#: A final answer of HTTP/1.1, whose lines end and look as they should.
+#: The head of a final HTTP/1.1 response that follows the rules strictly.
 _PLAIN_HEAD = re.compile(
     rb"HTTP/1\.1 ([2-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?\r\n"
     rb"((?:[-!#$%&'*+.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*\r\n)*)\r\n"
@@ -32,15 +33,15 @@ _PLAIN_HEAD = re.compile(
 _SWITCH = re.compile(rb"HTTP/1\.\d 101\b")
 _HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-#: What says where a request ends. Another program's idea of it would break the connection.
-_NOT_TO_BE_CONFIGURED = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer"})
-#: Of a number of bytes.
+#: Headers that say where a request ends. A configured value would break the connection.
+_RESERVED_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer"})
+#: The most digits of a length in bytes.
 _MOST_DIGITS = 18
 _SAFE_IN_PATH = "/%:@!$&'()*+,;=~-._"
 
 
 class HttpRequest(Struct):
-    """A request as adapters make it; `host`, `content-length` and the like are added on the way."""
+    """A request as adapters build it. `host`, `content-length` and the like are added when it is sent."""
 
     method: str
     url: str
@@ -49,11 +50,11 @@ class HttpRequest(Struct):
 
 
 class RequestAborted(Exception):
-    """The `Cancel` given with a request fired."""
+    """The `Cancel` of a request fired."""
 
 
 class Route(Struct, frozen=True):
-    """Where a request goes; connections are kept by it."""
+    """Where a request goes. Kept connections are grouped by route."""
 
     scheme: str
     host: str
@@ -62,13 +63,13 @@ class Route(Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """As in a Host header."""
+        """The host and port, as a Host header has them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.scheme == "https" else 80) else f"{host}:{self.port}"
 
 
 class Head(Struct, frozen=True):
-    """The head of an answer, with the names that h11 has for its parts."""
+    """The head of a response. Its fields have the names that h11 uses."""
 
     status_code: int
     #: Names in lower case.
@@ -77,7 +78,10 @@ class Head(Struct, frozen=True):
 
 
 class NotHttp(Exception):
-    """What came is no head of an HTTP answer; carries what came, and what is wrong with it unless it just ends."""
+    """What arrived is not the head of an HTTP response.
+
+    `received` is what arrived. `problem` says what is wrong with it; None if it just ends.
+    """
 
     def __init__(self, received: bytes, problem: str | None = None) -> None:
         super().__init__(received, problem)
@@ -85,7 +89,7 @@ class NotHttp(Exception):
         self.problem = problem
 
     def explained(self, sender: str) -> ProviderError:
-        """In words a user can act on."""
+        """Turn it into an error for the user. `sender` names who sent it."""
         if not self.received.startswith(b"HTTP/1"):
             shown = redacted(self.received[:4096].decode("utf-8", "replace"))[:80]
             return ProviderError(f"{sender} did not answer in HTTP. Its answer begins: {shown!r}")
@@ -95,19 +99,22 @@ class NotHttp(Exception):
 
 
 class Response:
-    """An answer whose head has arrived. Its body can be read once, with `read` or `chunks`."""
+    """A response whose head has arrived. Its body can be read once, with `read` or `chunks`."""
 
     def __init__(self, status: int, headers: dict[str, str], body: Body, exchange: Exchange) -> None:
         self.status = status
-        #: Names in lower case; values of repeated headers joined by commas.
+        #: Names are in lower case. The values of repeated headers are joined by commas.
         self.headers = headers
-        #: Set by a reader who has seen all that matters: the connection is kept if the answer ends soon.
+        #: Set it when the rest of the body does not matter: the connection is then kept if the response ends soon.
         self.rest_is_noise = False
         self.body = body
         self._exchange = exchange
 
     async def read(self, limit: int = 1 << 20, patience: float | None = None) -> bytes:
-        """The body, or its first `limit` bytes, or what has come of it after `patience` seconds."""
+        """Return the body, or its first `limit` bytes, or what has arrived of it after `patience` seconds.
+
+        Raises ProviderError if the connection breaks, and RequestAborted if the request is aborted.
+        """
         parts: list[bytes] = []
         size = 0
         timer = asyncio.timeout(patience)
@@ -119,12 +126,12 @@ class Response:
                     if size >= limit:
                         break
         except TimeoutError:
-            if not timer.expired():  # the network's own, which is a failure
+            if not timer.expired():  # a timeout of the network, which is a failure
                 raise
         return b"".join(parts)[:limit]
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body, in one piece per network read."""
+        """Yield the body, in one piece per network read. Raises the same as `read`."""
         loop = asyncio.get_running_loop()
         last = loop.time()
         while not self.body.complete:
@@ -137,20 +144,23 @@ class Response:
 
 
 class Exchange:
-    """Sends a request and reads the answer, until `cancel` fires."""
+    """Sends a request and reads the response, until `cancel` fires."""
 
     def __init__(self, connection: HttpConnection, route: Route, cancel: Cancel, idle_timeout: float) -> None:
         self.connection = connection
         self.route = route
-        #: Whether the server is willing to serve another request on this connection.
+        #: Whether the server will serve another request on this connection.
         self.keep_alive = False
         self._cancel = cancel
         self.idle_timeout = idle_timeout
-        #: Part of the body that came together with the head.
+        #: The part of the body that arrived together with the head.
         self._ahead = b""
 
     async def ask(self, request: HttpRequest) -> Response | None:
-        """The head of the answer; None if the connection ended without a byte of one."""
+        """Send a request and return its response once the head has arrived; None if the connection ended before a byte of it.
+
+        Raises ProviderError if the request cannot be sent or the response is not HTTP, and RequestAborted.
+        """
         target, headers = self._target(request), self._headers(request)
         lines = [f"{request.method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
         self.connection.send("\r\n".join(lines).encode("latin1") + request.body)
@@ -163,7 +173,7 @@ class Exchange:
         return self._response(request, answer)
 
     async def _receive(self, method: str, target: str) -> tuple[Head | h11.Response, bytes]:
-        """The head of the answer and what came after it. Raises NotHttp."""
+        """Return the head of the response and what arrived after it. Raises NotHttp."""
         received = b""
         read = self._read_in_time()
         while (end := _HEAD_END.search(received)) is None and len(received) <= _LONGEST_HEAD:
@@ -185,7 +195,7 @@ class Exchange:
         return await receive_head(wire, read, received)
 
     async def read_body(self, body: Body) -> bytes:
-        """The next piece of a body; empty if only framing came."""
+        """Return the next piece of a body; empty if only framing arrived. Raises ProviderError or RequestAborted."""
         if self._cancel.fired:
             raise RequestAborted
         try:
@@ -213,8 +223,10 @@ class Exchange:
             raise
 
     def _read_in_time(self) -> Callable[[], Awaitable[bytes]]:
-        """Reads a head, which has to be complete an idle timeout after it began. A server that sends it in drops, or
-        interim answers (1xx) without end, would else never be given up."""
+        """Return a function that reads, for a head that must be complete one idle timeout after its first byte.
+
+        Otherwise a server could send its head byte by byte, or interim responses (1xx), forever.
+        """
         loop = asyncio.get_running_loop()
         began: float | None = None
 
@@ -232,7 +244,7 @@ class Exchange:
         return read
 
     def idle(self, what: str) -> ProviderError:
-        """What to raise when the server has sent nothing of use for too long."""
+        """Make the error for a server that has sent nothing useful for too long. `what` says what it sent."""
         what = what[:1].upper() + what[1:]
         return ProviderError(
             f"{what} for {self.idle_timeout:g} s from {self.route.authority} (idle timeout); the connection was closed.",
@@ -256,10 +268,12 @@ class Exchange:
         for name, value in request.headers:
             value = value.strip()
             if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-                # Without the value, which may be a key.
+                # The text leaves out the value, which may be a key.
                 raise ProviderError(f"The header {name!r} has characters that HTTP forbids; check the API key and headers.")
-            if name.lower() in _NOT_TO_BE_CONFIGURED:
-                raise ProviderError(f"The header {name!r} belongs to each request by itself; take it out of the configured ones.")
+            if name.lower() in _RESERVED_HEADERS:
+                raise ProviderError(
+                    f"The header {name!r} cannot be configured: each request sets its own. Remove it from the headers."
+                )
             headers.append((name, value))
         ours = [
             ("host", self.route.authority),
@@ -301,9 +315,9 @@ class Exchange:
 
 
 def plain_head(head: bytes) -> Head | None:
-    """The head of an answer in which nothing is out of the ordinary; None if h11 has to look at it.
+    """Parse the head of an ordinary response; None if h11 has to parse it.
 
-    Nearly every answer is of this kind, and to load h11 takes longer than to ask a model on the same machine.
+    Nearly all responses are ordinary, and loading h11 takes longer than asking a model on the same machine.
     """
     match = _PLAIN_HEAD.fullmatch(head)
     if match is None:
@@ -321,9 +335,18 @@ def plain_head(head: bytes) -> Head | None:
 async def receive_head(
     wire: h11.Connection, read: Callable[[], Awaitable[bytes]], received: bytes = b""
 ) -> tuple[h11.Response, bytes]:
-    """The head of the answer to what was sent over `wire`, and what came after it. Raises NotHttp.
+    """Read the head of a response with h11, which gets the head only; `framing` says why.
 
-    h11 gets the head only; `framing` says why. `received` is what has been read already.
+    Args:
+        wire: the h11 connection that the request was sent through.
+        read: reads more bytes.
+        received: what has been read already.
+
+    Returns:
+        The head, and what arrived after it.
+
+    Raises:
+        NotHttp: what arrived is not the head of a response.
     """
     import h11
 
@@ -335,7 +358,7 @@ async def receive_head(
                 more = await read()
             except ConnectionLost:
                 more = b""
-            # Before it is added: a first read may bring the head and a great deal of the body with it.
+            # Checked before it is added, since a first read may bring the head and much of the body.
             if len(received) > _LONGEST_HEAD:
                 raise NotHttp(received, f"it is longer than {_LONGEST_HEAD >> 10} KiB")
             if not more:
@@ -346,12 +369,14 @@ async def receive_head(
             wire.receive_data(received[: match.end()])
             answer = wire.next_event()
         except h11.RemoteProtocolError as error:
-            problem = "101, a change of protocol that nobody asked for" if _SWITCH.match(received) else redacted(str(error))[:200]
+            problem = (
+                "101, a change of protocol that was not requested" if _SWITCH.match(received) else redacted(str(error))[:200]
+            )
             raise NotHttp(received, problem) from None
         received = received[match.end() :]
-        # Anything else is an interim answer (1xx), which the final one follows.
+        # Anything else is an interim response (1xx), which the final one follows.
         if isinstance(answer, h11.Response):
             return answer, received
         interim += 1
         if interim > _MOST_INTERIM:
-            raise NotHttp(b"HTTP/1", f"more than {_MOST_INTERIM} interim answers (1xx) came before it")
+            raise NotHttp(b"HTTP/1", f"more than {_MOST_INTERIM} interim responses (1xx) came before it")

@@ -1,7 +1,7 @@
-"""Where the body of an HTTP answer ends: by length, by chunks, or with the connection.
+"""Finds the end of an HTTP response's body: by length, by chunks, or when the connection closes.
 
-h11 reads the head of an answer, not its body. Providers send one HTTP chunk per event, and h11 spends 6 µs on
-each, twice as much as the rest of the way to a message; `ChunkedBody` spends 0.7 µs and is as strict.
+h11 parses the head of a response, but not the body. Providers send one HTTP chunk per event, and h11 spends 6 µs on each, twice
+as long as everything else up to the message. `ChunkedBody` spends 0.7 µs and is as strict.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Protocol
 
 from fairlead.core.secrets import redacted
 
-#: A size, and extensions nobody uses. 15 digits keep sizes far below what could overflow anything.
+#: A size, and extensions, which are ignored. 15 digits keep sizes small enough to calculate with.
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r\n")
 _UNFINISHED_SIZE_LINE = re.compile(rb"(?:[0-9A-Fa-f]{1,15}[ \t]*(?:;[^\r\n]*)?\r?)?\Z")
 _LONGEST_LINE = 4096
@@ -19,26 +19,28 @@ _LONGEST_TRAILERS = 65536
 
 
 class MalformedBody(Exception):
-    """The server broke the rules of HTTP in the body."""
+    """The body breaks the rules of HTTP."""
 
 
 class Body(Protocol):
-    """Takes what the network brings, gives the payload."""
+    """Turns the bytes of the network into the payload."""
 
-    #: The body is whole.
+    #: Whether the body is complete.
     complete: bool
-    #: Bytes came after its end, which belong to nothing: the connection is not fit for another request.
+    #: Whether bytes came after its end. The connection cannot serve another request then.
     surplus: bool
 
-    def feed(self, data: bytes) -> bytes: ...
+    def feed(self, data: bytes) -> bytes:
+        """Return the payload in `data`. Raises MalformedBody."""
+        ...
 
     def end(self) -> None:
-        """The server closed the connection; `complete` then says whether the body may end here."""
+        """Note that the server closed the connection. `complete` then says whether the body may end here."""
         ...
 
 
 class FixedBody:
-    """A body whose length was announced."""
+    """A body with a known length."""
 
     def __init__(self, length: int) -> None:
         self._left = length
@@ -71,12 +73,12 @@ class BodyUntilClose:
 
 
 class ChunkedBody:
-    """A body in chunks: `size CRLF data CRLF`, the last of size 0, then trailers up to an empty line."""
+    """A body in chunks of the form `size CRLF data CRLF`. The last has size 0; trailers follow, up to an empty line."""
 
     def __init__(self) -> None:
         self.complete = False
         self.surplus = False
-        #: Of the chunk being read: bytes still to come, its closing CRLF included.
+        #: Bytes still missing from the current chunk, with its closing CRLF.
         self._left = 0
         #: Part of a size line or of a trailer, until the rest arrives.
         self._tail = b""
@@ -87,7 +89,7 @@ class ChunkedBody:
         pass
 
     def feed(self, data: bytes) -> bytes:
-        """The payload in `data`. Raises MalformedBody."""
+        """Return the payload in `data`. Raises MalformedBody."""
         if self._tail:
             data = self._tail + data
             self._tail = b""
@@ -116,7 +118,7 @@ class ChunkedBody:
         return b"".join(pieces)
 
     def _rest_of_chunk(self, data: bytes, pieces: list[bytes]) -> int:
-        """Take what `data` has of the chunk at hand; how many bytes that was."""
+        """Take what `data` has of the current chunk. Returns how many bytes that was."""
         payload_left = self._left - 2
         if payload_left > 0:
             pieces.append(data[:payload_left])

@@ -1,15 +1,15 @@
-"""Which proxy, if any, leads to a URL: the rules of curl.
+"""Chooses the proxy for a URL, by the rules of curl.
 
 `http_proxy`, `https_proxy` and `all_proxy` name a proxy per scheme of the target, in lower or upper case; lower
-case wins. `no_proxy` lists what is reached directly, separated by commas or spaces:
+case wins. `no_proxy` lists what to reach directly, separated by commas or spaces:
 
     *                  everything
     example.com        that host and all below it (a leading dot changes nothing)
     192.0.2.7, ::1     an address, exactly
     10.0.0.0/8         a network
-    example.com:8080   any of these with a port holds for that port only
+    example.com:8080   any of these with a port applies to that port only
 
-As with curl, loopback is no exception: a debugging proxy can see the traffic to a local model server. Where a
+As with curl, loopback is not an exception, so that a debugging proxy can see the traffic to a local model server. If a
 proxy is set for everything, put `localhost,127.0.0.1,::1` into NO_PROXY to reach local servers directly.
 """
 
@@ -34,7 +34,17 @@ class Proxy(Struct, frozen=True):
 
 
 def proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Proxy | None:
-    """The proxy for a target, or None. Raises ProviderError if one is set that cannot be used."""
+    """Return the proxy for a target; None to connect directly.
+
+    Args:
+        scheme: `http` or `https`.
+        host: the target's host.
+        port: the target's port.
+        env: the environment variables.
+
+    Raises:
+        ProviderError: the environment names a proxy that cannot be used.
+    """
     name, value = _configured(scheme, env)
     if not value or _reached_directly(host, port, env.get("no_proxy") or env.get("NO_PROXY") or ""):
         return None
@@ -44,7 +54,7 @@ def proxy_for(scheme: str, host: str, port: int, env: Mapping[str, str]) -> Prox
 def _configured(scheme: str, env: Mapping[str, str]) -> tuple[str, str]:
     names = [f"{scheme}_proxy", f"{scheme.upper()}_PROXY", "all_proxy", "ALL_PROXY"]
     if scheme == "http" and "REQUEST_METHOD" in env:
-        # Under CGI, HTTP_PROXY is the client's `Proxy:` header and not to be trusted.
+        # Under CGI, HTTP_PROXY is the client's `Proxy:` header and cannot be trusted.
         names.remove("HTTP_PROXY")
     for name in names:
         if name in env:
@@ -61,7 +71,7 @@ def _parse(name: str, value: str) -> Proxy:
     except ValueError:
         host = port = None
     if url.scheme != "http":
-        raise ProviderError(f"{name} names a proxy of the kind {url.scheme}://, which is not supported; use an http:// proxy.")
+        raise ProviderError(f"{name} names a {url.scheme}:// proxy, which is not supported; use an http:// proxy.")
     if not host:
         raise ProviderError(f"{name} is not the URL of a proxy; expected something like http://proxy.example.com:3128.")
     authorization = None

@@ -1,31 +1,34 @@
-"""Server-sent events, decoded."""
+"""Decodes server-sent events."""
 
 from __future__ import annotations
 
 from fairlead.errors import ProviderError
 
-#: No provider's event comes near it; without a limit, a server that ends no line would fill the memory.
+#: No provider sends such long events. Without a limit, a server that never ends a line would fill the memory.
 LONGEST_EVENT = 64 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 
 
 class SSEDecoder:
-    """Cuts a byte stream into events, wherever the network cut it. The cost grows with the stream's length alone.
+    """Splits a byte stream into events, wherever the network split it. The cost is linear in the length of the stream.
 
-    Lines end with LF, CRLF or CR; an empty line ends an event. `id` and `retry` are of no use here and skipped.
+    Lines end with LF, CRLF or CR; an empty line ends an event. `id` and `retry` are not needed and skipped.
     """
 
     def __init__(self) -> None:
         self._start = b""
         self._started = False
         self._after_cr = False
-        #: The unfinished event, which has no empty line in it.
+        #: The unfinished event. It contains no empty line.
         self._unfinished = bytearray()
         self._ends_line = False
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
-        """The events that `data` completes, as (event name or b"", data). Raises ProviderError if one does not end."""
+        """Return the events that `data` completes, as pairs of name (b"" if absent) and data.
+
+        Raises ProviderError if an event is too long.
+        """
         if not self._started:
             data = self._without_bom(data)
         if self._after_cr or b"\r" in data:
@@ -46,7 +49,7 @@ class SSEDecoder:
         return [event for event in map(_parse, blocks) if event is not None]
 
     def end(self) -> list[tuple[bytes, bytes]]:
-        """The stream is over: the last event, where a server left out the empty line after it."""
+        """Return the last event, if the server left out the empty line after it, and end the stream."""
         event = _parse(bytes(self._unfinished))
         self._unfinished.clear()
         return [] if event is None else [event]
