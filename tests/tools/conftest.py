@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.tools.box import Box
 
-from fairlead.tools import grep
+from fairlead.tools.search import grep
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Reading the files that people write by hand, and writing files that are never half written.
+"""Reads the files that people write by hand.
 
 A file of a project comes with its repository, often from a stranger, and a link in it can lead anywhere. `read_bytes` and
 `list_folder` look at what was opened, not at the path that led there, and refuse what is outside the project.
@@ -9,14 +9,10 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
-import msgspec
-
-from fairlead.core import lenient
 from fairlead.errors import ConfigError
 
 _BOM = b"\xef\xbb\xbf"
@@ -273,157 +269,3 @@ def _read_up_to(file: int, most: int) -> bytes:
         pieces.append(piece)
         most -= len(piece)
     return b"".join(pieces)
-
-
-def parse_object(path: Path, data: bytes) -> dict[str, Any]:
-    """The JSON object in `data`; comments and trailing commas are tolerated, no text at all is an empty object.
-
-    Raises ConfigError, naming the file and the line, if it is something else.
-    """
-    if not data.strip():
-        return {}
-    try:
-        value: Any = msgspec.json.decode(data)
-    except RecursionError:
-        raise ConfigError(f"{path}: nested too deeply.") from None
-    except (msgspec.DecodeError, UnicodeError):
-        value = _parse_relaxed(path, data)
-    if not isinstance(value, dict):
-        raise ConfigError(f"{path}: expected a JSON object, found {found(value)}.")
-    return cast("dict[str, Any]", value)
-
-
-def _parse_relaxed(path: Path, data: bytes) -> Any:
-    import json
-
-    try:
-        return lenient.decode(_plain_json(data.decode("utf-8", "replace")))
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{path}: line {error.lineno}, column {error.colno}: not valid JSON: {error.msg}.") from None
-    except ValueError as error:
-        raise ConfigError(f"{path}: not valid JSON: {error}.") from None
-
-
-def _plain_json(text: str) -> str:
-    """Replace comments and trailing commas by spaces, so that everything else keeps its line and column.
-
-    One pass from left to right in which nothing is looked at twice: the file may have been made to take long.
-    """
-    import re
-
-    token = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?|//[^\n]*+|\s++|[^"/,}\]\s]++|.')
-    pieces: list[str] = []
-    #: Where the last comma is among the pieces, if only space and comments have come since.
-    comma: int | None = None
-    at = 0
-    while found := token.match(text, at):
-        piece, at = found[0], found.end()
-        if piece == "/" and text.startswith("*", at):
-            end = text.find("*/", at + 1) + 2
-            if end < 2:  # the comment has no end: whoever parses it will complain
-                return "".join([*pieces, text[at - 1 :]])
-            piece, at = text[at - 1 : end], end
-        if piece.startswith(("//", "/*")):
-            piece = "\n".join(" " * len(line) for line in piece.split("\n"))
-        elif piece == ",":
-            comma = len(pieces)
-        elif not piece.isspace():
-            if comma is not None and piece in ("}", "]"):
-                pieces[comma] = " "
-            comma = None
-        pieces.append(piece)
-    return "".join(pieces)
-
-
-def found(value: Any) -> str:
-    """What a JSON value is, for error texts."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return f'"{value}"' if len(value) <= 40 else "a string"
-    if isinstance(value, (int, float)):
-        return str(value)
-    return "a list" if isinstance(value, list) else "an object"
-
-
-@contextmanager
-def locked(path: Path) -> Generator[None]:
-    """Hold the lock that guards changes of `path`, across processes."""
-    lock = path.with_name(f".{path.name}.lock")
-    if os.name == "nt":  # no flock; os.replace still keeps the file whole
-        yield
-        return
-    import fcntl
-
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-def change_object(path: Path, key: str, value: Any) -> None:
-    """Set `key` (`"a"`, or `"a.b"` for b in the object a) in the JSON object that `path` holds, keeping everything else;
-    None takes it out. Raises ConfigError as `update_object` does."""
-
-    def change(content: dict[str, Any]) -> None:
-        group, dot, name = key.partition(".")
-        target = content
-        if dot:
-            inner = content.get(group)
-            target = content[group] = cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
-        if value is None:
-            target.pop(name or group, None)
-        else:
-            target[name or group] = value
-
-    update_object(path, change)
-
-
-def update_object(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Let `change` work on the JSON object that `path` holds.
-
-    The file is replaced as a whole and readable by its owner alone; its folder is made if need be.
-    Raises ConfigError, leaving the file as it is, if that cannot be done without losing what it says.
-    """
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with locked(path):
-            content = _strict_object(path)
-            change(content)
-            _replace(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}.") from error
-
-
-def _strict_object(path: Path) -> dict[str, Any]:
-    data = read_bytes(path)
-    if data is None or not data.strip():
-        return {}
-    try:
-        value: Any = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise ConfigError(f"{path}: not changed, because it is not a plain JSON object. Comments would be lost; edit it by hand.")
-    return cast("dict[str, Any]", value)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    import tempfile
-
-    target = path.resolve()  # a link to the file stays a link
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

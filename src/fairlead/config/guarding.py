@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from fairlead.config.files import found
+from fairlead.config.json_files import found
 from fairlead.config.settings import GUARDING
 
 _STRICTNESS = ("auto", "ask", "deny")

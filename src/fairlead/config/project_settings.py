@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from fairlead.config import files
+from fairlead.config import files, json_files
 from fairlead.config.home import Home
 from fairlead.config.settings import FOR_ANY_PROJECT, NOT_FOR_PROJECTS, PATHS, Settings, usable
 from fairlead.errors import ConfigError
@@ -57,7 +57,7 @@ def project_extensions(home: Home, cwd: Path, warnings: list[str]) -> list[str]:
         if level == "project":
             try:
                 data = files.read_bytes(path, within=home.boundary(cwd), largest=files.LARGEST_PROJECT_FILE)
-                named = files.parse_object(path, data or b"").get("extensions")
+                named = json_files.parse_object(path, data or b"").get("extensions")
             except ConfigError:  # it was reported when the settings were loaded
                 return []
             return usable({"extensions": _inside("extensions", named, home, cwd, path, warnings)}, path, warnings).get(

@@ -13,6 +13,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from fairlead.config.locks import try_lock
+
 _PREFIX = "fairlead-"
 _LOCK = ".lock"
 #: How many things of the temporary directory are looked at, and how many folders are removed, at one start.
@@ -86,29 +88,22 @@ def remove_leftovers() -> None:
 
 def _claim(folder: Path) -> int | None:
     """Lock a new folder for this process. None where there are no locks: then only this process removes it."""
-    if os.name == "nt":
-        return None
-    import fcntl
-
     # The file gets its name only when it is locked, so that no other process finds it before.
     unnamed = folder / f"{_LOCK}-new"
     try:
         handle = os.open(unnamed, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError:
         return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        unnamed.rename(folder / _LOCK)
-    except OSError:
-        os.close(handle)
-        return None
-    return handle
+    if try_lock(handle):
+        with suppress(OSError):
+            unnamed.rename(folder / _LOCK)
+            return handle
+    os.close(handle)
+    return None
 
 
 def _remove_leftover(folder: Path) -> bool:
     """Remove a folder if it is ours and its process is gone; whether it was. No link is followed."""
-    import fcntl
-
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     lock = -1
     try:
@@ -116,7 +111,8 @@ def _remove_leftover(folder: Path) -> bool:
         if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) != 0o700:
             return False
         lock = os.open(_LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if the process is alive
+        if not try_lock(lock):  # the process is alive
+            return False
         _delete(folder)
         return True
     finally:

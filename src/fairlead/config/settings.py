@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from fairlead.config import files
+from fairlead.config import files, json_files
 from fairlead.config.home import Home
 from fairlead.core.model import ThinkingLevel
 from fairlead.core.queues import InterruptMode, QueueMode
@@ -280,7 +280,7 @@ def _read(path: Path, within: Path | None, merged: dict[str, Any]) -> dict[str, 
     data: bytes | None = None
     try:
         data = files.read_if_present(path, within=within, largest=largest)
-        return {} if data is None else files.parse_object(path, data)
+        return {} if data is None else json_files.parse_object(path, data)
     except ConfigError as error:
         from fairlead.config.guarding import closed
 
@@ -311,7 +311,7 @@ def persist_setting(home: Home, key: str, value: Any) -> None:
         _usable({group: {name: value} if dot else value}, Settings, home.settings_path, "", problems)
     if problems:
         raise ConfigError(problems[0])
-    files.change_object(home.settings_path, key, value)
+    json_files.change_object(home.settings_path, key, value)
 
 
 def _usable(values: dict[str, Any], group: type[Struct], path: Path, prefix: str, warnings: list[str]) -> dict[str, Any]:
@@ -339,7 +339,7 @@ def _usable(values: dict[str, Any], group: type[Struct], path: Path, prefix: str
 
 
 def _unusable(path: Path, name: str, expected: str, value: Any) -> str:
-    return f"{path}: {name}: expected {expected}, found {files.found(value)}. The default is used."
+    return f"{path}: {name}: expected {expected}, found {json_files.found(value)}. The default is used."
 
 
 def _expected(kind: Any) -> str:

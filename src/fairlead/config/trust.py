@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairlead.config import files
+from fairlead.config import files, json_files
 from fairlead.config.home import PROJECT_FOLDER, Home
 from fairlead.config.settings import DefaultTrust
 from fairlead.errors import ConfigError
@@ -134,10 +134,10 @@ def all_decisions(home: Home) -> dict[str, bool]:
     """Everything that trust.json says, by folder. Raises ConfigError if the file cannot be understood."""
     path = trust_path(home)
     data = files.read_if_present(path)
-    decisions = files.parse_object(path, data) if data is not None else {}
+    decisions = json_files.parse_object(path, data) if data is not None else {}
     for folder, trusted in decisions.items():
         if trusted is not None and not isinstance(trusted, bool):
-            raise ConfigError(f"{path}: {folder}: expected true or false, found {files.found(trusted)}.")
+            raise ConfigError(f"{path}: {folder}: expected true or false, found {json_files.found(trusted)}.")
     return {folder: trusted for folder, trusted in decisions.items() if trusted is not None}
 
 
@@ -153,7 +153,7 @@ def save_decision(home: Home, folder: Path, trusted: bool | None) -> None:
         else:
             decisions[name] = trusted
 
-    files.update_object(trust_path(home), change)
+    json_files.update_object(trust_path(home), change)
 
 
 def real_folder(folder: Path) -> Path:

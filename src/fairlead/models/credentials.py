@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
-from fairlead.config import files
+from fairlead.config import files, json_files
 from fairlead.config.home import Home
 from fairlead.errors import ConfigError, NoCredentials
 from fairlead.models.catalog import PROVIDERS
@@ -187,7 +187,7 @@ class Credentials:
                 return {}
             if os.name == "posix" and path.stat().st_mode & 0o077:
                 self._warnings.append(f"{path}: other users may read your keys. Run: chmod 600 {path}")
-            return files.parse_object(path, data)
+            return json_files.parse_object(path, data)
         except ConfigError as error:
             self._warnings.append(str(error))
             return {}
@@ -216,7 +216,7 @@ def store_login(home: Home, provider: str, token: LoginToken) -> None:
 def _store(home: Home, provider: str, entry: dict[str, Any]) -> None:
     if home.isolated:
         raise ConfigError("Keys are not stored in an isolated run.")
-    files.update_object(home.auth_path, lambda content: content.update({provider: entry}))
+    json_files.update_object(home.auth_path, lambda content: content.update({provider: entry}))
 
 
 def _key_of(entry: Any) -> str | None:

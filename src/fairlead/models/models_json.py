@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
-from fairlead.config import files
+from fairlead.config import files, json_files
 from fairlead.core.model import Model, Price
 from fairlead.errors import ConfigError
 from fairlead.models.catalog import PROVIDERS
@@ -151,7 +151,7 @@ def read_models_json(path: Path, warnings: list[str]) -> dict[str, ProviderEntry
         try:
             providers = msgspec.json.decode(data, type=_File).providers or {}
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            providers = _read_piecewise(path, files.parse_object(path, data), warnings)
+            providers = _read_piecewise(path, json_files.parse_object(path, data), warnings)
     except ConfigError as error:
         warnings.append(str(error))
         return {}
@@ -240,12 +240,12 @@ def _read_piecewise(path: Path, content: dict[str, Any], warnings: list[str]) ->
     if providers is None:
         return {}
     if not isinstance(providers, dict):
-        raise ConfigError(f"{path}: providers: expected an object, found {files.found(providers)}.")
+        raise ConfigError(f"{path}: providers: expected an object, found {json_files.found(providers)}.")
     result: dict[str, ProviderEntry] = {}
     for name, value in cast("dict[str, Any]", providers).items():
         where = f"providers.{name}"
         if not isinstance(value, dict):
-            warnings.append(f"{path}: {where}: expected an object, found {files.found(value)}. Left out.")
+            warnings.append(f"{path}: {where}: expected an object, found {json_files.found(value)}. Left out.")
             continue
         fields = dict(cast("dict[str, Any]", value))
         models = fields.pop("models", None)
@@ -253,7 +253,7 @@ def _read_piecewise(path: Path, content: dict[str, Any], warnings: list[str]) ->
         if entry is None:
             continue
         if models is not None and not isinstance(models, list):
-            warnings.append(f"{path}: {where}.models: expected a list, found {files.found(models)}. Left out.")
+            warnings.append(f"{path}: {where}.models: expected a list, found {json_files.found(models)}. Left out.")
             models = None
         if models is not None:
             read = (

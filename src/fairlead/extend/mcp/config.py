@@ -16,7 +16,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from fairlead.config import files
+from fairlead.config import files, json_files
 from fairlead.errors import ConfigError
 from fairlead.session.additions import Origin
 
@@ -104,13 +104,13 @@ def _read(source: Source) -> tuple[dict[str, Any], set[str]]:
         if source.named is not None:
             raise ConfigError(f"{source.named}: {path}: there is no such file.")
         return {}, set()
-    content = files.parse_object(path, data)
+    content = json_files.parse_object(path, data)
     servers = content.get("mcpServers")
     disabled = content.get("disabledServers")
     if not isinstance(servers, dict | None):
-        raise ConfigError(f"{path}: mcpServers: expected an object of servers by name, found {files.found(servers)}.")
+        raise ConfigError(f"{path}: mcpServers: expected an object of servers by name, found {json_files.found(servers)}.")
     if not isinstance(disabled, list | None):
-        raise ConfigError(f"{path}: disabledServers: expected a list of names, found {files.found(disabled)}.")
+        raise ConfigError(f"{path}: disabledServers: expected a list of names, found {json_files.found(disabled)}.")
     names = cast("list[Any]", disabled or [])
     return cast("dict[str, Any]", servers or {}), {name for name in names if isinstance(name, str)}
 
@@ -118,7 +118,7 @@ def _read(source: Source) -> tuple[dict[str, Any], set[str]]:
 def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> ServerConfig | None:
     """Check one server. Returns None if it is disabled. Raises ConfigError, which says what is wrong with it."""
     if not isinstance(written, dict):
-        raise ConfigError(f"expected an object, found {files.found(written)}.")
+        raise ConfigError(f"expected an object, found {json_files.found(written)}.")
     values = {key: value for key, value in cast("dict[str, Any]", written).items() if value is not None}
     if values.get("enabled") is False:
         return None
@@ -137,10 +137,12 @@ def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> 
             return ServerConfig(command=(entry.command, *entry.args), env=entry.env, cwd=entry.cwd, **common)
         case "http":
             if not entry.url or not entry.url.lower().startswith(("http://", "https://")):
-                raise ConfigError(f"url: expected a URL that begins with http:// or https://, found {files.found(entry.url)}.")
+                raise ConfigError(
+                    f"url: expected a URL that begins with http:// or https://, found {json_files.found(entry.url)}."
+                )
             return ServerConfig(url=entry.url, headers=entry.headers, **common)
         case _:
-            raise ConfigError(f'type: expected "stdio" or "http" (streamable HTTP), found {files.found(kind)}.')
+            raise ConfigError(f'type: expected "stdio" or "http" (streamable HTTP), found {json_files.found(kind)}.')
 
 
 def _expanded(value: Any, env: Mapping[str, str]) -> Any:

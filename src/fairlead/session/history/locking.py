@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from fairlead.config.locks import try_lock
 from fairlead.errors import SessionError
 from fairlead.session.history.reading import BINARY, is_blank
 
@@ -39,7 +40,7 @@ def temporary(folder: Path) -> tuple[int, Path]:
         path = folder / f"{_PREFIX}{os.urandom(8).hex()}{_SUFFIX}"
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
         with suppress(FileNotFoundError):
-            if _flock(handle) is not False and os.path.samestat(os.fstat(handle), path.stat()):
+            if try_lock(handle) is not False and os.path.samestat(os.fstat(handle), path.stat()):
                 return handle, path
         # Another process took it for a leftover before it was locked, and deletes it.
         os.close(handle)
@@ -59,7 +60,7 @@ def remove_leftovers(paths: Iterable[str]) -> None:
             handle = os.open(path, os.O_RDWR | NO_LINKS)
             try:
                 status = os.fstat(handle)
-                if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and _flock(handle):
+                if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and try_lock(handle):
                     Path(path).unlink()
             finally:
                 os.close(handle)
@@ -166,26 +167,13 @@ def open_locked(path: Path, flags: int) -> int:
 
 def lock(handle: int, path: Path) -> None:
     """Lock a session file for as long as `handle` is open. Raises SessionError if another process has locked it."""
-    if _flock(handle) is not False:
+    if try_lock(handle) is not False:
         return
     pid = _lock_holder(handle)
     if pid == os.getpid():
         raise SessionError(f"Session file {path} is in use by another session of this process.")
     known = f" (pid {pid})" if pid else ""
     raise SessionError(f"Session file {path} is in use by another process{known}.")
-
-
-def _flock(handle: int) -> bool | None:
-    """Lock a file. Return True; False if another process has locked it, None if the system has no locks for it."""
-    if os.name == "nt":  # a lock there would block readers
-        return None
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return False if error.errno in (errno.EWOULDBLOCK, errno.EACCES) else None
-    return True
 
 
 def _lock_holder(handle: int) -> int | None:

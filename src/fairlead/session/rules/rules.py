@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, TypeVar, cast, get_args
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.config import files
+from fairlead.config import files, json_files
 from fairlead.config.home import Level
 from fairlead.config.settings import RepeatMode, RuleInterruptMode
 from fairlead.core.lenient import scrub_text
@@ -242,13 +242,13 @@ def _texts(value: Value) -> list[str]:
 
 def _flag(value: Value) -> bool:
     if value not in ("true", "false"):
-        raise ValueError(f"expected true or false, found {files.found(value)}.")
+        raise ValueError(f"expected true or false, found {json_files.found(value)}.")
     return value == "true"
 
 
 def _count(value: Value) -> int:
     if not isinstance(value, str) or not (value.isascii() and value.isdigit()) or len(value) > 9:
-        raise ValueError(f"expected a whole number, found {files.found(value)}.")
+        raise ValueError(f"expected a whole number, found {json_files.found(value)}.")
     return int(value)
 
 
@@ -302,5 +302,5 @@ def _repeat_mode(value: Value) -> RepeatMode:
 
 def _one_of(choices: Sequence[str], value: Value) -> str:
     if value not in choices:
-        raise ValueError(f"expected {', '.join(choices[:-1])} or {choices[-1]}, found {files.found(value)}.")
+        raise ValueError(f"expected {', '.join(choices[:-1])} or {choices[-1]}, found {json_files.found(value)}.")
     return cast("str", value)

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 import msgspec
 from msgspec import Struct
 
-from fairlead.config.files import found
+from fairlead.config.json_files import found
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import BadCommand, ToolError
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from fairlead.config import files
+from fairlead.config import files, json_files
 from fairlead.config.home import Home
 from fairlead.errors import BadParams, ConfigError, SessionError
 from fairlead.protocol.opal.objects import ListedSession
@@ -96,13 +96,13 @@ class OpalStore(Struct, frozen=True):
     def settings(self) -> dict[str, Any]:
         """What clients have saved. Raises ConfigError if the file cannot be read."""
         data = None if self.home.isolated else files.read_bytes(self.settings_path)
-        return {} if data is None else files.parse_object(self.settings_path, data)
+        return {} if data is None else json_files.parse_object(self.settings_path, data)
 
     def save(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Put these settings beside the ones that are there, or in their place; returns all. Raises ConfigError."""
         if self.home.isolated:
             raise ConfigError("Settings are not saved in an isolated run.")
-        files.update_object(self.settings_path, lambda content: content.update(settings))
+        json_files.update_object(self.settings_path, lambda content: content.update(settings))
         return self.settings()
 
     def default_model(self) -> str | None:
