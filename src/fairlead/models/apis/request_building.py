@@ -1,7 +1,7 @@
 """What the adapters share to build a request.
 
-Requests of one conversation repeat its messages. `EncodedMessages` and `PrefixCache` keep what was made of them, so that each
-request only encodes what is new. `provider_level` gives a thinking level the provider's name.
+Requests of one conversation repeat its messages. `EncodedMessages` and `PrefixCache` keep the results of earlier work, so that
+each request only encodes what is new. `provider_level` gives a thinking level the provider's name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def encode_json(value: Any) -> bytes:
 
 
 class PrefixCache(Generic[T]):
-    """Remembers what was made of the first messages of a conversation, so that the next request only adds what is new.
+    """Remembers what the first messages of a conversation became, so that the next request only adds what is new.
 
     Messages are compared by identity, which takes a few nanoseconds each. After a compaction, or a move to another branch,
     the cache starts again.
@@ -64,14 +64,14 @@ class PrefixCache(Generic[T]):
         self._made: list[T] = []
 
     def resume(self, messages: Sequence[ModelMessage]) -> tuple[int, list[T]]:
-        """Return how many of the messages the cache covers, and what was made of them, as a list that the caller may change."""
+        """Return how many of the messages the cache covers, and what they became, in a list that the caller may change."""
         count = len(self._messages)
         if messages[:count] == self._messages:
             return count, list(self._made)
         return 0, []
 
     def keep(self, messages: Sequence[ModelMessage], made: list[T]) -> None:
-        """Remember that `made` was made of `messages`."""
+        """Remember that `messages` became `made`."""
         self._messages, self._made = list(messages), made
 
 
