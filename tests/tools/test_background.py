@@ -13,12 +13,11 @@ import pytest
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
 from fairlead.tools import background
-from fairlead.tools.background import Stop, change_in_order, in_thread
+from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
 from fairlead.tools.files import diff
 from fairlead.tools.files.diff import Replacement, describe
 from fairlead.tools.files.matching import Haystack
 from fairlead.tools.files.opening import Target
-from fairlead.tools.lines import split_lines
 from fairlead.tools.search.walk import walk
 
 LIMIT = 10.0

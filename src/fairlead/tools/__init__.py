@@ -262,12 +262,12 @@ async def _run_grep(workspace: Workspace, arguments: dict[str, Any], context: To
 
 
 async def _run_find(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    from fairlead.tools.search.find import run_find
+    from fairlead.tools.search.listing import run_find
 
     return await run_find(workspace, arguments, context)
 
 
 async def _run_ls(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    from fairlead.tools.search.ls import run_ls
+    from fairlead.tools.search.listing import run_ls
 
     return await run_ls(workspace, arguments, context)

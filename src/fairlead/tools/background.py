@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 #: Seconds that a call which is cut off waits for a change that can no longer be stopped.
 _SETTLING = 1.0
+#: Characters of a text that are split at once.
+_LINES_BLOCK = 1024 * 1024
 
 
 class Stop:
@@ -54,6 +56,21 @@ class Stop:
         for item in items:
             self.check()
             yield item
+
+
+def split_lines(text: str, stop: Stop) -> list[str]:
+    """What lies between the newlines, as `text.split("\\n")` gives it.
+
+    Done block by block: one split of a huge text would keep the interpreter, and the event loop with it, busy for seconds.
+    """
+    lines: list[str] = []
+    start = 0
+    while (end := text.find("\n", start + _LINES_BLOCK)) >= 0:
+        stop.check()
+        lines += text[start:end].split("\n")
+        start = end + 1
+    lines += text[start:].split("\n")
+    return lines
 
 
 async def in_thread(cancel: Cancel, work: Callable[[Stop], T]) -> T:

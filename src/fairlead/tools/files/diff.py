@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from fairlead.tools.background import Stop
-from fairlead.tools.lines import split_lines
+from fairlead.tools.background import Stop, split_lines
 
 CONTEXT = 4
 #: Larger replacements are shown as a whole; finding the lines that both sides share would take too long.

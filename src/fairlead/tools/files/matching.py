@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
-from fairlead.tools.background import Stop
-from fairlead.tools.lines import split_lines
+from fairlead.tools.background import Stop, split_lines
 
 #: Characters that models write in place of their look-alikes. One for one, so that positions stay the same.
 _LOOK_ALIKES = str.maketrans(

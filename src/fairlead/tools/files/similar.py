@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from fairlead.tools.background import Stop
-from fairlead.tools.lines import split_lines
+from fairlead.tools.background import Stop, split_lines
 
 #: A larger file is not searched. Lines and characters of the text that are looked at, and characters of a line of the file.
 _MAX_FILE = 1024 * 1024

@@ -21,8 +21,8 @@ from fairlead.tools.background import Stop
 from fairlead.tools.files.opening import Target, found_at
 from fairlead.tools.files.read import open_regular
 from fairlead.tools.guard import Guard
-from fairlead.tools.listing import listing
 from fairlead.tools.search.globs import chooser
+from fairlead.tools.search.listing import listing
 from fairlead.tools.search.ripgrep_walk import Parts, RipgrepWalk
 from fairlead.tools.search.searchers import Line, PythonSearcher, Ripgrep, Searcher, Wanted
 from fairlead.tools.search.walk import walk

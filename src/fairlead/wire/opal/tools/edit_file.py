@@ -9,11 +9,10 @@ from typing import Any, Literal, TypeAlias
 from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools.background import Stop, change_in_order
+from fairlead.tools.background import Stop, change_in_order, split_lines
 from fairlead.tools.files.diff import Replacement, apply
 from fairlead.tools.files.opening import Target
 from fairlead.tools.files.text_file import TextFile
-from fairlead.tools.lines import split_lines
 from fairlead.tools.truncate import head
 from fairlead.wire.opal.tools.diffs import diff_details
 from fairlead.wire.opal.tools.hashlines import Anchor, line_hash, read_anchor, tagged_lines

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.core.tool import ToolContext, ToolResult
-from fairlead.tools.listing import listing
 from fairlead.tools.search.grep import first_matches, search
+from fairlead.tools.search.listing import listing
 from fairlead.tools.search.searchers import Line, Wanted
 from fairlead.wire.opal.tools.hashlines import tagged
 from fairlead.wire.opal.tools.places import Places

@@ -1,0 +1,89 @@
+"""The find and ls tools: names of files and folders, as a list of lines. grep's results have the same form."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from typing import Any
+
+from fairlead.core.lenient import scrub_text
+from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.errors import ToolError
+from fairlead.tools.background import Stop, in_thread
+from fairlead.tools.files.opening import LIST, became_link, failure, found_at, opened_folder
+from fairlead.tools.search.globs import Glob
+from fairlead.tools.search.walk import walk
+from fairlead.tools.truncate import MAX_BYTES, format_size, head
+from fairlead.tools.workspace import Workspace
+
+_MOST_FOUND = 1000
+_MOST_LISTED = 500
+
+
+async def run_find(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    root = workspace.locate(arguments.get("path") or ".", context.target)
+    glob = Glob(arguments["pattern"])
+    limit = int(arguments.get("limit") or _MOST_FOUND)
+
+    def find(stop: Stop) -> ToolResult:
+        there = found_at(root)
+        if there is None:
+            raise ToolError(f"Path not found: {root.named}")
+        if not stat.S_ISDIR(there.st_mode):
+            raise ToolError(f"Not a directory: {root.named}")
+        found: list[str] = []
+        for entry in walk(root.real, workspace.cwd, stop):
+            if glob.matches(entry.parts):
+                if len(found) == limit:
+                    notice = f"{limit} results limit reached. Use limit={limit * 2} for more, or refine pattern"
+                    return listing(found, {"resultLimitReached": limit}, [notice])
+                found.append("/".join(entry.parts) + ("/" if entry.is_folder else ""))
+        return listing(found or ["No files found matching pattern"], {})
+
+    return await in_thread(context.cancel, find)
+
+
+async def run_ls(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    target = workspace.locate(arguments.get("path") or ".", context.target)
+    limit = int(arguments.get("limit") or _MOST_LISTED)
+
+    def ls(stop: Stop) -> ToolResult:
+        try:
+            with opened_folder(target.real, LIST) as folder, os.scandir(folder) as found:
+                names = [entry.name + ("/" if _is_folder(entry) else "") for entry in stop.each(found)]
+        except FileNotFoundError:
+            raise ToolError(f"Path not found: {target.named}") from None
+        except OSError as error:
+            if isinstance(error, NotADirectoryError) and not became_link(error, target):
+                raise ToolError(f"Not a directory: {target.named}") from None
+            raise failure(error, "scandir", target) from error
+        names.sort(key=lambda name: (name.lower(), name))
+        if len(names) > limit:
+            notice = f"{limit} entries limit reached. Use limit={limit * 2} for more"
+            return listing(names[:limit], {"entryLimitReached": limit}, [notice])
+        return listing(names or ["(empty directory)"], {})
+
+    return await in_thread(context.cancel, ls)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """A link to a folder is listed as one; a link that leads nowhere, or in circles, is not."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def listing(lines: Sequence[str], details: dict[str, Any], notices: Sequence[str] = ()) -> ToolResult:
+    """The lines as a result, cut to what a result may hold. File names that are not Unicode become readable text."""
+    shown = head(scrub_text("\n".join(lines)))
+    details = dict(details)
+    notices = list(notices)
+    if shown.truncated:
+        details["truncation"] = shown.as_details()
+        notices.append(f"{format_size(MAX_BYTES)} limit reached")
+    text = shown.content
+    if notices:
+        text += f"\n\n[{'. '.join(notices)}]"
+    return ToolResult.text(text, details or None)
