@@ -39,7 +39,6 @@ NOT_YET = (
     "docs/protocol",
     "docs/settings.md",
     "src/fairlead/agent",
-    "src/fairlead/cli",
     "src/fairlead/config",
     "src/fairlead/core",
     "src/fairlead/errors.py",

@@ -73,7 +73,7 @@ def test_projects_are_trusted_and_forgotten(fairlead: Command) -> None:
         "def setup(fl):\n    fl.register_provider('theirs', {'models': [{'id': 'e'}]}, stream=print)\n"
     )
     assert "theirs" not in fairlead("--list-models").stdout
-    assert "is trusted" in fairlead("trust").stdout
+    assert "are trusted" in fairlead("trust").stdout
     assert "theirs" in fairlead("--list-models").stdout
     assert fairlead("trust", "--list").stdout == f"trusted  {fairlead.around.cwd.resolve()}\n"
     assert fairlead("trust", "--remove").returncode == 0

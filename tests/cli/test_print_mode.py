@@ -77,7 +77,7 @@ def test_words_after_two_dashes_are_prompts(fairlead: Command) -> None:
 def test_nothing_to_do_is_a_usage_error(fairlead: Command) -> None:
     done = fairlead("-p")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "give a prompt" in done.stderr
+    assert "Give a prompt" in done.stderr
 
 
 def test_a_failed_last_run_says_why_and_exits_1(scripted: Scripted) -> None:
@@ -192,7 +192,7 @@ def test_input_without_end_is_refused_before_it_fills_the_memory(fairlead: Comma
         command = fairlead.start("--mode", mode, "hi", stdin=zeros, stderr=subprocess.PIPE, preexec_fn=with_little_memory)
         out, error = command.communicate(timeout=30)
     assert (command.returncode, out) == (1, "")
-    assert error == "Error: Standard input has more than 64 MiB, which no model can read. Give a part of it.\n"
+    assert error == "Error: Standard input has more than 64 MiB, which no model can read. Give part of it.\n"
 
 
 def test_a_file_without_end_is_refused(fairlead: Command) -> None:

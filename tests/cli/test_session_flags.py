@@ -334,7 +334,7 @@ def test_a_session_of_an_exact_id_is_begun_or_gone_on_with(fairlead: Command) ->
 )
 def test_two_flags_that_ask_for_different_sessions_are_refused(fairlead: Command, flags: list[str]) -> None:
     complaint = refusal(fairlead, *flags)
-    assert "ask for different sessions: give one of them" in complaint
+    assert "ask for different sessions. Give one of them" in complaint
     assert list(fairlead.around.root.rglob("*.jsonl")) == []
 
 

@@ -1,4 +1,4 @@
-"""The agent that a command line asks for."""
+"""Builds the agent that a command line asks for."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from fairlead import __version__
 from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions
+from fairlead.cli.console import complain
 from fairlead.cli.flags import Arguments, UsageError
-from fairlead.cli.speak import complain
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
     from fairlead.wire.pi.profile import Profile
 
-#: No number that a flag takes has more.
+#: The most digits of a number that a flag takes.
 _DIGITS = 9
 
 
@@ -27,7 +27,7 @@ def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
 
 
 def agent_options(arguments: Arguments, profile: Profile | None) -> AgentOptions:
-    """The agent that the flags describe, with what else a dialect wants."""
+    """The options of the agent that the flags describe, with the defaults of a dialect."""
     options = AgentOptions(
         models=_names(arguments.models),
         exclude_tools=_names(arguments.exclude_tools),
@@ -57,7 +57,7 @@ def agent_options(arguments: Arguments, profile: Profile | None) -> AgentOptions
     )
     for flag, given_too in (("--session", arguments.session), ("--continue", arguments.resume)):
         if given_too and arguments.resume_named:
-            raise ConfigError(f"{flag} and --resume ask for different sessions: give one of them.")
+            raise ConfigError(f"{flag} and --resume ask for different sessions. Give one of them.")
     options.session = arguments.session or arguments.resume_named or None
     if arguments.system_prompt is not None:
         options.system_prompt = _text_or_file(arguments.system_prompt)
@@ -80,7 +80,7 @@ def agent_options(arguments: Arguments, profile: Profile | None) -> AgentOptions
 
 
 def _for_extensions(arguments: Arguments) -> dict[str, str | None]:
-    """The flags that extensions may have: those that nothing else has, and --max-turns, which came to be ours later."""
+    """The flags that extensions may read: those that fairlead does not have, and --max-turns, which it gained later."""
     flags = {name.lstrip("-"): value for name, value in arguments.ignored.items()}
     if arguments.max_turns is not None:
         flags["max-turns"] = arguments.max_turns
@@ -102,9 +102,9 @@ def _mode(arguments: Arguments) -> Literal["rpc", "print", "json"]:
 
 
 def _approved(arguments: Arguments) -> bool | None:
-    """Whether the project is trusted this time; None: nobody said."""
+    """Whether the flags trust the project for this run; None if they do not say."""
     if arguments.approve and arguments.no_approve:
-        raise ConfigError("--approve and --no-approve contradict each other: give one of them.")
+        raise ConfigError("--approve and --no-approve contradict each other. Give one of them.")
     return True if arguments.approve else False if arguments.no_approve else None
 
 
@@ -123,7 +123,7 @@ def describe(agent: Agent, dialect: str | None) -> None:
 
 
 def given(arguments: Arguments, *names: str) -> dict[str, Any]:
-    """The flags of these names that were given."""
+    """The values of these flags, without those that were not given."""
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 
@@ -139,13 +139,13 @@ def _working_directory() -> Path:
 
 
 def _text_or_file(text: str) -> str:
-    """The contents of the file of that name, if there is one; else the text itself."""
+    """The contents of the file with this name if it exists, else the text itself."""
     from fairlead.config.files import read_bytes
     from fairlead.core.lenient import scrub_text
 
     try:
         is_file = len(text) < 1024 and Path(text).is_file()
     except (OSError, ValueError):
-        is_file = False  # too long for a name, or in a directory that cannot be looked into: then it is a text
+        is_file = False  # too long for a name, or in a directory that cannot be read: then it is a text
     data = read_bytes(Path(text)) if is_file else None
     return scrub_text(text if data is None else data.decode("utf-8", "replace"))

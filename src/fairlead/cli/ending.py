@@ -1,4 +1,4 @@
-"""How a command ends in which extensions had a part: without what they have left, which may never end."""
+"""Ends a command that ran extensions without waiting for the tasks and threads that they left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, but tasks and threads of extensions are not waited for."""
+    """Run a coroutine like `asyncio.run`, but do not wait for tasks and threads of extensions."""
     import asyncio
 
     runner = asyncio.Runner()
@@ -25,7 +25,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def leave(code: int) -> None:
-    """End the process here and now, if threads of extensions, or what they want to do at its end, could keep it alive."""
+    """Exit immediately if threads or exit handlers of extensions could keep the process alive."""
     if runs_foreign_code():
         sys.stderr.flush()
         os._exit(code)

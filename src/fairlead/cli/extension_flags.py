@@ -1,4 +1,4 @@
-"""Flags that belong to extensions: which there are is known once these are loaded."""
+"""Flags of extensions, which are known once the extensions are loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead.cli.flags import Arguments, Flag, UsageError, parse, unknown_flag
 
 @contextmanager
 def stdout_to_stderr() -> Generator[None]:
-    """While this lasts, what extensions and their children print goes to stderr."""
+    """Send what extensions and their child processes print to stderr while the block runs."""
     sys.stdout.flush()
     kept = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
@@ -26,7 +26,7 @@ def stdout_to_stderr() -> Generator[None]:
 
 
 async def settled(agent: Agent, argv: Sequence[str], arguments: Arguments) -> Arguments:
-    """The command line, read again if it has flags that only extensions can know. Raises UsageError for one that nobody has."""
+    """Parse the command line again if it has flags of extensions. Raises UsageError for a flag that no extension has."""
     if not arguments.unknown:
         return arguments
     await agent.extensions.load()

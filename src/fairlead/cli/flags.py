@@ -1,8 +1,7 @@
-"""The command line, declared as a table and read by a small parser of our own.
+"""The command line: a table of flags and a small parser.
 
-Hosts written for pi, omp and xcsh start fairlead with those programs' flags. What belongs to a feature
-that is not there yet, or means nothing here, is accepted with a line on stderr; anything else unknown is
-an error that names the nearest flag.
+Hosts written for pi, omp and xcsh start fairlead with the flags of those programs. A flag that has no meaning here is accepted
+with a line on stderr. Any other unknown flag is an error that names the nearest one.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from msgspec import Struct
 
 from fairlead.errors import ConfigError
 
-#: `optional` may have a value, `session` too, if the next word looks like a session and not like a prompt.
+#: `optional` may have a value. So may `session`, if the next word looks like a session and not like a prompt.
 Kind: TypeAlias = Literal["switch", "value", "list", "optional", "session"]
 
 
 class Flag(Struct, frozen=True):
-    """One flag. `name` is its field in `Arguments`, if it has one; `metavar` its value's name in the help."""
+    """One flag. `name` is its field in `Arguments`, if it has one. `metavar` names its value in the help."""
 
     names: tuple[str, ...]
     name: str
@@ -35,16 +34,16 @@ FLAGS: tuple[Flag, ...] = (
         ("--mode",),
         "mode",
         "value",
-        "how to talk: text (the answer alone), json (events), rpc (a host), rpc-ui (one whose user the model may ask), opal",
+        "text prints the answer, json the events; rpc serves a host, rpc-ui one with a user to ask, opal a client of Opal",
         "MODE",
         ("text", "json", "rpc", "rpc-ui", "opal"),
     ),
     Flag(("-p", "--print"), "print", "switch", "answer the prompt on standard output and exit"),
     Flag(("--dialect",), "dialect", "value", "the protocol of rpc mode: pi, omp, xcsh, pi-2025 or opal", "NAME"),
     Flag(("--provider",), "provider", "value", "the provider of the model", "NAME"),
-    Flag(("--model",), "model", "value", "the model: provider/id, an id or a pattern, with :level if you like", "PATTERN"),
-    Flag(("--models",), "models", "value", "models to cycle through, as patterns separated by commas", "PATTERNS"),
-    Flag(("--api-key",), "api_key", "value", "the provider's key, instead of the one in the environment", "KEY"),
+    Flag(("--model",), "model", "value", "the model: provider/id, an id or a pattern, with an optional :level", "PATTERN"),
+    Flag(("--models",), "models", "value", "models to cycle through: patterns separated by commas", "PATTERNS"),
+    Flag(("--api-key",), "api_key", "value", "the key of the provider, instead of the one in the environment", "KEY"),
     Flag(
         ("--thinking",),
         "thinking",
@@ -53,23 +52,23 @@ FLAGS: tuple[Flag, ...] = (
         "LEVEL",
         ("off", "minimal", "low", "medium", "high", "xhigh"),
     ),
-    Flag(("--system-prompt",), "system_prompt", "value", "a system prompt instead of ours: a text or a file", "TEXT"),
+    Flag(("--system-prompt",), "system_prompt", "value", "replace the system prompt: a text or a file", "TEXT"),
     Flag(
         ("--append-system-prompt",),
         "append_system_prompt",
         "list",
-        "more system prompt: a text or a file; may be repeated",
+        "append to the system prompt: a text or a file; may be repeated",
         "TEXT",
     ),
     Flag(("-nc", "--no-context-files"), "no_context_files", "switch", "do not read AGENTS.md and CLAUDE.md"),
-    Flag(("--skill",), "skill", "list", "a skill, or a folder of skills; may be repeated", "PATH"),
-    Flag(("--no-rules",), "no_rules", "switch", "no stream rules"),
-    Flag(("--max-turns",), "max_turns", "value", "end the run with an error after this many model calls; 0: no limit", "N"),
+    Flag(("--skill",), "skill", "list", "a skill or a folder of skills; may be repeated", "PATH"),
+    Flag(("--no-rules",), "no_rules", "switch", "use no stream rules"),
+    Flag(("--max-turns",), "max_turns", "value", "end the run with an error after this many model calls; 0 for no limit", "N"),
     Flag(
         ("--approval",),
         "approval",
         "value",
-        "calls of tools that change something: let them run, ask first, or refuse them",
+        "what to do when a tool wants to change something: auto, ask or deny",
         "MODE",
         ("auto", "ask", "deny"),
     ),
@@ -77,67 +76,69 @@ FLAGS: tuple[Flag, ...] = (
         ("--sandbox",),
         "sandbox",
         "value",
-        "workspace: commands can change the working directory alone, and have no network",
+        "workspace: commands can change only the working directory and have no network",
         "MODE",
         ("off", "workspace"),
     ),
-    Flag(("-ns", "--no-skills"), "no_skills", "switch", "no skills but those of --skill"),
+    Flag(("-ns", "--no-skills"), "no_skills", "switch", "use only the skills of --skill"),
     Flag(
-        ("--prompt-template",), "prompt_template", "list", "a prompt template, or a folder of templates; may be repeated", "PATH"
+        ("--prompt-template",), "prompt_template", "list", "a prompt template or a folder of templates; may be repeated", "PATH"
     ),
-    Flag(("-np", "--no-prompt-templates"), "no_prompt_templates", "switch", "no templates but those of --prompt-template"),
+    Flag(("-np", "--no-prompt-templates"), "no_prompt_templates", "switch", "use only the templates of --prompt-template"),
     Flag(("--mcp-config",), "mcp_config", "list", "a file of MCP servers; may be repeated", "FILE"),
-    Flag(("--no-mcp",), "no_mcp", "switch", "no MCP servers but those of --mcp-config"),
-    Flag(("-e", "--extension"), "extension", "list", "an extension, or a folder of extensions; may be repeated", "PATH"),
-    Flag(("-ne", "--no-extensions"), "no_extensions", "switch", "no extensions but those of --extension"),
-    Flag(("-a", "--approve"), "approve", "switch", "trust the project this time: its extensions, servers and settings count"),
-    Flag(("-na", "--no-approve"), "no_approve", "switch", "do not trust the project this time"),
+    Flag(("--no-mcp",), "no_mcp", "switch", "use only the servers of --mcp-config"),
+    Flag(("-e", "--extension"), "extension", "list", "an extension or a folder of extensions; may be repeated", "PATH"),
+    Flag(("-ne", "--no-extensions"), "no_extensions", "switch", "use only the extensions of --extension"),
+    Flag(("-a", "--approve"), "approve", "switch", "trust the project for this run: use its extensions, servers and settings"),
+    Flag(("-na", "--no-approve"), "no_approve", "switch", "do not trust the project for this run"),
     Flag(("-t", "--tools"), "tools", "value", "the tools that the model may use, separated by commas", "NAMES"),
-    Flag(("-nt", "--no-tools"), "no_tools", "switch", "no tools at all"),
-    Flag(("-nbt", "--no-builtin-tools"), "no_builtin_tools", "switch", "no built-in tools"),
+    Flag(("-nt", "--no-tools"), "no_tools", "switch", "use no tools"),
+    Flag(("-nbt", "--no-builtin-tools"), "no_builtin_tools", "switch", "use no built-in tools"),
     Flag(("-xt", "--exclude-tools"), "exclude_tools", "value", "tools to leave out, separated by commas", "NAMES"),
-    Flag(("--session",), "session", "value", "go on with a session: its file, or the beginning of its id", "FILE|ID"),
-    Flag(("-c", "--continue"), "resume", "switch", "go on with the session of this directory that changed last"),
-    Flag(("-r", "--resume"), "resume_named", "session", "the same, or with the session of that file or id", "FILE|ID"),
-    Flag(("--fork",), "fork", "value", "begin with a copy of a session: its file, or the beginning of its id", "FILE|ID"),
-    Flag(("--session-id",), "session_id", "value", "go on with the session of exactly this id, or begin it", "ID"),
-    Flag(("--session-dir",), "session_dir", "value", "the folder in which sessions are kept", "DIR"),
-    Flag(("-n", "--name"), "name", "value", "what the session is called", "NAME"),
-    Flag(("--no-session",), "no_session", "switch", "keep the conversation in memory only"),
+    Flag(("--session",), "session", "value", "resume a session: its file, or the beginning of its id", "FILE|ID"),
+    Flag(("-c", "--continue"), "resume", "switch", "resume the latest session of this directory"),
+    Flag(
+        ("-r", "--resume"), "resume_named", "session", "resume the session with this file or id, by default the latest", "FILE|ID"
+    ),
+    Flag(("--fork",), "fork", "value", "start with a copy of a session: its file, or the beginning of its id", "FILE|ID"),
+    Flag(("--session-id",), "session_id", "value", "resume the session with exactly this id, or create it", "ID"),
+    Flag(("--session-dir",), "session_dir", "value", "the folder for session files", "DIR"),
+    Flag(("-n", "--name"), "name", "value", "the name of the session", "NAME"),
+    Flag(("--no-session",), "no_session", "switch", "do not save the session"),
     Flag(
         ("--durability",),
         "durability",
         "value",
-        "fsync: what was written survives a power cut, not only the end of the process",
+        "fsync: saved entries survive a power cut, not only the end of the process",
         "HOW",
         ("flush", "fsync"),
     ),
-    Flag(("--isolated",), "isolated", "switch", "read no user configuration; keys from the environment or --api-key only"),
+    Flag(("--isolated",), "isolated", "switch", "read no user configuration; use keys from the environment or --api-key"),
     Flag(("--updates",), "updates", "value", "the form of message_update: full or delta", "FORM", ("full", "delta")),
     Flag(
         ("--max-frame-bytes",),
         "max_frame_bytes",
         "value",
-        "the longest frame to send; longer ones are cut into rpc_chunk frames",
+        "the longest frame to send; longer ones become rpc_chunk frames",
         "N",
     ),
     Flag(
         ("--on-eof",),
         "on_eof",
         "value",
-        "when the host's input ends: abort the run, or finish it first",
+        "when the input of the host ends: abort the run, or finish it first",
         "WHAT",
         ("abort", "finish"),
     ),
-    Flag(("--list-models",), "list_models", "optional", "list the models, or those that match, and exit", "PATTERN"),
-    Flag(("--offline",), "offline", "switch", "reach nothing but the model's provider"),
+    Flag(("--list-models",), "list_models", "optional", "list the models that match, by default all, and exit", "PATTERN"),
+    Flag(("--offline",), "offline", "switch", "connect only to the model provider"),
     Flag(("--verbose",), "verbose", "switch", "log more to stderr; FAIRLEAD_LOG=debug logs everything"),
     Flag(("--log-file",), "log_file", "value", "append the log to a file instead of stderr", "FILE"),
-    Flag(("-h", "--help"), "help", "switch", "show this and exit"),
+    Flag(("-h", "--help"), "help", "switch", "show this help and exit"),
     Flag(("-v", "--version"), "version", "switch", "show the version and exit"),
 )
 
-#: Flags of pi, omp and xcsh without a value, and with one, that do nothing here (yet).
+#: Flags of pi, omp and xcsh that have no effect here, without a value and with one.
 IGNORED_SWITCHES = frozenset(
     """--no-title --no-themes --no-lsp --no-pty --no-memory
     --allow-home --auto-approve --yolo --hide-thinking --no-hide-thinking --no-startup-checks""".split()
@@ -148,12 +149,12 @@ IGNORED_VALUES = frozenset(
 )
 
 
-#: A session as the value of `--resume`: a file, or an id of this family (a UUID, omp's sixteen digits, or their beginning).
+#: A session as the value of `--resume`: a file, or the beginning of an id (a UUID, or sixteen digits in omp).
 _SESSION = re.compile(r"[^-].*\.jsonl|[0-9a-f]{8}[0-9a-f-]*")
 
 
 class Arguments(Struct):
-    """The command line, read."""
+    """The parsed command line."""
 
     mode: str | None = None
     print: bool = False
@@ -182,7 +183,7 @@ class Arguments(Struct):
     exclude_tools: str | None = None
     session: str | None = None
     resume: bool = False
-    #: None: not asked for; "": the latest.
+    #: None if the flag is absent; "" for the latest session.
     resume_named: str | None = None
     fork: str | None = None
     session_id: str | None = None
@@ -198,27 +199,27 @@ class Arguments(Struct):
     updates: str | None = None
     max_frame_bytes: str | None = None
     on_eof: str | None = None
-    #: None: not asked for; "": all.
+    #: None if the flag is absent; "" for all models.
     list_models: str | None = None
     offline: bool = False
     verbose: bool = False
     log_file: str | None = None
     help: bool = False
     version: bool = False
-    #: What is not a flag: prompts, and files as @name.
+    #: The words that are not flags: prompts, and files as @name.
     words: list[str] = []
-    #: Flags that do nothing here, unless an extension has them; each with its value, if it has one.
+    #: Flags that have no effect, unless an extension has them, each with its value if any.
     ignored: dict[str, str | None] = {}
-    #: Flags that may be an extension's, without their dashes, each with the word behind it that may be its value.
+    #: Unknown flags, which an extension may have: names without dashes, each with the next word, which may be its value.
     unknown: dict[str, str | None] = {}
 
 
 class UsageError(ConfigError):
-    """The command line cannot be understood."""
+    """The command line is wrong."""
 
 
 def parse(argv: Sequence[str], more: Sequence[Flag] = ()) -> Arguments:
-    """Read a command line; `more` are flags of extensions', whose values are theirs. Raises UsageError."""
+    """Parse a command line. `more` are flags of extensions, whose values are not kept. Raises UsageError."""
     known = {name: flag for flag in (*more, *FLAGS) for name in flag.names}
     arguments = Arguments()
     words = list(reversed(argv))
@@ -272,7 +273,7 @@ def _set(arguments: Arguments, flag: Flag, name: str, value: str | None, words: 
 
 
 def unknown_flag(name: str, more: Sequence[str] = ()) -> str:
-    """What to say of a flag that nobody has. `more` are those of extensions."""
+    """The error for an unknown flag, with the nearest known one. `more` are the flags of extensions."""
     from difflib import get_close_matches
 
     known = [each for flag in FLAGS for each in flag.names]
@@ -287,13 +288,13 @@ def help_text() -> str:
         "",
         "  fairlead --mode rpc [flags]            serve a host on standard input and output",
         "  fairlead -p [flags] PROMPT [@FILE...]  answer one prompt; piped input comes before it",
-        "  fairlead --mode json [flags] PROMPT    the same, as a line of JSON per event",
-        "  fairlead --mode opal [flags]           serve a client of Opal's",
-        "  fairlead shim pi|omp|xcsh|opal DIR     write launchers that hosts of these programs can start",
-        "  fairlead export FILE [PAGE]            a session file as a page to read",
-        "  fairlead trust [PATH]                  let a project run extensions and servers of its own",
-        "  fairlead rules test FILE [flags]       what a stream rule would match",
-        "  fairlead schema [--dialect NAME]       the protocol as JSON Schema, or with --typescript as types",
+        "  fairlead --mode json [flags] PROMPT    the same, with one line of JSON per event",
+        "  fairlead --mode opal [flags]           serve a client of Opal",
+        "  fairlead shim pi|omp|xcsh|opal DIR     write launchers for hosts of these programs",
+        "  fairlead export FILE [PAGE]            write a session as an HTML page",
+        "  fairlead trust [PATH]                  let a project run its own extensions and servers",
+        "  fairlead rules test FILE [flags]       show what a stream rule matches",
+        "  fairlead schema [--dialect NAME]       print the protocol as JSON Schema, or with --typescript as types",
         "",
         "Flags:",
     ]
@@ -302,5 +303,5 @@ def help_text() -> str:
         left = f"{', '.join(flag.names)} {value}".rstrip()
         lines.append(f"  {left:34} {flag.help}")
     lines += ["", "Keys come from the environment (ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY ...), from"]
-    lines += ["~/.fairlead/auth.json or from ~/.fairlead/models.json; see docs/models.md."]
+    lines += ["~/.fairlead/auth.json or from ~/.fairlead/models.json. See docs/models.md."]
     return "\n".join(lines)

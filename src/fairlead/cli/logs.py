@@ -74,7 +74,7 @@ def _add(handler: logging.Handler, level: int, form: str) -> None:
 
 def _file_handler(name: str) -> logging.Handler:
     try:
-        # Paths and model names are nobody else's business, so a new file is readable by its owner alone.
+        # The log contains paths and model names, so only the owner may read a new file.
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
         return logging.StreamHandler(os.fdopen(descriptor, "a", encoding="utf-8", errors="replace"))
     except OSError as error:

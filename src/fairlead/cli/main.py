@@ -1,4 +1,4 @@
-"""From the command line to an exit code: 0 done, 1 failed, 2 not understood."""
+"""Runs what the command line asks for. The exit code is 0 for success, 1 for failure, 2 for a wrong command line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairlead import __version__
+from fairlead.cli.console import complain, say
 from fairlead.cli.flags import Arguments, UsageError, help_text, parse, unknown_flag
-from fairlead.cli.speak import complain, say
 from fairlead.errors import ConfigError, FairleadError
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from fairlead.wire.pi.profile import Profile
 
 SMALLEST_FRAME = 1024
-#: Modes that are the name of a dialect.
+#: Subcommands, each a function of the same name in a module of `fairlead.cli.commands`.
+_COMMANDS = ("export", "rules", "schema", "shim", "trust")
+#: Modes that serve a host in the dialect of the same name.
 _SERVERS = {"opal": "opal"}
 
 
@@ -37,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain(f"Error: {error}")
         return 1
     except BrokenPipeError:
-        # Nobody reads any more. Python would complain once more when it flushes at exit.
+        # The reader has closed the pipe. Python would report it again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
@@ -45,24 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(argv: Sequence[str]) -> int:
-    if argv[:1] == ["shim"]:
-        from fairlead.cli.shim import shim
+    if argv[:1] and argv[0] in _COMMANDS:
+        from importlib import import_module
 
-        return shim(argv[1:])
-    if argv[:1] == ["rules"]:
-        from fairlead.cli.rules import rules
-
-        return rules(argv[1:])
-    if argv[:1] == ["trust"]:
-        from fairlead.cli.trust import trust
-
-        return trust(argv[1:])
-    if argv[:1] == ["schema"]:
-        from fairlead.cli.schema import schema
-
-        return schema(argv[1:], _dialect)
-    if argv[:1] == ["export"]:
-        return _export(argv[1:])
+        command: Callable[[Sequence[str]], int] = getattr(import_module(f"fairlead.cli.commands.{argv[0]}"), argv[0])
+        return command(argv[1:])
     arguments = parse(argv)
     if arguments.help:
         say(help_text())
@@ -83,9 +72,9 @@ def _dispatch(argv: Sequence[str]) -> int:
     if served is not None:
         return _serve(argv, arguments, served, frame_limit)
     gc.enable()
-    from fairlead.cli.once import once
+    from fairlead.cli.print_mode import run_prompts
 
-    return once(argv, arguments, _profile(arguments))
+    return run_prompts(argv, arguments, _profile(arguments))
 
 
 def _configure_logging(arguments: Arguments) -> None:
@@ -102,7 +91,7 @@ def _configure_logging(arguments: Arguments) -> None:
 
 def _list_models(argv: Sequence[str], arguments: Arguments, search: str) -> int:
     from fairlead.cli.build import build_agent
-    from fairlead.cli.models import list_models
+    from fairlead.cli.commands.models import list_models
 
     agent = build_agent(arguments, None)
     if arguments.unknown or agent.extensions.exist():
@@ -118,23 +107,11 @@ def _list_models(argv: Sequence[str], arguments: Arguments, search: str) -> int:
     return list_models(agent, search)
 
 
-def _export(words: Sequence[str]) -> int:
-    """Write a session file as a page, and say where it is."""
-    if not 1 <= len(words) <= 2 or words[0].startswith("-"):
-        raise UsageError("usage: fairlead export SESSION.jsonl [PAGE.html]")
-    from pathlib import Path
-
-    from fairlead.export import export_file
-
-    say(str(export_file(Path(words[0]), Path(words[1]) if len(words) == 2 else None)))
-    return 0
-
-
 def _serve(argv: Sequence[str], arguments: Arguments, dialect: Dialect, frame_limit: int | None) -> NoReturn:
     """Serve a host."""
     _refuse_files(arguments)
     if arguments.mode == "rpc-ui" and not dialect.can_ask:
-        raise ConfigError(f"The dialect {dialect.name} has no way to ask its user anything: use --mode rpc.")
+        raise ConfigError(f"The dialect {dialect.name} cannot ask the user anything. Use --mode rpc.")
     for name in dialect.ignored_flags:
         if getattr(arguments, name) is not None:
             complain(f"fairlead: --{name.replace('_', '-')} has no effect in {dialect.name} mode")
@@ -168,7 +145,7 @@ def _serve(argv: Sequence[str], arguments: Arguments, dialect: Dialect, frame_li
 
 
 def _run_and_leave(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
-    """Serve, then leave at once: a writer that the host has blocked must not keep the process alive."""
+    """Serve a host, then exit at once: a blocked writer must not keep the process alive."""
     import asyncio
 
     loop = asyncio.new_event_loop()
@@ -196,18 +173,14 @@ def _frame_limit(text: str | None) -> int | None:
     return limit
 
 
-def _dialect(flag: str | None = None) -> Dialect:
-    """The dialect that the command line, the environment or the name of the program asks for. Raises ConfigError."""
-    from pathlib import Path
+def _dialect(flag: str | None) -> Dialect:
+    from fairlead.wire.dialects import chosen_dialect
 
-    from fairlead.wire.dialects import DEFAULT_DIALECT, dialect_named, dialect_of_program
-
-    named = flag or os.environ.get("FAIRLEAD_DIALECT")
-    return dialect_named(named) if named else dialect_of_program(Path(sys.argv[0]).stem) or dialect_named(DEFAULT_DIALECT)
+    return chosen_dialect(flag, os.environ, sys.argv[0])
 
 
 def _served(arguments: Arguments) -> Dialect | None:
-    """The dialect to serve a host in; None if nobody is to be served. A dialect that only serves is asked for by its name."""
+    """The dialect to serve a host in, or None for the other modes. A dialect that only serves is chosen by its name."""
     if arguments.mode in _SERVERS:
         return _dialect(_SERVERS[arguments.mode])
     if arguments.mode in ("rpc", "rpc-ui"):
@@ -227,7 +200,7 @@ def _profile(arguments: Arguments) -> Profile:
 
 
 def _replace_closed_streams() -> None:
-    """A standard stream that is closed becomes /dev/null, before another file takes its number."""
+    """Replace a closed standard stream with /dev/null, before another file gets its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))

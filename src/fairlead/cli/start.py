@@ -1,4 +1,4 @@
-"""Where the process begins, before anything else is loaded."""
+"""The entry point of the process, before anything else is loaded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 
 
 def main() -> int:
-    # Loading makes many objects and drops hardly any: to look for those that were dropped costs a tenth of the start.
+    # Imports create many objects and free hardly any, so garbage collection would cost a tenth of the start.
     # `wire.process` turns it on again after the first answer, `cli.main` in the other modes.
     gc.disable()
     from fairlead.cli.main import main

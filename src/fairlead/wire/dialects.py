@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from msgspec import Struct
@@ -96,3 +97,9 @@ def dialect_named(name: str) -> Dialect:
 def dialect_of_program(program: str) -> Dialect | None:
     """The dialect of a program that was started under this name."""
     return next((dialect for dialect in DIALECTS.values() if dialect.program == program), None)
+
+
+def chosen_dialect(flag: str | None, env: Mapping[str, str], program: str) -> Dialect:
+    """The dialect that a flag, `FAIRLEAD_DIALECT` or the name of the program asks for. Raises ConfigError."""
+    named = flag or env.get("FAIRLEAD_DIALECT")
+    return dialect_named(named) if named else dialect_of_program(Path(program).stem) or dialect_named(DEFAULT_DIALECT)

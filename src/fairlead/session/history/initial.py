@@ -32,7 +32,7 @@ def chosen_conversation(
     """
     wanted = [name for name, given in _named(session, resume, fork, session_id) if given]
     if len(wanted) > 1:
-        raise ConfigError(f"{' and '.join(wanted)} ask for different sessions: give one of them.")
+        raise ConfigError(f"{' and '.join(wanted)} ask for different sessions. Give one of them.")
     folder = sessions.place()
     if folder is None and root is not None:
         folder = session_folder(root, sessions.workspace.cwd)

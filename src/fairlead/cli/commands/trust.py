@@ -1,4 +1,4 @@
-"""`fairlead trust`: say which projects may run code of their own."""
+"""`fairlead trust`: decide which projects may run their own code."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairlead.cli.console import say
 from fairlead.cli.flags import UsageError
-from fairlead.cli.speak import say
 from fairlead.config.home import Home
 from fairlead.config.trust import all_decisions, real_folder, save_decision
 from fairlead.errors import ConfigError
@@ -16,7 +16,7 @@ USAGE = "usage: fairlead trust [PATH] [--remove | --never | --list]"
 
 
 def trust(words: Sequence[str]) -> int:
-    """Trust the project in a folder, the present one if none is named; or take that back, or forbid to ask, or list all."""
+    """Trust the project in a folder (by default the current one), never trust it, forget the decision, or list all decisions."""
     flags = [word for word in words if word.startswith("-")]
     paths = [word for word in words if not word.startswith("-")]
     if len(flags) > 1 or len(paths) > 1 or not set(flags) <= {"--remove", "--never", "--list"}:
@@ -29,10 +29,10 @@ def trust(words: Sequence[str]) -> int:
     folder = real_folder(Path(paths[0]).expanduser() if paths else Path.cwd())
     if flags == ["--remove"]:
         save_decision(home, folder, None)
-        say(f"Nothing is said about {folder} any more.")
+        say(f"There is no decision about {folder} any more.")
         return 0
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder.")
+        raise ConfigError(f"{folder} is not a directory.")
     save_decision(home, folder, not flags)
-    say(f"{folder} is {'never trusted' if flags else 'trusted'}, and so are the folders in it.")
+    say(f"{folder} and the folders in it are {'never ' if flags else ''}trusted.")
     return 0

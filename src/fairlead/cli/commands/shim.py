@@ -1,7 +1,7 @@
-"""`fairlead shim`: launchers under the names that hosts look for.
+"""`fairlead shim`: write launchers under the names that hosts look for.
 
-A host that starts `pi` gets a program called `pi`; a client that starts `node cli.js` or `bun cli.js` gets a
-`cli.js`. Both start this fairlead, with the dialect chosen. Clients of Opal look for an `opal-server`.
+A host that starts `pi` gets a program called `pi`. A client that starts `node cli.js` or `bun cli.js` gets a `cli.js`. Both start
+this fairlead in the right dialect. Clients of Opal look for an `opal-server`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairlead.cli.console import say
 from fairlead.cli.flags import UsageError
-from fairlead.cli.speak import say
 from fairlead.errors import ConfigError
 from fairlead.wire.dialects import DIALECTS
 
@@ -42,7 +42,7 @@ def shim(arguments: Sequence[str]) -> int:
     folder, dialect = Path(arguments[1]), launchable.get(arguments[0])
     if dialect is None or dialect.program is None:
         raise UsageError(f"Unknown dialect {arguments[0]!r}. {usage}")
-    # -P: hosts start this in a project's folder, whose files must not pass for Python's own modules.
+    # -P: hosts start this in a project folder, whose files must not shadow Python's modules.
     command = [sys.executable, "-P", "-m", "fairlead", "--dialect", dialect.name]
     written = [folder / dialect.program]
     try:
@@ -50,7 +50,7 @@ def shim(arguments: Sequence[str]) -> int:
         _write(folder / dialect.program, f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
         if dialect.has_node_launcher:
             _write(folder / "cli.js", _NODE.format(command=json.dumps(command)))
-            # A package.json further up could declare every .js file a module; this one does not.
+            # A package.json in a parent folder could declare every .js file a module. This one prevents that.
             _write(folder / "package.json", '{"type": "commonjs"}\n', mode=0o644)
             written.append(folder / "cli.js")
     except OSError as error:

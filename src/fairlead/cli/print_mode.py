@@ -1,4 +1,4 @@
-"""Print and JSON mode: run the prompts of the command line, one after another, and exit."""
+"""Print and JSON mode: run the prompts of the command line one after another, then exit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairlead.cli.build import build_agent
+from fairlead.cli.console import complain
 from fairlead.cli.ending import run
 from fairlead.cli.flags import Arguments, UsageError
-from fairlead.cli.speak import complain
 from fairlead.config.threads import start_thread
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent
@@ -33,17 +33,15 @@ if TYPE_CHECKING:
     from fairlead.config.files import Check
     from fairlead.wire.pi.profile import Profile
 
-NOTHING_TO_DO = (
-    "There is nothing to do: give a prompt, or --mode rpc to serve a host. (The chat in the terminal is not available yet.)"
-)
+NOTHING_TO_DO = "There is nothing to do. Give a prompt, or --mode rpc to serve a host."
 
-#: Bytes of standard input, and of a file that is named on the command line.
+#: The most bytes of standard input, and of a file that the command line names.
 MOST_INPUT = 64 * 1024 * 1024
-_TOO_MUCH = f"more than {MOST_INPUT >> 20} MiB, which no model can read. Give a part of it."
+_TOO_MUCH = f"more than {MOST_INPUT >> 20} MiB, which no model can read. Give part of it."
 
 
-def once(argv: Sequence[str], arguments: Arguments, profile: Profile) -> int:
-    """Answer the prompts. The exit code is 1 if the last run failed."""
+def run_prompts(argv: Sequence[str], arguments: Arguments, profile: Profile) -> int:
+    """Run the prompts and print the answers. Returns 1 if the last run failed, else 0."""
     piped = "" if sys.stdin.isatty() else _read_input()
     if not piped and not arguments.words and not arguments.unknown:
         raise UsageError(NOTHING_TO_DO)
@@ -52,7 +50,7 @@ def once(argv: Sequence[str], arguments: Arguments, profile: Profile) -> int:
 
 
 def _read_input() -> str:
-    """All of standard input. Raises ConfigError if it is too long for any model."""
+    """Read all of standard input. Raises ConfigError if it is too long for any model."""
     data = sys.stdin.buffer.read(MOST_INPUT + 1)
     if len(data) > MOST_INPUT:
         raise ConfigError(f"Standard input has {_TOO_MUCH}")
@@ -69,13 +67,13 @@ async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profi
     await agent.extensions.find_model()
     before, prompts, images = _prompts(piped, arguments.words, readable(agent.session.workspace.guard))
     await agent.session.prepare()
-    return await _Once(agent, arguments, profile, stdout).run(_expanded(agent, before, prompts), images)
+    return await _Invocation(agent, arguments, profile, stdout).run(_expanded(agent, before, prompts), images)
 
 
 def _expanded(agent: Agent, before: str, prompts: list[str]) -> list[tuple[str, bool]]:
-    """The prompts as they are asked, and whether each may still be a command: one that is found only when it is asked.
+    """The prompts with templates and skills expanded, and whether each may still be a slash command of an extension.
 
-    A slash command is one also behind what was piped in, which itself is none then.
+    A slash command also works after piped input. Piped input itself is never a command.
     """
     texts = prompts or [before]
     expanded = [agent.session.expanded(text) for text in texts]
@@ -83,8 +81,8 @@ def _expanded(agent: Agent, before: str, prompts: list[str]) -> list[tuple[str, 
     return [(f"{before}\n\n{expanded[0]}", False), *asked[1:]] if before and prompts else asked
 
 
-class _Once:
-    """One invocation: its agent, its output, and what makes it stop before its time."""
+class _Invocation:
+    """One invocation of the command: its agent, its output, and what stops it early."""
 
     def __init__(self, agent: Agent, arguments: Arguments, profile: Profile, stdout: _Stdout) -> None:
         self._agent = agent
@@ -97,7 +95,7 @@ class _Once:
 
     async def run(self, prompts: list[tuple[str, bool]], images: list[ImageContent]) -> int:
         self._catch_signals(asyncio.get_running_loop())
-        # While the model is waited for. The end of the process does not wait for it.
+        # This runs while the model answers. The process does not wait for it at its end.
         start_thread(self._agent.clear_leftovers, "fairlead-leftovers")
         async with self._agent:
             if self._arguments.mode == "json":
@@ -109,7 +107,7 @@ class _Once:
                 try:
                     await self._asking
                 except (ProviderError, RunAborted):
-                    continue  # what counts is how the last run ended
+                    continue  # the exit code depends on the last run
                 except FairleadError as error:
                     return self._failed(str(error))
                 except asyncio.CancelledError:
@@ -127,7 +125,7 @@ class _Once:
         lines.header()
 
     def _conclude(self) -> int:
-        """Print the answer, or say why there is none. The exit code."""
+        """Print the answer, or the reason why there is none. Returns the exit code."""
         end = self._agent.session.last_end
         if end is not None and not self._stopped and end.message.stop_reason not in ("error", "aborted"):
             if self._arguments.mode != "json":
@@ -136,13 +134,13 @@ class _Once:
                 return 0
         error = self._stdout.error
         if isinstance(error, BrokenPipeError):
-            return 1  # whoever closed the other end of the pipe knows
+            return 1  # the reader closed the pipe, so it knows
         if error is not None:
             return self._failed(f"Cannot write to standard output: {error.strerror}.")
         if self._stopped:
             return self._failed(ABORTED)
         if end is None:
-            return 0  # extensions have seen to all there was
+            return 0  # extensions handled all prompts
         return self._failed(end.message.error_message or "The model failed without saying why.")
 
     def _failed(self, error: str) -> int:
@@ -150,9 +148,9 @@ class _Once:
         return 1
 
     def _catch_signals(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The first signal stops the run and skips the prompts that are left; the next ends the process as it would any other.
+        """Stop the run and skip the remaining prompts at the first signal. The next signal has its default effect.
 
-        The handlers are not the event loop's own, which must wait while a write blocks it.
+        These are not handlers of the event loop, which could not run while a write blocks it.
         """
 
         def interrupt(number: int, frame: FrameType | None) -> None:
@@ -171,10 +169,10 @@ class _Once:
 
 
 class _Stdout(io.FileIO):
-    """Standard output. A failure to write is told once and kept; what follows is dropped."""
+    """Standard output. After the first failure to write, which `on_error` reports, the rest is dropped."""
 
     def __init__(self) -> None:
-        # A copy of our own: what extensions, and their children, print goes to stderr, also while they are loaded.
+        # A private copy: what extensions and their child processes print goes to stderr, even while they load.
         super().__init__(os.dup(sys.stdout.fileno()), "w")
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self.error: OSError | None = None
@@ -186,7 +184,7 @@ class _Stdout(io.FileIO):
         while view and self.error is None:
             try:
                 view = view[os.write(self.fileno(), view) :]
-            except BlockingIOError:  # whoever gave it to us made it non-blocking
+            except BlockingIOError:  # the parent process made it non-blocking
                 select.select([], [self.fileno()], [])
             except OSError as error:
                 self.error = error
@@ -195,9 +193,9 @@ class _Stdout(io.FileIO):
 
 
 def _prompts(piped: str, words: list[str], check: Check | None) -> tuple[str, list[str], list[ImageContent]]:
-    """What comes before the first prompt (piped input, then files), the prompts, and the images of the first one.
+    """Returns the text before the first prompt (piped input, then files), the prompts, and the images of the first one.
 
-    Arguments and file names may hold bytes that are no text; models and hosts get U+FFFD for them.
+    Arguments and file names may contain bytes that are not text. Models and hosts get U+FFFD for them.
     """
     before = [piped]
     images: list[ImageContent] = []
@@ -214,7 +212,7 @@ def _file(name: str, check: Check | None) -> tuple[str, ImageContent | None]:
     path = Path(name).expanduser()
     try:
         mode = path.stat().st_mode
-        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # it might never end; a pipe does, when whoever writes to it leaves
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):  # it might never end; a pipe ends when its writer closes it
             raise ConfigError(f"@{name}: expected a file, found a device.")
         with path.open("rb") as file:
             if check is not None:

@@ -1,23 +1,25 @@
-"""`fairlead schema`: the protocol of a dialect, for programs and programming languages."""
+"""`fairlead schema`: print the protocol of a dialect as JSON Schema or TypeScript."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import os
+import sys
+from collections.abc import Sequence
 
+from fairlead.cli.console import say
 from fairlead.cli.flags import UsageError
-from fairlead.cli.speak import say
 from fairlead.errors import ConfigError
-from fairlead.wire.dialects import Dialect, dialect_named
+from fairlead.wire.dialects import Dialect, chosen_dialect
 
 USAGE = "usage: fairlead schema [--dialect NAME] [--typescript]"
 
 
-def schema(words: Sequence[str], default: Callable[[], Dialect]) -> int:
-    """Print what the command line asks for; `default` gives the dialect where it names none. Raises UsageError."""
+def schema(words: Sequence[str]) -> int:
+    """Print the schema or the types. Raises UsageError."""
     dialect, typescript = _read(words)
     try:
-        chosen = default() if dialect is None else dialect_named(dialect)
+        chosen = chosen_dialect(dialect, os.environ, sys.argv[0])
     except ConfigError as error:
         raise UsageError(str(error)) from None
     text = types_text(chosen) if typescript else schema_text(chosen)

@@ -1,14 +1,14 @@
-"""`fairlead --list-models`: what there is, and what each model can do."""
+"""`fairlead --list-models`: print the available models and what each can do."""
 
 from __future__ import annotations
 
 from fairlead.agent import Agent
-from fairlead.cli.speak import complain, say
+from fairlead.cli.console import complain, say
 from fairlead.core.model import Model
 
 
 def list_models(agent: Agent, search: str) -> int:
-    """Print the models for which there is a key, or those whose name contains all words of `search`."""
+    """Print the models for which there is a key, filtered by names that contain all words of `search`. Returns the exit code."""
     words = search.lower().split()
     models = [
         model for model in agent.registry.available() if all(word in f"{model.provider}/{model.id}".lower() for word in words)

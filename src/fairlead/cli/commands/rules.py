@@ -1,6 +1,6 @@
-"""`fairlead rules test`: what a stream rule would match.
+"""`fairlead rules test`: show what a stream rule matches.
 
-The exit code is 0 for a match, 1 for none, 2 for a rule or a command line that cannot be used.
+The exit code is 0 for a match, 1 for no match, 2 for an invalid rule or command line.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Struct
 
+from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
-from fairlead.cli.speak import complain, say
 from fairlead.config import files
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
@@ -24,8 +24,8 @@ from fairlead.session.rules.watch import RuleWatch
 
 USAGE = (
     "usage: fairlead rules test FILE [--text TEXT | --file SAMPLE] [--scope text|thinking|tool:NAME] [--path PATH]\n"
-    "The sample is read from standard input unless it is given. It is what the model writes: text, thinking, the text that"
-    " edit and write put into the file at PATH, or another tool's arguments as JSON."
+    "The sample comes from standard input unless a flag gives it. It is what a model might write: text, thinking, the text that"
+    " edit and write put into the file at PATH, or the arguments of another tool as JSON."
 )
 _MATCH, _NO_MATCH, _UNUSABLE = 0, 1, 2
 _MOST_MATCHES = 20
@@ -35,7 +35,7 @@ _MOST_INPUT = 64 * 1024 * 1024
 
 
 class _Options(Struct):
-    """The command line, read. `file` is a sample."""
+    """The parsed command line. `file` is a sample."""
 
     rule: Path
     text: str | None = None
@@ -56,7 +56,7 @@ def rules(arguments: Sequence[str]) -> int:
     for name in unknown:
         complain(f"fairlead: {options.rule}: {name} is not a field of rules and has no effect{_nearest(name)}")
     if rule.condition is UNSET:
-        complain(f"Error: {options.rule}: it has no condition, so it is never compared with what a model writes.")
+        complain(f"Error: {options.rule}: it has no condition, so it never applies to what a model writes.")
         return _UNUSABLE
     return _test(rule, _scope(rule, options), options)
 
@@ -64,16 +64,16 @@ def rules(arguments: Sequence[str]) -> int:
 def _options(words: Sequence[str]) -> _Options:
     options: dict[str, str] = {}
     names: list[str] = []
-    waiting = list(reversed(words))
-    while waiting:
-        word = waiting.pop()
+    left = list(reversed(words))
+    while left:
+        word = left.pop()
         flag, has_value, value = word.partition("=")
         if flag not in ("--text", "--file", "--scope", "--path"):
             names.append(word)
-        elif not has_value and not waiting:
+        elif not has_value and not left:
             raise UsageError(f"{flag} needs a value.\n{USAGE}")
         else:
-            options[flag[2:]] = value if has_value else waiting.pop()
+            options[flag[2:]] = value if has_value else left.pop()
     if len(names) != 1 or names[0].startswith("-") or {"text", "file"} <= options.keys():
         raise UsageError(USAGE)
     return _Options(Path(names[0]), **options)
@@ -89,7 +89,7 @@ def _nearest(name: str) -> str:
 
 
 def _scope(rule: Rule, options: _Options) -> Scope:
-    """What the sample is taken for: what was asked for, else the first thing that the rule looks at."""
+    """What the sample is: the scope from the command line, or the first one of the rule."""
     if options.scope is not None:
         try:
             scope = parse_scope(options.scope)
@@ -130,7 +130,7 @@ def _sample(options: _Options) -> str:
     if options.file is None:
         piped = sys.stdin.buffer.read(_MOST_INPUT + 1)
         if len(piped) > _MOST_INPUT:
-            raise UsageError(f"Standard input has more than {_MOST_INPUT >> 20} MiB. Give a part of it.")
+            raise UsageError(f"Standard input has more than {_MOST_INPUT >> 20} MiB. Give part of it.")
         return piped.decode("utf-8", "replace")
     try:
         data = files.read_bytes(Path(options.file))
@@ -142,7 +142,7 @@ def _sample(options: _Options) -> str:
 
 
 def _arguments(scope: Scope, sample: str, path: str | None) -> str:
-    """The arguments of a call, as a model would write them."""
+    """The arguments of a call as a model would write them."""
     named = {} if path is None else {"path": path}
     if scope.tool == "write":
         return msgspec.json.encode({**named, "content": sample}).decode()

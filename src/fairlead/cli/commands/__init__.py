@@ -1,0 +1,1 @@
+"""The subcommands of `fairlead`, one module each."""
