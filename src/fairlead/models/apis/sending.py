@@ -162,7 +162,7 @@ async def _unless_aborted(work: Coroutine[Any, Any, T], cancel: Cancel) -> T:
 
 
 def _unusable(problem: str) -> ProviderError:
-    return ProviderError(f"An extension made the request to the provider into one that cannot be sent: {problem}.")
+    return ProviderError(f"An extension changed the request to the provider into one that cannot be sent: {problem}.")
 
 
 def _is_table(value: Any) -> bool:

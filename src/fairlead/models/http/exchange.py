@@ -310,7 +310,9 @@ class Exchange:
     def _length(self, announced: str) -> int:
         if len(announced) > _MOST_DIGITS:
             shown = f"{announced[:_MOST_DIGITS]}…"
-            raise ProviderError(f"{self.route.authority} announced an answer of {shown} bytes, which cannot be.", transient=True)
+            raise ProviderError(
+                f"{self.route.authority} announced an answer of {shown} bytes, which is impossible.", transient=True
+            )
         return int(announced)
 
 
