@@ -35,8 +35,8 @@ _TITLE = b'{"type":"title"'
 _BLANKS = b" \t\r\n\0"
 
 
-class Contents(Struct):
-    """The contents of a session file."""
+class ParsedSession(Struct):
+    """A session file, parsed."""
 
     log: Log
     problems: list[str]
@@ -65,7 +65,7 @@ def read_session(path: Path) -> tuple[Log, list[str]]:
     return contents.log, contents.problems
 
 
-def parse(path: Path, data: bytes) -> Contents:
+def parse(path: Path, data: bytes) -> ParsedSession:
     """Parse the bytes of a session file. Raises SessionError if they do not begin with a header."""
     lines = data.split(b"\n")
     tail = lines.pop()
@@ -94,7 +94,7 @@ def parse(path: Path, data: bytes) -> Contents:
                 gaps.append(len(records))
                 problems.append(f"Line {number + 1} of {path} cannot be read and was skipped.")
     good = len(data) if unended else len(data) - len(tail)
-    return Contents(Log(header, records, gaps=gaps), problems, good, unended, migrated)
+    return ParsedSession(Log(header, records, gaps=gaps), problems, good, unended, migrated)
 
 
 def _find_header(path: Path, lines: list[bytes]) -> tuple[int, Header]:

@@ -34,7 +34,7 @@ from fairlead.session.history.entries import (
 from fairlead.session.history.locking import make_folders, open_locked, put_in_place, set_aside, sync_folder, temporary
 from fairlead.session.history.log import Log
 from fairlead.session.history.paths import Durability
-from fairlead.session.history.reading import BINARY, Contents, cannot, parse, refuse_endless
+from fairlead.session.history.reading import BINARY, ParsedSession, cannot, parse, refuse_endless
 
 #: The number of bytes at the end of a file that are compared before a write, to notice changes by other programs.
 _TAIL = 64
@@ -286,7 +286,7 @@ class SessionFile:
 
     # Opening
 
-    def _repair(self, contents: Contents) -> None:
+    def _repair(self, contents: ParsedSession) -> None:
         assert self._handle is not None
         torn = self._size - contents.good
         if torn:
