@@ -70,7 +70,7 @@ def test_skills_are_looked_for_only_so_deep_and_among_so_many(around: Around) ->
     (deep / "SKILL.md").unlink()
     around.write({f"{deep.relative_to(around.root)}/k/SKILL.md": a_skill()})
     assert around.additions().skills(around.cwd) == []
-    assert "10 directories deep" in around.problems[-1]
+    assert "more than 10 levels deep" in around.problems[-1]
 
 
 def test_a_project_with_too_many_skills_takes_nothing_from_the_users(around: Around) -> None:

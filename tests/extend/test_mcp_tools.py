@@ -226,7 +226,7 @@ async def test_a_server_on_the_network_that_goes_away_is_told_of(tmp_path: Path)
             stop()
             await told.agent.ask("again")
             assert [is_error for _, is_error in told.texts()] == [False, True]
-            assert 'the MCP server "web" cannot be reached any more: ' in told.texts()[1][0]
+            assert 'the MCP server "web" can no longer be reached: ' in told.texts()[1][0]
             assert [(path, event) for path, event, _ in told.errors()] == [("mcp:web", "crash")]
 
 

@@ -109,7 +109,7 @@ def test_a_file_that_cannot_be_a_template_is_reported_and_left_out(around: Aroun
     assert [command.name for command in around.additions().commands(around.cwd)] == ["t"]
     assert [problem.partition(": ")[2] for problem in around.problems] == [
         "line 1: the front matter that begins here has no end. Put a line --- after it. This prompt template is left out.",
-        "a name with spaces cannot be asked for: rename the file. This prompt template is left out.",
+        "the name of a prompt template must not contain spaces. Rename the file. This prompt template is left out.",
     ]
 
 

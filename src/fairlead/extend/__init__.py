@@ -1,4 +1,4 @@
-"""What users add to the agent: instructions for the model, skills, prompt templates.
+"""What users add to the agent: instructions for the model, skills, prompt templates, extensions and MCP servers.
 
 Private: see `fairlead` for the public modules.
 """

@@ -1,4 +1,4 @@
-"""What users add, read from their files when it is first needed."""
+"""Instructions, skills and prompt templates, read from files when they are first needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SKILL_COMMAND = "skill:"
 
 
 class _LoadedAdditions(Struct, frozen=True):
-    """Everything there is for work in one directory."""
+    """Everything that was found for one working directory."""
 
     parts: PromptParts
     skills: Mapping[str, Skill]
@@ -33,9 +33,9 @@ class _LoadedAdditions(Struct, frozen=True):
 
 
 class UserAdditions:
-    """Implements `fairlead.session.additions.Additions`. `warn` is told of everything that cannot be used.
+    """Implements `fairlead.session.additions.Additions`. `warn` is called for everything that cannot be used.
 
-    Every agent has one from its start, where it must cost nothing: whatever it needs is loaded with what it reads.
+    Every agent has one from its start, where it must cost nothing: it imports what it needs when it reads the files.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class UserAdditions:
         self._skill_commands = skill_commands
         self._warn = warn
         self._loaded: dict[Path, _LoadedAdditions] = {}
-        #: What is being read. The result of an entry that `reload` has removed is not used.
+        #: Reads in progress. If `reload` removes one, its result is not used.
         self._reading: dict[Path, asyncio.Future[_LoadedAdditions]] = {}
 
     def prepare(self, cwd: Path) -> Awaitable[None] | None:
@@ -54,14 +54,14 @@ class UserAdditions:
     async def _prepare(self, cwd: Path) -> None:
         while cwd not in self._loaded:
             if cwd not in self._reading:
-                # A daemon thread: a process that exits does not wait for it, even if a read is stuck in the kernel.
+                # On a daemon thread: a process that exits does not wait for it, even if a read hangs in the kernel.
                 self._reading[cwd] = asyncio.ensure_future(run_in_thread(partial(_read, self._search_paths, cwd)))
             reading = self._reading[cwd]
             try:
                 found = await asyncio.shield(reading)
             finally:
                 is_current = reading.done() and self._reading.get(cwd) is reading
-                if is_current:  # also if it failed: then it is tried again the next time
+                if is_current:  # also after a failure, so that the next call tries again
                     del self._reading[cwd]
             if is_current:
                 self._store(cwd, found)
@@ -92,7 +92,7 @@ class UserAdditions:
         return require_skill(name, {each.name: each for each in self._get(cwd).skills.values() if not each.hidden}).invoked("")
 
     def discover(self, skills: Sequence[Path], templates: Sequence[Path]) -> None:
-        """Look for skills and templates in these places, too, in place of those that extensions named before."""
+        """Also look for skills and templates in these paths. They replace those of an earlier call."""
         from msgspec.structs import replace
 
         self._search_paths = replace(self._search_paths, discovered_skills=skills, discovered_templates=templates)
@@ -107,7 +107,7 @@ class UserAdditions:
         return self._find_search_paths()
 
     def _get(self, cwd: Path) -> _LoadedAdditions:
-        """What was read. If `prepare` was not called, it is read now, and blocks the event loop."""
+        """Return what was read for `cwd`. If `prepare` was not called, read it now, which blocks the event loop."""
         if cwd not in self._loaded:
             self._store(cwd, _read(self._search_paths, cwd))
         return self._loaded[cwd]
@@ -124,19 +124,19 @@ def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
     problems: list[str] = []
     skills: Mapping[str, Skill] = {}
     templates: Mapping[str, Template] = {}
-    skills_told = ""
+    skills_text = ""
     if skill_paths := search_paths.present(search_paths.skill_paths(cwd), cwd):
         from fairlead.extend.skills import load_skills, skills_prompt
 
         skills = load_skills(skill_paths, problems, search_paths.check)
-        skills_told = skills_prompt(skills.values())
+        skills_text = skills_prompt(skills.values())
     if template_paths := search_paths.present(search_paths.template_paths(cwd), cwd):
         from fairlead.extend.templates import load_templates
 
         templates = load_templates(template_paths, problems, search_paths.check)
     home = search_paths.home
     if home is None:
-        return _LoadedAdditions(PromptParts(skills=skills_told), skills, templates, problems)
+        return _LoadedAdditions(PromptParts(skills=skills_text), skills, templates, problems)
     from fairlead.extend.context_files import ContextReader, context_prompt
 
     reader = ContextReader(search_paths, problems)
@@ -148,7 +148,7 @@ def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
         appended=() if appended is None else (appended,),
         context=context_prompt(context),
         context_files=[file.path for file in context],
-        skills=skills_told,
+        skills=skills_text,
     )
     return _LoadedAdditions(parts, skills, templates, problems)
 

@@ -1,4 +1,4 @@
-"""Instructions that users leave for the model: AGENTS.md or CLAUDE.md, SYSTEM.md and APPEND_SYSTEM.md."""
+"""Instructions for the model that users write in files: AGENTS.md or CLAUDE.md, SYSTEM.md and APPEND_SYSTEM.md."""
 
 from __future__ import annotations
 
@@ -17,37 +17,39 @@ from fairlead.errors import ConfigError
 if TYPE_CHECKING:
     from fairlead.extend.search_paths import SearchPaths
 
-#: Names of the file of a folder; the first one there counts.
+#: The names of context files. The first one that a directory has is used.
 CONTEXT_NAMES = ("AGENTS.md", "AGENTS.MD", "CLAUDE.md", "CLAUDE.MD")
 
-#: The largest size of all of them together.
+#: The largest total size of all context files, in bytes.
 MAX_CONTEXT_BYTES = 4 * 1024 * 1024
 
-_INTRODUCTION = "Instructions of the user's and the project's. Where two of them differ, the later one holds."
+_INTRODUCTION = "Instructions from the user and the project. Where two of them differ, the later one applies."
 
 
 class ContextFile(Struct, frozen=True):
+    """A context file and its text."""
+
     path: Path
     text: str
 
 
 class ContextReader:
-    """Reads the instructions of one user for work in one directory. `problems` gets a sentence for what cannot be read."""
+    """Reads the instructions for work in one directory. A sentence for each file that cannot be read is added to `problems`."""
 
     def __init__(self, search_paths: SearchPaths, problems: list[str]) -> None:
         self._search_paths = search_paths
         self._problems = problems
-        #: For the files of all directories together.
+        #: The limit for all context files together.
         self._budget = Budget(size=MAX_CONTEXT_BYTES)
 
     def context_files(self, home: Path, cwd: Path) -> list[ContextFile]:
-        """One file of the home, then one of each directory from the top down to `cwd`."""
+        """Read the context file of the home, then those of all directories from the root to `cwd`."""
         folders = dict.fromkeys([home, *reversed(cwd.parents), cwd])
         found = (self._context_file(folder, is_home=folder == home) for folder in folders)
         return [file for file in found if file is not None and file.text]
 
     def prompt_file(self, name: str, home: Path, cwd: Path) -> str | None:
-        """The text of the project's file of that name, else of the home's; None if there is none."""
+        """Return the text of the project's file `name`, or else of the home's, or None if neither exists."""
         text = self._text(project_folder(cwd) / name, cwd)
         return self._text(home / name, None) if text is None else text
 
@@ -60,8 +62,11 @@ class ContextReader:
         return None
 
     def _text(self, path: Path, project: Path | None) -> str | None:
-        """The text of a file; None if there is none. `project` is the directory that it comes with, if it is not the user's."""
-        if not os.path.lexists(path):  # in most places; much cheaper than to fail
+        """Return the text of a file, or None if there is none.
+
+        `project` is the directory that the file belongs to, or None for a file of the user.
+        """
+        if not os.path.lexists(path):  # usually there is none, and this is much cheaper than a failing read
             return None
         within = None if project is None else self._search_paths.boundary(project)
         try:
@@ -73,7 +78,7 @@ class ContextReader:
 
 
 def context_prompt(files: Sequence[ContextFile]) -> str:
-    """What the model is told of these files."""
+    """Return the part of the system prompt that holds these files."""
     if not files:
         return ""
     parts = [f'<instructions path="{scrub_text(str(file.path))}">\n{file.text}\n</instructions>' for file in files]

@@ -1,4 +1,4 @@
-"""Markdown files with front matter: skills and prompt templates."""
+"""Reads Markdown files with front matter: skills and prompt templates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read_markdown(
     within: Path | None = None,
     budget: Budget | None = None,
 ) -> tuple[dict[str, str], str]:
-    """The texts of some keys of the front matter, and what comes after it. Raises ConfigError."""
+    """Return the values of some front-matter keys, and the text after the front matter. Raises ConfigError."""
     data = (budget or Budget()).read(path, check, within=within)
     if data is None:
         raise ConfigError(f"{path}: there is no such file.")
@@ -29,5 +29,5 @@ def read_markdown(
 
 
 def budget_for(within: Path | None, shared: Budget) -> Budget:
-    """What may be read in a place: places of the project share a budget, so that none of it is taken from the user's."""
+    """Return the limit for reading a search path. All paths of the project share one, so that the user's paths have their own."""
     return Budget() if within is None else shared

@@ -1,4 +1,4 @@
-"""Where to look for what users add."""
+"""Where to look for skills and prompt templates."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from fairlead.config.files import Check, is_inside
 from fairlead.config.home import PROJECT_FOLDER, Level, project_boundary
 from fairlead.session.additions import Origin
 
-#: Folders of other programs, in which skills are looked for too.
+#: Directories of other programs that are also searched for skills.
 SHARED_FOLDERS = (".agents", ".claude")
 
 
 class SearchPath(Struct, frozen=True):
     """A file, or a directory of files.
 
-    `named` is the flag or setting that asked for it; None: it may be missing. `project` is the directory of the project that
-    it comes with, if it does, and `within` the real path of the directory that its files must stay in.
+    `named` is the flag or setting that named it; a path with None may be missing. `project` is the directory of the project that
+    it belongs to, if any, and `within` the real path of the directory that its files must stay in.
     """
 
     path: Path
@@ -32,9 +32,9 @@ class SearchPath(Struct, frozen=True):
 
 
 class SearchPaths(Struct, frozen=True, kw_only=True):
-    """All places of a user. The lists are paths that were named: on the command line, and in the settings."""
+    """All search paths of a user. `skills` and `templates` come from the command line, `settings_*` from the settings."""
 
-    #: fairlead's home, and the user's own directory; None: nothing of the user's or the project's is looked for.
+    #: fairlead's home, and the user's home directory. If `home` is None, only named paths are searched.
     home: Path | None
     user: Path
     context_files: bool = True
@@ -42,16 +42,16 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
     find_templates: bool = True
     skills: Sequence[Path] = ()
     templates: Sequence[Path] = ()
-    #: Those that extensions bring.
+    #: Paths that extensions added.
     discovered_skills: Sequence[Path] = ()
     discovered_templates: Sequence[Path] = ()
     settings_skills: Sequence[str] = ()
     settings_templates: Sequence[str] = ()
-    #: Says which files must not be read; None: nobody does.
+    #: Raises ConfigError for files that must not be read.
     check: Check | None = None
 
     def skill_paths(self, cwd: Path) -> Iterator[SearchPath]:
-        """Where skills are; of two with one name, the one that is found first counts."""
+        """Yield the search paths of skills. If two skills have the same name, the one found first is used."""
         yield from _flagged("--skill", self.skills)
         yield from _discovered(self.discovered_skills)
         if self.home is None or not self.find_skills:
@@ -65,7 +65,7 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
         yield from (_folder(self.user / name, "skills", "user") for name in SHARED_FOLDERS)
 
     def template_paths(self, cwd: Path) -> Iterator[SearchPath]:
-        """Where prompt templates are; of two with one name, the one that is found first counts."""
+        """Yield the search paths of prompt templates. If two have the same name, the one found first is used."""
         yield from _flagged("--prompt-template", self.templates)
         yield from _discovered(self.discovered_templates)
         if self.home is None or not self.find_templates:
@@ -75,7 +75,7 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
         yield _folder(self.home, "prompts", "user")
 
     def present(self, search_paths: Iterable[SearchPath], cwd: Path) -> list[SearchPath]:
-        """Those that exist, and those that were asked for by name, with the directory that their files must stay in."""
+        """Return the paths that exist or were named, with the directory that their files must stay in."""
         return [
             self._with_boundary(source, cwd)
             for source in search_paths
@@ -83,7 +83,7 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
         ]
 
     def boundary(self, folder: Path) -> Path | None:
-        """The directory that project files in `folder` must stay in; None if they are the user's own."""
+        """Return the directory that project files in `folder` must stay in, or None if they belong to the user."""
         return None if self.home is None else project_boundary(folder, self.user, self.home)
 
     def _with_boundary(self, source: SearchPath, cwd: Path) -> SearchPath:
@@ -91,7 +91,7 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
             return replace(source, within=self.boundary(source.project))
         if source.named is None:
             return source
-        # Where the name leads is the choice of whoever gave it. What is in the project is still the project's.
+        # A named path may be anywhere, because the user chose it. One inside the project is still bound to the project.
         project = project_boundary(cwd, self.user, self.home or self.user / PROJECT_FOLDER)
         if project is not None and is_inside(Path(os.path.realpath(source.path)), project):
             return replace(source, within=project)
@@ -118,7 +118,7 @@ def _folder(base: Path, name: str, scope: Level, project: Path | None = None) ->
 
 
 def _up_to_repository_root(cwd: Path) -> Iterator[Path]:
-    """`cwd` and the folders above it, up to that of the repository; up to the top if there is none."""
+    """Yield `cwd` and its parents up to the root of the repository, or of the file system if there is no repository."""
     for folder in (cwd, *cwd.parents):
         yield folder
         if os.path.lexists(folder / ".git"):
@@ -126,5 +126,5 @@ def _up_to_repository_root(cwd: Path) -> Iterator[Path]:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether there is a folder; one that cannot be looked into counts as none, which `Path.is_dir` makes an error."""
+    """Whether there is a directory. One that cannot be accessed counts as missing; `Path.is_dir` would raise."""
     return os.path.isdir(path)  # noqa: PTH112

@@ -1,4 +1,4 @@
-"""Skills: folders with a SKILL.md, which says what to do in a certain kind of work.
+"""Skills: folders with a SKILL.md, which says how to do a certain kind of work.
 
     ---
     name: release
@@ -6,7 +6,8 @@
     ---
     1. Run `scripts/check` ...
 
-The model is told the names and descriptions, and reads the file when one fits. `/skill:release` puts it into the prompt.
+The system prompt lists the names and descriptions. The model reads the file when a skill fits. `/skill:release` puts it into the
+prompt.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from fairlead.session.additions import Origin
 
 FILE = "SKILL.md"
 MAX_NAME, MAX_DESCRIPTION = 64, 1024
-#: How deep below a directory of skills one is looked for.
+#: How many levels below a search path are searched.
 MAX_DEPTH = 10
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _KEYS = ("name", "description", "disable-model-invocation")
-_EXPECTED = f"expected at most {MAX_NAME} small letters, digits and single hyphens between them"
+_EXPECTED = f"expected at most {MAX_NAME} lower-case letters, digits and single hyphens between them"
 _INTRODUCTION = (
     "Skills tell you how certain work is done. When a task fits the description of one, read the file at its location "
     "before you begin. Relative paths in it start at the folder of that file."
@@ -40,18 +41,20 @@ _INTRODUCTION = (
 
 
 class Skill(Struct, frozen=True, kw_only=True):
+    """A skill, without the text of its file."""
+
     name: str
     description: str
     path: Path
     origin: Origin
-    #: Only for the user to ask for; the model is not told of it.
+    #: Not listed in the system prompt; only the user can invoke it.
     hidden: bool = False
-    #: Asked whenever the file is read: it may be another one by then. `within` is the directory that it must be in.
+    #: Both are checked whenever the file is read, because it may have been replaced. It must be in the directory `within`.
     check: Check | None = None
     within: Path | None = None
 
     def invoked(self, arguments: str) -> str:
-        """What a prompt that asks for the skill stands for. Raises ConfigError if its file cannot be read any more."""
+        """Return the prompt for this skill, with the user's arguments. Raises ConfigError if its file can no longer be read."""
         body = read_markdown(self.path, _KEYS, self.check, within=self.within)[1]
         location, folder = scrub_text(str(self.path)), scrub_text(str(self.path.parent))
         block = f'<skill name="{self.name}" location="{location}">\nReferences are relative to {folder}.\n\n{body}\n</skill>'
@@ -59,7 +62,7 @@ class Skill(Struct, frozen=True, kw_only=True):
 
 
 def load_skills(search_paths: Iterable[SearchPath], problems: list[str], check: Check | None = None) -> dict[str, Skill]:
-    """The skills in these places by name; of two with one name, the first counts."""
+    """Return the skills in these search paths by name. If two have the same name, the first is used."""
     skills: dict[str, Skill] = {}
     seen: set[str] = set()
     shared = Budget()
@@ -76,7 +79,7 @@ def load_skills(search_paths: Iterable[SearchPath], problems: list[str], check: 
 
 
 def require_skill(name: str, skills: Mapping[str, Skill]) -> Skill:
-    """The skill of that name. Raises ConfigError if there is none."""
+    """Return the skill with a name. Raises ConfigError if there is none."""
     if name not in skills:
         known = f"The skills are: {', '.join(skills)}." if skills else "There are no skills here."
         raise ConfigError(f"There is no skill of the name {name!r}. {known}")
@@ -84,7 +87,7 @@ def require_skill(name: str, skills: Mapping[str, Skill]) -> Skill:
 
 
 def read_skill(path: Path, source: SearchPath, problems: list[str], check: Check | None, budget: Budget) -> Skill:
-    """The skill in a file. Raises ConfigError, which says why it cannot be used."""
+    """Read the skill in a file. Raises ConfigError, which says why it cannot be used."""
     fields, _ = read_markdown(path, _KEYS, check, within=source.within, budget=budget)
     origin = source.origin
     description = fields.get("description", "")
@@ -104,7 +107,7 @@ def read_skill(path: Path, source: SearchPath, problems: list[str], check: Check
 
 
 def skills_prompt(skills: Iterable[Skill]) -> str:
-    """What the model is told of these skills."""
+    """Return the part of the system prompt that lists these skills."""
     listed = [
         f"  <skill>\n    <name>{skill.name}</name>\n    <description>{_escaped(skill.description)}</description>\n"
         f"    <location>{_escaped(scrub_text(str(skill.path)))}</location>\n  </skill>"
@@ -115,7 +118,7 @@ def skills_prompt(skills: Iterable[Skill]) -> str:
 
 
 def _files(source: SearchPath, seen: set[str], budget: Budget, problems: list[str]) -> Iterator[Path]:
-    """The files of the skills in a place."""
+    """Yield the files of the skills in a search path."""
     path = source.path
     if is_folder(path):
         yield from _below(path, source, MAX_DEPTH, seen, budget, problems)
@@ -126,9 +129,10 @@ def _files(source: SearchPath, seen: set[str], budget: Budget, problems: list[st
 
 
 def _below(folder: Path, source: SearchPath, deeper: int, seen: set[str], budget: Budget, problems: list[str]) -> Iterator[Path]:
-    """The files of the skills in and below a directory. What is in the directory of a skill belongs to that skill.
+    """Yield the files of the skills in a directory and below it. A skill's own directory is not searched for other skills.
 
-    A directory that links lead to again is not looked at twice, nor is one outside the project, or on another file system.
+    A directory is not searched twice, even if links lead to it again. Directories outside the project or on another file system
+    are not searched.
     """
     real = os.path.realpath(folder)
     if real in seen:
@@ -141,11 +145,11 @@ def _below(folder: Path, source: SearchPath, deeper: int, seen: set[str], budget
     inside = [folder / name for name in names if not name.startswith(".") and name != "node_modules"]
     folders = [path for path in inside if is_folder(path)]
     if folders and not deeper:
-        problems.append(f"{folder}: skills are looked for {MAX_DEPTH} directories deep. Those below are left out.")
+        problems.append(f"{folder}: directories more than {MAX_DEPTH} levels deep are not searched for skills.")
         return
     for path in folders:
         if source.within is not None and not _is_same_device(path, folder):
-            problems.append(f"{path}: not looked at: it is on another file system than the project.")
+            problems.append(f"{path}: not searched, because it is on another file system than the project.")
         else:
             yield from _below(path, source, deeper - 1, seen, budget, problems)
 

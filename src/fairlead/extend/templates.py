@@ -1,7 +1,7 @@
-"""Prompt templates: Markdown files that a prompt can ask for by name.
+"""Prompt templates: Markdown files that a prompt can use by name.
 
-`/review src/app.py carefully` stands for the text of `review.md`, in which `$1` is `src/app.py`, `$@` and `$ARGUMENTS` are
-all arguments, `${@:2}` those from the second on, and `${@:2:3}` three of them.
+`/review src/app.py carefully` stands for the text of `review.md`, in which `$1` is `src/app.py`, `$@` and `$ARGUMENTS` are all
+arguments, `${@:2}` those from the second one on, and `${@:2:3}` three of those.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ from fairlead.extend.search_paths import SearchPath, is_folder
 from fairlead.session.additions import Origin
 
 SUFFIX = ".md"
-#: Characters of a template's first line that stand for a missing description.
+#: How many characters of the first line are shown in place of a missing description.
 MAX_SHOWN = 60
 
 _PLACEHOLDER = re.compile(r"\$(?:(?P<number>[0-9]+)|(?P<all>@|ARGUMENTS)|\{@:(?P<start>[0-9]+)(?::(?P<count>[0-9]+))?\})")
-#: A word: a quote only begins a quoted part if it ends too, and a single one only at the beginning of a word, so that
-#: apostrophes stay what they are.
+#: A word. A quote begins a quoted part only if there is a closing quote, and a single quote only at the beginning of a word, so
+#: that apostrophes are left alone.
 _WORD = re.compile(r"""'(?P<single>[^']*)'(?!\S)|(?:"[^"]*"|\S)+""")
 _QUOTED = re.compile(r'"([^"]*)"')
 
 
 class Template(Struct, frozen=True, kw_only=True):
+    """A prompt template."""
+
     name: str
     description: str
     text: str
     origin: Origin
 
     def filled(self, written: str) -> str:
-        """The text with these arguments. Those of a template that asks for none follow it, so that nothing is lost."""
+        """Return the text with these arguments filled in. If the template has no placeholders, the arguments follow the text."""
         arguments = split_arguments(written)
 
         def value(found: re.Match[str]) -> str:
@@ -50,18 +52,18 @@ class Template(Struct, frozen=True, kw_only=True):
             end = start + int(found["count"]) if found["count"] else None
             return " ".join(arguments[start:end])
 
-        # In one pass: what looks like a placeholder in an argument is none.
+        # In one pass, so that an argument that looks like a placeholder is not replaced.
         text, count = _PLACEHOLDER.subn(value, self.text)
         return text if count or not written else f"{text}\n\n{written}"
 
 
 def split_arguments(written: str) -> list[str]:
-    """The words of a command line; quotes hold words together."""
+    """Split a command line into words. Quotes keep words together."""
     return [found["single"] if found["single"] is not None else _QUOTED.sub(r"\1", found[0]) for found in _WORD.finditer(written)]
 
 
 def load_templates(search_paths: Iterable[SearchPath], problems: list[str], check: Check | None = None) -> dict[str, Template]:
-    """The templates in these places by name; of two with one name, the first counts."""
+    """Return the templates in these search paths by name. If two have the same name, the first is used."""
     templates: dict[str, Template] = {}
     shared = Budget()
     for source in search_paths:
@@ -77,12 +79,12 @@ def load_templates(search_paths: Iterable[SearchPath], problems: list[str], chec
 
 
 def read_template(path: Path, source: SearchPath, check: Check | None, budget: Budget) -> Template:
-    """The template in a file. Raises ConfigError, which says why it cannot be used."""
+    """Read the template in a file. Raises ConfigError, which says why it cannot be used."""
     fields, text = read_markdown(path, ("description",), check, within=source.within, budget=budget)
     origin = source.origin
     name = scrub_text(path.stem)
     if name.split() != [name]:
-        raise ConfigError(f"{path}: a name with spaces cannot be asked for: rename the file.")
+        raise ConfigError(f"{path}: the name of a prompt template must not contain spaces. Rename the file.")
     return Template(
         name=name,
         description=fields.get("description") or _first_line(text),

@@ -32,7 +32,7 @@ _EXIT_WAIT = 0.5
 
 
 class ServerProcess(asyncio.SubprocessProtocol):
-    """A server process. Once it cannot be used any more, `lost` holds the reason, worded as the end of a sentence."""
+    """A server process. Once it can no longer be used, `lost` holds the reason, worded as the end of a sentence."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -105,7 +105,7 @@ def _blocks(block: types.ContentBlock, key: str) -> Iterable[UserBlock]:
 def _contents(
     contents: types.TextResourceContents | types.BlobResourceContents, key: str, *, is_answer: bool = False
 ) -> Iterable[UserBlock]:
-    """Convert a resource. Unless it is what was asked for (`is_answer`), its text begins with its URI."""
+    """Convert a resource. Unless it is the one that was requested (`is_answer`), its text begins with its URI."""
     from mcp import types
 
     where = f"mcp://{key}/{contents.uri}"

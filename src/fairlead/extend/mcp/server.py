@@ -173,7 +173,7 @@ class McpServer:
 
     def _end_message(self) -> str:
         """Say how the server ended, as a sentence without its first word."""
-        how = "cannot be reached any more" if self.config.url else "has ended"
+        how = "can no longer be reached" if self.config.url else "has ended"
         return f'MCP server "{self.config.name}" {how}: {self._reason}.'
 
     async def _fetch_offer(self, client: Client) -> None:
