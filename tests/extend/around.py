@@ -1,4 +1,4 @@
-"""A user's own directory, a home of fairlead and a project, with files in them, and what is found there."""
+"""A home directory, a fairlead home and a project with files, and the additions that are found in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent in this process with extensions in real files, and all that it tells."""
+"""An agent in this process, with extensions in real files and a record of its events."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def user_texts(messages: Sequence[object]) -> list[str]:
 
 
 class Extended:
-    """An agent, what it told, and how to look at that."""
+    """An agent, the events it emitted, and ways to look at them."""
 
     def __init__(self, agent: Agent, model: Scripted) -> None:
         self.agent = agent
@@ -42,12 +42,12 @@ class Extended:
 
     @property
     def results(self) -> list[tuple[str, bool]]:
-        """What tools gave back, and whether as an error."""
+        """The text of each tool result, and whether it is an error."""
         ends = [each for each in self.told if isinstance(each, e.ToolEnd)]
         return [("".join(getattr(block, "text", "") for block in end.result.content), end.is_error) for end in ends]
 
     def notes(self, custom_type: str) -> list[Any]:
-        """What extensions kept in the session under this name."""
+        """The data of the custom entries of this type."""
         log = self.agent.session.conversation.log
         mine = [entry for entry in log.plain(log.entries()) if entry.get("customType") == custom_type]
         return [entry.get("data") for entry in mine]

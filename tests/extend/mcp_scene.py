@@ -1,4 +1,4 @@
-"""What tests of MCP servers share: an agent whose model calls their tools, and what came of it."""
+"""What tests of MCP servers share: an agent whose model calls their tools, and the results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE = 30
 
 
 def real_server(**entry: Any) -> dict[str, Any]:
-    """A server made with the package's own server side."""
+    """A server made with the server side of the `mcp` package."""
     return {"command": sys.executable, "args": ["-W", "ignore", str(SUPPORT / "mcp_server.py")], **entry}
 
 
@@ -35,7 +35,7 @@ def calls(name: str, **arguments: Any) -> Turn:
 
 
 class Scene:
-    """A running agent, everything that it told, and its model."""
+    """A running agent, the events it emitted, and its model."""
 
     def __init__(self, agent: Agent, model: Scripted) -> None:
         self.agent = agent
@@ -55,7 +55,7 @@ class Scene:
         return found[0]
 
     async def until_there_is(self, tool: str) -> None:
-        """Wait until the session has a tool of that name."""
+        """Wait until the session has a tool with this name."""
         toolbox = self.agent.session.toolbox
         changed = asyncio.Event()
         replace = toolbox.replace
@@ -80,7 +80,7 @@ class Scene:
         return [(x.extension_path, x.event, x.error) for x in self.events if isinstance(x, e.ExtensionError)]
 
     def offered(self, request: int = -1) -> list[str]:
-        """The tools of MCP servers that the model was told of."""
+        """The tools of MCP servers that the model was offered."""
         return [tool.name for tool in self.model.requests[request].tools if tool.name.startswith("mcp_")]
 
 

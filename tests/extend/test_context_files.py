@@ -13,7 +13,7 @@ from tests.extend.around import Around
 
 
 def paths(around: Around, **changes: Any) -> list[str]:
-    """The files that the model is told of, relative to the root."""
+    """The context files in the system prompt, relative to the root."""
     told = around.additions(**changes).prompt_parts(around.cwd).context
     found = [path.removeprefix(f"{around.root}/") for path in re.findall(r'<instructions path="(.*)">', told)]
     return [path for path in found if not path.startswith("/")]

@@ -123,7 +123,7 @@ def setup(fl):
         ("def t(a: int): pass", "needs a description"),
         ("def t(a: 'Nowhere'): 'A tool.'", "The type hints of the tool t cannot be read"),
         ("def t(a: type): 'A tool.'", "a type that JSON has no schema for"),
-        ("def bash(a: int): 'A tool.'", "There is a tool of the name bash already."),
+        ("def bash(a: int): 'A tool.'", "A tool named bash already exists."),
     ],
 )
 async def test_what_is_no_tool_is_refused_when_it_is_registered(tmp_path: Path, tool: str, error: str) -> None:
@@ -304,7 +304,7 @@ def setup(fl):
     async with extended(tmp_path, source) as it:
         await it.command("/bad")
         await it.command("/worse")
-        assert "'x' cannot be kept in a state" in it.errors[0][2] and len(it.errors) == 2
+        assert "'x' cannot be saved in a state" in it.errors[0][2] and len(it.errors) == 2
 
 
 async def test_a_state_is_written_before_the_code_that_changed_it_waits_or_leaves_the_conversation(tmp_path: Path) -> None:
@@ -450,7 +450,7 @@ def setup(fl):
             await it.agent.reload_extensions()
             await it.command("/act")
             assert it.notes("x") == [None]
-            assert it.errors[0][2] == "The extension one was reloaded: what is left of it cannot act any more."
+            assert it.errors[0][2] == "The extension one was reloaded. Its old code can no longer act on the agent."
     finally:
         builtins.__dict__.pop("kept_fl", None)
 

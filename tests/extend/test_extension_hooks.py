@@ -1,4 +1,4 @@
-"""What extensions hear of, and what becomes of what they say."""
+"""Which events extensions get, and what their results change."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def setup(fl):
         assert it.results == [
             ("Not that.", True),
             ("exploded", True),
-            ("A handler of tool_call returns Block or None, not dict.", True),
+            ("A handler of tool_call must return Block or None, not dict.", True),
             ("two\n", False),
         ]
         assert it.errors == []

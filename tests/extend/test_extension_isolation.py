@@ -1,4 +1,4 @@
-"""Extensions that fail, hang, print or try to end everything: the agent goes on."""
+"""Extensions that fail, hang, print or try to end the process: the agent continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairlead.testing import Turn
 HEADER = "import asyncio, sys, time\nfrom fairlead.extension import *\n"
 #: A deadline that a test does not wait long for.
 SHORT = '{"extensionTimeoutSeconds": 0.4}'
-LATE = "Not done after 0.4 seconds, and stopped."
+LATE = "Stopped because it was not done after 0.4 seconds."
 #: What a handler can do wrong, and what is told of it.
 FAILURES = [
     ("raise RuntimeError('boom')", "boom"),
@@ -41,7 +41,7 @@ FAILURES = [
         ("while True: pass", LATE),
         ("import time\ndef setup(fl):\n    time.sleep(60)", LATE),
         ("import asyncio\nasync def setup(fl):\n    await asyncio.sleep(60)", LATE),
-        ("def setup(fl):\n    fl.send_message('a', 'b')", "The session has not begun: do this in a handler"),
+        ("def setup(fl):\n    fl.send_message('a', 'b')", "The session has not started. Do this in a handler"),
     ],
 )
 async def test_an_extension_that_cannot_be_loaded_is_told_of_and_the_others_work(
@@ -97,7 +97,7 @@ def setup(fl):
     )
     async with extended(tmp_path, source, settings=SHORT) as it:
         assert await it.agent.ask("hi") == "ok"
-        left = "Not done after 0.5 seconds, and stopped. It did not heed its cancellation, and was broken off."
+        left = "Stopped because it was not done after 0.5 seconds. It ignored its cancellation and was abandoned."
         assert it.errors == [("one.py", "turn_start", LATE), ("one.py", "turn_end", left)]
         assert it.notes("cancelled") == [None]
 

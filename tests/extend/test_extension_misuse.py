@@ -1,4 +1,4 @@
-"""Extensions that hand over what they may not, from where they may not: it is told, and nothing else suffers."""
+"""Extensions that pass wrong values, or act where they may not: the error is reported, and everything else works."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEADER = "import asyncio\nfrom fairlead.extension import *\n"
         ("before_agent_start", "Open([Note('a', 'b', details=object())])", "object is unsupported"),
         ("before_agent_start", "Open((), 5)", "at `$.system_prompt`"),
         ("context", "Replace(5)", "messages: expected a list, not int."),
-        ("context", "Replace([1])", "int is no message of a model's."),
+        ("context", "Replace([1])", "int is not a message for a model."),
         ("context_with_system", "Replace(None, 5)", "system_prompt: Expected `str | null`"),
         ("tool_result", "Amend([1])", "at `$.content[0]`"),
         ("tool_result", "Amend(details={'a': object()})", "object is unsupported"),
@@ -120,7 +120,7 @@ def setup(fl):
         ("fl.register_tool(name='t', description='d', label=object())(lambda: '')", "label: Expected `str`"),
         ("fl.register_provider(5)", "name: Expected `str`"),
         ("fl.on('input', lambda event: None, timeout=float('nan'))", "timeout: expected a number of seconds above 0."),
-        ("fl.events.on('x', 5)", "A handler is a function, not int."),
+        ("fl.events.on('x', 5)", "A handler must be a function, not int."),
         ("context.ui.notify(5)", "message: Expected `str`"),
         ("context.ui.notify('a', 'fatal')", "kind: Invalid enum value"),
         ("context.ui.set_widget('a', [1])", "lines: Expected `str`"),
@@ -212,7 +212,7 @@ def setup(fl):
         with pytest.raises(RunAborted):
             await it.agent.ask("hi")
         ((told, is_error),) = it.results
-        assert told.count("This is for the agent's own thread.") == 2 and not is_error
+        assert told.count("This can be done on the agent's thread only.") == 2 and not is_error
         assert it.notes("heard") == [1]
 
 

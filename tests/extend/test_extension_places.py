@@ -1,4 +1,4 @@
-"""Where extensions are found, which of them are loaded, and what a project's own need before they run."""
+"""Where extensions are found, which of them are loaded, and when those of a project may run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_files_and_packages_are_found_in_the_home_in_settings_and_where_th
 async def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
     put(tmp_path, {"home/extensions/one.py": "raise RuntimeError"})
     names, warnings = await loaded(tmp_path, MARK)
-    assert names == ["one"] and "is an extension of the same name" in warnings[0]
+    assert names == ["one"] and "is an extension with the same name" in warnings[0]
 
 
 async def test_what_was_named_and_is_not_there_is_told(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def setup(fl):
 """
     names, warnings = await loaded(tmp_path, source)
     assert names == ["one", "theirs"]
-    assert len(warnings) == 1 and "trust.json" in warnings[0] and warnings[0].endswith("in this run alone.")
+    assert len(warnings) == 1 and "trust.json" in warnings[0] and warnings[0].endswith("valid for this run only.")
 
 
 async def test_the_folder_of_the_user_is_not_a_project(tmp_path: Path) -> None:

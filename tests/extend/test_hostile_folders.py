@@ -1,4 +1,4 @@
-"""Folders that were made to take long: a start, an abort and an end of the process do not wait for them."""
+"""Folders that take long to read: starting, aborting and exiting do not wait for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mcp.json: which servers there are, and what is said of those that cannot be used."""
+"""mcp.json: which servers are configured, and the warnings about those that cannot be used."""
 
 from __future__ import annotations
 

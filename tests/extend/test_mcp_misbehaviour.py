@@ -54,7 +54,7 @@ async def test_lines_that_are_no_messages_are_shown_on_stderr_and_otherwise_igno
 
 
 def sloppy(folder: Path, tool: str) -> tuple[list[e.Event], str, bool]:
-    """What was told of a call of one of a sloppy server's tools, and what came of it."""
+    """The events and the result of a call to a tool of a sloppy server."""
 
     async def main() -> tuple[list[e.Event], str, bool]:
         turns = [calls(f"mcp__raw__{tool}"), Turn(text="ok")]

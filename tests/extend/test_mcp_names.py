@@ -1,4 +1,4 @@
-"""Names for what MCP servers bring."""
+"""Names for MCP servers and their tools."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def written(path: Path, **servers: dict[str, Any]) -> str:
 
 
 def tools_asked(host: Stage) -> list[str]:
-    """The tools of MCP servers that the model was told of last."""
+    """The tools of MCP servers in the last request to the model."""
     tools: list[dict[str, Any]] = host.provider.requests[-1].body.get("tools") or []
     return [tool["name"] for tool in tools if tool["name"].startswith("mcp_")]
 
@@ -155,7 +155,7 @@ print(sorted(name for name in sys.modules if name.split(".")[0] in ("mcp", "mcp_
 
 
 def again(host: Stage, *flags: str, model: str = "fake/fake-1", env: dict[str, str] | None = None) -> Stage:
-    """Another process in the surroundings of `host`."""
+    """Another process with the environment of `host`."""
     other = Stage(rpc("pi", *flags, model=model), host.around.cwd, {**host.around.env, **(env or {})})
     other.provider, other.arrivals, other.around = host.provider, host.arrivals, host.around
     return other

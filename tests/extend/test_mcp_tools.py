@@ -1,4 +1,4 @@
-"""The tools, resources and prompts of real MCP servers, made with the package's own server side."""
+"""The tools, resources and prompts of real MCP servers, made with the server side of the `mcp` package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,7 +45,7 @@ WORK = [
 
 @pytest.fixture(scope="module")
 def worked(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    """What came of one run that uses everything: starting a server takes the better part of a second."""
+    """The results of one run that uses everything, because starting a server takes most of a second."""
     folder = tmp_path_factory.mktemp("mcp")
 
     async def main() -> Scene:
@@ -245,7 +245,7 @@ async def test_sub_agents_have_the_tools_of_servers(tmp_path: Path) -> None:
 
 
 @contextmanager
-def http_server() -> Iterator[tuple[str, Callable[[], None]]]:
+def http_server() -> Generator[tuple[str, Callable[[], None]]]:
     """The address of a server, and a way to end it."""
     argv = [sys.executable, "-W", "ignore", str(SUPPORT / "mcp_server.py"), "http"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -1,4 +1,4 @@
-"""Skills: where they are found, what makes one, what the model and a prompt get of it."""
+"""Skills: where they are found, what makes one valid, and what the model and a prompt get."""
 
 from __future__ import annotations
 

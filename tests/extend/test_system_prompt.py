@@ -1,4 +1,4 @@
-"""The system prompt as a whole: ours, what users add, the date, the place."""
+"""The whole system prompt: our part, what users add, the date and the working directory."""
 
 from __future__ import annotations
 
