@@ -37,7 +37,7 @@ _lock = threading.Lock()
 
 
 @contextmanager
-def quiet() -> Generator[None]:
+def stdout_to_stderr() -> Generator[None]:
     """Send what this thread prints to stderr instead of stdout."""
     me = threading.get_ident()
     with _lock:
@@ -190,7 +190,7 @@ class TooSlow(Exception):
         super().__init__(f"Stopped because it was not done after {seconds:g} seconds.{rest}")
 
 
-class Quit(Exception):
+class ExitAttempt(Exception):
     """The code of an extension tried to end the process, or raised something that would."""
 
     def __init__(self, error: BaseException) -> None:
@@ -250,20 +250,20 @@ class guarded:
 
     def __init__(self, deadline: Deadline) -> None:
         self._deadline = deadline
-        self._quiet = quiet()
+        self._redirection = stdout_to_stderr()
         self._alarm = interrupted_after(deadline.left())
 
     def __enter__(self) -> None:
-        self._quiet.__enter__()
+        self._redirection.__enter__()
         self._alarm.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         self._alarm.__exit__(None, None, None)
-        self._quiet.__exit__(None, None, None)
+        self._redirection.__exit__(None, None, None)
         if isinstance(error, Overdue):
             raise TooSlow(self._deadline.limit or 0) from None
         if error is not None and not isinstance(error, (Exception, asyncio.CancelledError)):
-            raise Quit(error) from error
+            raise ExitAttempt(error) from error
 
 
 async def call(
@@ -272,16 +272,15 @@ async def call(
     after_step: Callable[[], None] = lambda: None,
     on_task: Callable[[asyncio.Task[Any]], None] = lambda task: None,
 ) -> Any:
-    """Call `function`, and await what it returns if it can be awaited.
+    """Call `function`, and await what it returns if it can be awaited. `on_task` gets the task in which the result is awaited.
 
-    Raises what it raises, TooSlow or Quit. That is always an Exception, unless the caller itself is cancelled. `on_task` gets the
-    task in which the result is awaited.
+    Raises what `function` raises, TooSlow or ExitAttempt. That is always an Exception, unless the caller itself is cancelled.
     """
     try:
         with guarded(deadline):
             result = function()
     except asyncio.CancelledError as error:  # it raised this itself: code that does not wait cannot be cancelled
-        raise Quit(error) from error
+        raise ExitAttempt(error) from error
     if not isawaitable(result):
         return result
     steps = Steps(result, deadline, after_step)
@@ -340,23 +339,23 @@ def _forget(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
-async def in_thread(function: Callable[[], T]) -> T:
+async def call_in_thread(function: Callable[[], T]) -> T:
     """Run a function of an extension that may block in a daemon thread, with what it prints sent to stderr.
 
-    Returns what the function returns. Raises what it raises, and Quit for what would end the process.
+    Returns what the function returns. Raises what it raises, and ExitAttempt for what would end the process.
     """
 
-    def quietly() -> T:
+    def redirected() -> T:
         try:
-            with quiet():
+            with stdout_to_stderr():
                 return function()
         except BaseException as error:
             # No future can hold a StopIteration.
             if isinstance(error, Exception) and not isinstance(error, StopIteration):
                 raise
-            raise Quit(error) from None
+            raise ExitAttempt(error) from None
 
-    return await run_in_thread(quietly, "fairlead-extension")
+    return await run_in_thread(redirected, "fairlead-extension")
 
 
 def error_text(error: BaseException) -> str:

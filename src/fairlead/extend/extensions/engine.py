@@ -144,7 +144,7 @@ class Engine:
     async def ask(self, event: str, handler: Handler, payload: Any, *, max_seconds: float = math.inf) -> Any:
         """Call a handler, which may take `max_seconds` at most, and return what it returns.
 
-        Raises what the handler raises, TooSlow or Quit.
+        Raises what the handler raises, TooSlow or ExitAttempt.
         """
         limit = self.host.timeout if handler.timeout is None else handler.timeout
         deadline = Deadline(min(limit, max_seconds))

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from fairlead.core.tool import Tool, ToolContext
 from fairlead.errors import BadCommand, ConfigError, FairleadError, ToolError
-from fairlead.extend.extensions.calling import Deadline, Steps, error_text, in_thread
+from fairlead.extend.extensions.calling import Deadline, Steps, call_in_thread, error_text
 from fairlead.extend.extensions.context import TOOL_CONTEXTS, ToolRunContext
 from fairlead.extend.extensions.discovery import FoundExtension, module_name
 from fairlead.extend.extensions.events import EventBus
@@ -142,7 +142,7 @@ class Registrations:
             try:
                 if iscoroutinefunction(draft.function):
                     return await engine.call(extension, lambda: function(mine), deadline)
-                return await in_thread(lambda: function(mine))
+                return await call_in_thread(lambda: function(mine))
             except FairleadError as error:
                 raise error if isinstance(error, ToolError) else ToolError(str(error)) from error
             except Exception as error:
