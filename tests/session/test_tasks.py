@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from fairlead.errors import ToolError
 from fairlead.wire.opal.tools.task_views import chosen, open_tasks, payload
-from fairlead.wire.opal.tools.tasks import Draft, Op, State, Task, from_entry_data, to_entry_data
+from fairlead.wire.opal.tools.tasks import Draft, Op, Task, TaskList, from_entry_data, to_entry_data
 
 NOW = "2026-11-15 06:27:08.281458"
 
 
-def done_to(state: State, *ops: Op) -> State:
+def done_to(state: TaskList, *ops: Op) -> TaskList:
     draft = Draft(state, NOW)
     for op in ops:
         draft.apply(op)
@@ -37,11 +37,11 @@ def delete(*ids: int) -> Op:
     return Op(action="delete", ids=ids)
 
 
-def statuses(state: State) -> dict[int, str]:
+def statuses(state: TaskList) -> dict[int, str]:
     return {task.id: task.status for task in state.tasks.values()}
 
 
-CHAIN = done_to(State(), insert("a"), insert("b", blocked_by=(1,)), insert("c", blocked_by=(2,)))
+CHAIN = done_to(TaskList(), insert("a"), insert("b", blocked_by=(1,)), insert("c", blocked_by=(2,)))
 
 
 # Waiting
@@ -61,7 +61,7 @@ def test_a_task_that_waits_for_an_open_one_is_blocked_and_opens_when_that_is_don
 
 
 def test_a_task_opens_only_when_the_last_of_those_it_waits_for_is_done() -> None:
-    state = done_to(State(), insert(), insert(), insert(blocked_by=(1, 2)))
+    state = done_to(TaskList(), insert(), insert(), insert(blocked_by=(1, 2)))
     state = done_to(state, update(1, status="done"))
     assert (state.tasks[3].status, state.tasks[3].blocked_by) == ("blocked", (2,))
     assert done_to(state, update(2, status="done")).tasks[3].status == "open"
@@ -72,7 +72,7 @@ def test_a_task_that_is_deleted_holds_nobody_up() -> None:
 
 
 def test_what_is_done_already_is_not_waited_for() -> None:
-    state = done_to(State(), insert(status="done"), insert(blocked_by=(1,)))
+    state = done_to(TaskList(), insert(status="done"), insert(blocked_by=(1,)))
     assert (state.tasks[2].status, state.tasks[2].blocked_by) == ("open", ())
 
 
@@ -89,7 +89,7 @@ def test_taking_away_what_a_task_waits_for_opens_it() -> None:
 
 
 def test_a_task_may_be_blocked_by_something_that_is_no_task() -> None:
-    state = done_to(State(), insert(status="blocked"), insert())
+    state = done_to(TaskList(), insert(status="blocked"), insert())
     assert done_to(state, update(2, status="done")).tasks[1].status == "blocked"
 
 
@@ -113,13 +113,13 @@ def test_waiting_in_a_circle_is_refused(ops: list[Op], way: str) -> None:
 
 
 def test_being_a_part_of_oneself_is_refused() -> None:
-    state = done_to(State(), insert(), insert(parent_id=1), insert(parent_id=2))
+    state = done_to(TaskList(), insert(), insert(parent_id=1), insert(parent_id=2))
     with pytest.raises(ToolError, match=r"Cycle detected: 1 → 3 → 2 → 1 \(parent_id\)"):
         done_to(state, update(1, parent_id=3))
 
 
 def test_a_long_chain_is_no_circle() -> None:
-    state = done_to(State(), insert(), *(insert(blocked_by=(id,)) for id in range(1, 3000)))
+    state = done_to(TaskList(), insert(), *(insert(blocked_by=(id,)) for id in range(1, 3000)))
     with pytest.raises(ToolError, match="Cycle detected"):
         done_to(state, update(1, blocked_by=(3000,)))
 
@@ -133,18 +133,18 @@ def test_a_link_to_a_task_that_is_not_there_is_refused() -> None:
 
 
 def test_ops_may_refer_to_tasks_that_later_ones_make() -> None:
-    state = done_to(State(), insert(blocked_by=(2,)), insert(parent_id=3), insert())
+    state = done_to(TaskList(), insert(blocked_by=(2,)), insert(parent_id=3), insert())
     assert statuses(state) == {1: "blocked", 2: "open", 3: "open"}
 
 
 def test_the_parts_of_a_task_that_is_deleted_go_up() -> None:
-    state = done_to(State(), insert(), insert(parent_id=1), insert(parent_id=2))
+    state = done_to(TaskList(), insert(), insert(parent_id=1), insert(parent_id=2))
     assert done_to(state, delete(2)).tasks[3].parent_id == 1
     assert done_to(state, delete(1, 2)).tasks[3].parent_id is None
 
 
 def test_no_id_is_given_twice() -> None:
-    state = done_to(done_to(State(), insert(), insert()), delete(2))
+    state = done_to(done_to(TaskList(), insert(), insert()), delete(2))
     assert list(done_to(state, insert()).tasks) == [1, 3]
 
 
@@ -192,7 +192,7 @@ def reaches_itself(links: Mapping[int, tuple[int, ...]], start: int) -> bool:
 @settings(max_examples=150)
 @given(st.lists(st.lists(OPS, min_size=1, max_size=4), max_size=12))
 def test_whatever_is_done_the_graph_holds_together(batches: list[list[Op]]) -> None:
-    state = State()
+    state = TaskList()
     for batch in batches:
         before = json.dumps(to_entry_data(state))
         draft = Draft(state, NOW)
@@ -220,7 +220,7 @@ def test_whatever_is_done_the_graph_holds_together(batches: list[list[Op]]) -> N
 @given(st.lists(LINKS.map(lambda links: links or ()), min_size=1, max_size=6))
 def test_work_in_the_order_of_ready_tasks_always_comes_to_an_end(waits: list[tuple[int, ...]]) -> None:
     try:
-        state = done_to(State(), *(insert(blocked_by=links) for links in waits))
+        state = done_to(TaskList(), *(insert(blocked_by=links) for links in waits))
     except ToolError:
         return
     for _ in waits:
@@ -263,7 +263,7 @@ def test_tasks_are_shown_with_their_types_and_those_they_wait_for_as_a_list() ->
 
 def test_a_tree_has_parts_behind_what_they_belong_to_and_loses_nothing() -> None:
     ops = [insert("a"), insert("b"), insert("a1", parent_id=1), insert("b1", parent_id=2), insert("a11", parent_id=3)]
-    tasks = list(done_to(State(), *ops).tasks.values())
+    tasks = list(done_to(TaskList(), *ops).tasks.values())
 
     def tree(shown: list[Task]) -> list[tuple[str, int]]:
         return [(task["label"], task["depth"]) for task in payload("list", shown, tree=True)["tasks"]]
@@ -311,4 +311,4 @@ def test_the_list_for_hosts_has_what_is_not_done_and_texts_alone() -> None:
 
 @pytest.mark.parametrize("data", [None, 5, {}, {"tasks": 1}, {"tasks": [{"id": "x"}]}])
 def test_an_entry_that_is_no_list_of_tasks_counts_as_none(data: Any) -> None:
-    assert from_entry_data(data) == State()
+    assert from_entry_data(data) == TaskList()

@@ -37,7 +37,7 @@ class Unread:
         fcntl.fcntl(here, fcntl.F_SETPIPE_SZ, 4096)  # the next longer write blocks: an output that is full stays so
         self.connection = Connection(there, here, queue_bytes=1 << 16, line_bytes=1 << 20)
         options = AgentOptions(model="fake/fake-1", env=around.env, cwd=around.cwd)
-        self.server = OpalServer(self.connection, serve.surroundings(options))
+        self.server = OpalServer(self.connection, serve.session_defaults(options))
         self.connection.start()
         self.serving = asyncio.create_task(self.server.serve())
         #: What went over the pipes in either direction.

@@ -68,16 +68,16 @@ def can_explain(schema: dict[str, Any], arguments: dict[str, Any]) -> bool:
 def _measure(arguments: dict[str, Any]) -> tuple[int, int]:
     """How much is quoted if each value in the arguments is wrong once, and how deeply they are nested."""
     size = deepest = 0
-    waiting: list[tuple[Any, int]] = [(arguments, 1)]
-    while waiting and size <= MOST_WORK:
-        value, depth = waiting.pop()
+    pending: list[tuple[Any, int]] = [(arguments, 1)]
+    while pending and size <= MOST_WORK:
+        value, depth = pending.pop()
         own = _VALUE
         if isinstance(value, dict):
             fields = cast("dict[str, Any]", value)
             own += sum(map(len, fields))
-            waiting += [(each, depth + 1) for each in fields.values()]
+            pending += [(each, depth + 1) for each in fields.values()]
         elif isinstance(value, list):
-            waiting += [(each, depth + 1) for each in cast("list[Any]", value)]
+            pending += [(each, depth + 1) for each in cast("list[Any]", value)]
         elif isinstance(value, str):
             own += len(value)
         # It is a part of all that it is in.
@@ -116,9 +116,9 @@ class _Expansion:
 
     def _find_addresses(self) -> None:
         parts = 0
-        waiting: list[tuple[Any, tuple[str, ...], int]] = [(self._schema, ("",), 0)]
-        while waiting:
-            part, bases, depth = waiting.pop()
+        pending: list[tuple[Any, tuple[str, ...], int]] = [(self._schema, ("",), 0)]
+        while pending:
+            part, bases, depth = pending.pop()
             parts += 1
             if parts > MOST_PARTS or depth > DEEPEST:
                 raise ToolError(
@@ -128,9 +128,9 @@ class _Expansion:
             if isinstance(part, dict):
                 fields = cast("dict[str, Any]", part)
                 bases = self._bases[id(fields)] = self._name(fields, bases)
-                waiting += [(value, bases, depth + 1) for value in fields.values() if isinstance(value, dict | list)]
+                pending += [(value, bases, depth + 1) for value in fields.values() if isinstance(value, dict | list)]
             else:
-                waiting += [(value, bases, depth + 1) for value in cast("list[Any]", part) if isinstance(value, dict | list)]
+                pending += [(value, bases, depth + 1) for value in cast("list[Any]", part) if isinstance(value, dict | list)]
 
     def _name(self, part: dict[str, Any], bases: tuple[str, ...]) -> tuple[str, ...]:
         """Remember the addresses that a part gives itself; the addresses that references within it may start from."""

@@ -53,7 +53,7 @@ class AgentAbort(OfSession):
     result: ClassVar[type[Struct]] = Nothing
 
 
-class State(Struct):
+class SessionState(Struct):
     session_id: str
     #: `idle`, `running`, `streaming` or `executing_tools`.
     status: str
@@ -69,7 +69,7 @@ class AgentState(OfSession):
     """How the session stands."""
 
     method: ClassVar[str] = "agent/state"
-    result: ClassVar[type[Struct]] = State
+    result: ClassVar[type[Struct]] = SessionState
 
 
 # Sessions

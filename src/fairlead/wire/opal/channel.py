@@ -23,7 +23,7 @@ class Channel:
     def __init__(self, outlet: Outlet, put: Callable[[Event], None]) -> None:
         self._outlet = outlet
         self._put = put
-        self._waiting: Piece | None = None
+        self._pending: Piece | None = None
         self._parts: list[str] = []
         self._size = 0
         self._will_flush = False
@@ -34,12 +34,12 @@ class Channel:
 
     def stream(self, piece: Piece) -> None:
         text = _text(piece)
-        if self._waiting is None or _stream(self._waiting) != _stream(piece):
+        if self._pending is None or _stream(self._pending) != _stream(piece):
             self.flush()
             if not self._outlet.behind:
                 self._put(piece)
                 return
-            self._waiting = piece
+            self._pending = piece
             if not self._will_flush:
                 self._will_flush = True
                 self._outlet.when_caught_up(self._caught_up)
@@ -54,10 +54,10 @@ class Channel:
 
     def flush(self) -> None:
         """Send what waits."""
-        if self._waiting is not None:
+        if self._pending is not None:
             text = "".join(self._parts)
-            whole = replace(self._waiting, **{"chunk" if isinstance(self._waiting, ToolOutput) else "delta": text})
-            self._waiting, self._parts, self._size = None, [], 0
+            whole = replace(self._pending, **{"chunk" if isinstance(self._pending, ToolOutput) else "delta": text})
+            self._pending, self._parts, self._size = None, [], 0
             self._put(whole)
 
     def _caught_up(self) -> None:

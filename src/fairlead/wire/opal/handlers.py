@@ -15,7 +15,7 @@ from fairlead.protocol.opal import methods as m
 from fairlead.protocol.opal.method import PROTOCOL_VERSION, Nothing
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from fairlead.wire.messages import Answer, Request, Route
-from fairlead.wire.opal import choices
+from fairlead.wire.opal import models
 
 if TYPE_CHECKING:
     from fairlead.wire.opal.opal_session import OpalSession
@@ -30,7 +30,7 @@ NODE_NAME = "nonode@nohost"
 
 async def _start(server: OpalServer, params: m.SessionStart) -> Answer:
     session, resumed = await server.table.start(params)
-    store = server.table.around.store
+    store = server.table.defaults.store
     result = m.Started(
         session_id=session.id,
         session_dir=str(store.own_folder(session.id)),
@@ -43,8 +43,8 @@ async def _start(server: OpalServer, params: m.SessionStart) -> Answer:
 
 
 async def _list(server: OpalServer, params: m.SessionList) -> m.Sessions:
-    around = server.table.around
-    return m.Sessions(await asyncio.to_thread(around.store.listed, around.base.warn))
+    defaults = server.table.defaults
+    return m.Sessions(await asyncio.to_thread(defaults.store.listed, defaults.base.warn))
 
 
 def _history(server: OpalServer, params: m.SessionHistory) -> m.History:
@@ -107,13 +107,13 @@ def _session_id(request: Request) -> str | None:
             return None
 
 
-def _state(server: OpalServer, params: m.AgentState) -> m.State:
+def _state(server: OpalServer, params: m.AgentState) -> m.SessionState:
     session = server.table.get(params.session_id)
     inner = session.session
-    return m.State(
+    return m.SessionState(
         session_id=session.id,
         status=session.status,
-        model=choices.in_use(inner.model, inner.thinking),
+        model=models.in_use(inner.model, inner.thinking),
         message_count=inner.conversation.count,
         tools=session.tools().enabled,
         token_usage=session.narrator.usage(),
@@ -133,23 +133,23 @@ def _tasks(server: OpalServer, params: m.TasksList) -> m.Tasks:
 def _models(server: OpalServer, params: m.ModelsList) -> m.Models:
     registry = server.registry
     # Without a key, all that one could be for.
-    return m.Models([choices.listed(model) for model in registry.available() or registry.all()])
+    return m.Models([models.listed(model) for model in registry.available() or registry.all()])
 
 
 def _set_model(server: OpalServer, params: m.ModelSet) -> m.ModelChosen:
     session = server.table.get(params.session_id).session
-    level = None if params.thinking_level is None else choices.level_named(params.thinking_level, "thinking_level")
-    model = choices.model_named(server.registry, params.model_id)
+    level = None if params.thinking_level is None else models.level_named(params.thinking_level, "thinking_level")
+    model = models.model_named(server.registry, params.model_id)
     session.selection.set_model(model.provider, model.id)
     if level is not None:
         session.selection.set_thinking(level)
-    return m.ModelChosen(choices.in_use(session.model, session.thinking))
+    return m.ModelChosen(models.in_use(session.model, session.thinking))
 
 
 def _set_thinking(server: OpalServer, params: m.ThinkingSet) -> m.ThinkingChosen:
     session = server.table.get(params.session_id).session
-    session.selection.set_thinking(choices.level_named(params.level, "level"))
-    return m.ThinkingChosen(choices.in_use(session.model, session.thinking).thinking_level)
+    session.selection.set_thinking(models.level_named(params.level, "level"))
+    return m.ThinkingChosen(models.in_use(session.model, session.thinking).thinking_level)
 
 
 # Credentials
@@ -173,7 +173,7 @@ def _set_key(server: OpalServer, params: m.AuthSetKey) -> m.Done:
 
 async def _login(server: OpalServer, params: m.AuthLogin) -> m.LoginBegun:
     try:
-        code = await server.logins.begin(server.logins.provider(server.table.around.base.provider))
+        code = await server.logins.begin(server.logins.provider(server.table.defaults.base.provider))
     except LoginFailed as error:
         raise RpcError(INTERNAL_ERROR, "Login flow failed", str(error)) from None
     return m.LoginBegun(code.user_code, code.verification_uri, code.device_code, code.interval)
@@ -183,7 +183,7 @@ async def _poll(server: OpalServer, params: m.AuthPoll) -> m.LoggedIn:
     if params.interval < 0:
         raise BadParams(f"interval: expected a number of seconds, got {params.interval}")
     try:
-        preferred = server.table.around.base.provider
+        preferred = server.table.defaults.base.provider
         await server.logins.finish(params.device_code, params.interval, otherwise=preferred, sleep=server.pause)
     except LoginFailed as error:
         raise RpcError(INTERNAL_ERROR, "Auth polling failed", str(error)) from None
@@ -194,11 +194,11 @@ async def _poll(server: OpalServer, params: m.AuthPoll) -> m.LoggedIn:
 
 
 def _settings(server: OpalServer, params: m.SettingsGet) -> m.SettingsResult:
-    return m.SettingsResult(server.table.around.store.settings())
+    return m.SettingsResult(server.table.defaults.store.settings())
 
 
 def _save(server: OpalServer, params: m.SettingsSave) -> m.SettingsResult:
-    return m.SettingsResult(server.table.around.store.save(params.settings))
+    return m.SettingsResult(server.table.defaults.store.save(params.settings))
 
 
 def _config(server: OpalServer, params: m.ConfigGet) -> m.Config:

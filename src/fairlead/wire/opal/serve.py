@@ -17,7 +17,7 @@ from fairlead.config.settings import load_settings
 from fairlead.wire.dialects import ServeOptions
 from fairlead.wire.opal.server import OpalServer
 from fairlead.wire.opal.store import OpalStore
-from fairlead.wire.opal.table import Surroundings
+from fairlead.wire.opal.table import SessionDefaults
 from fairlead.wire.process import HostProcess, OnEof
 
 #: Threads for what would block the loop: so many that no session can take them all for a while.
@@ -43,13 +43,15 @@ def types(dialect: str, title: str) -> str:
 async def serve_sessions(base: AgentOptions, stdin: int, stdout: int, *, on_eof: OnEof = "abort") -> int:
     """Serve one client until it leaves. Sessions are like `base` where the client does not say otherwise. Returns the exit
     code."""
-    around = surroundings(base)
+    defaults = session_defaults(base)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="fairlead"))
-    process = HostProcess(lambda connection: OpalServer(connection, around), stdin, stdout, around.settings.output, on_eof=on_eof)
+    process = HostProcess(
+        lambda connection: OpalServer(connection, defaults), stdin, stdout, defaults.settings.output, on_eof=on_eof
+    )
     return await process.run()
 
 
-def surroundings(base: AgentOptions) -> Surroundings:
+def session_defaults(base: AgentOptions) -> SessionDefaults:
     """What all sessions of a process have in common."""
     env = os.environ if base.env is None else base.env
     home = Home.find(env, isolated=base.isolated)
@@ -65,7 +67,7 @@ def surroundings(base: AgentOptions) -> Surroundings:
     for problem in problems:
         warn_once(problem)
     folder = None if base.session_dir is None else Path(base.cwd, base.session_dir)
-    return Surroundings(
+    return SessionDefaults(
         base=replace(base, warn=warn_once),
         store=OpalStore.below(home, folder, keep=base.keep is not False),
         shared=shared_by_agents(base, home, settings),

@@ -20,11 +20,11 @@ from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.jsonrpc import JsonRpcCodec
 from fairlead.wire.messages import Reply, Request, Routes
-from fairlead.wire.opal.auth import probe
 from fairlead.wire.opal.handlers import ROUTES
+from fairlead.wire.opal.models import credentials
 from fairlead.wire.opal.opal_session import OpalSession
-from fairlead.wire.opal.requests import ServerRequests
-from fairlead.wire.opal.table import SessionTable, Surroundings
+from fairlead.wire.opal.table import SessionDefaults, SessionTable
+from fairlead.wire.opal.ui import ServerRequests
 
 if TYPE_CHECKING:
     from fairlead.models.logins import Logins
@@ -38,28 +38,28 @@ class OpalCodec(JsonRpcCodec):
 class OpalServer:
     """Implements `fairlead.wire.process.HostServer` and `fairlead.wire.messages.Service`."""
 
-    def __init__(self, connection: Connection, around: Surroundings) -> None:
+    def __init__(self, connection: Connection, defaults: SessionDefaults) -> None:
         self.codec = OpalCodec()
         self.routes = Routes(lambda declaration: declaration.method, ROUTES)
         self.send = connection.output.send
         self.questions = ServerRequests(self.send)
-        self.table = SessionTable(around, connection.output, self.questions)
+        self.table = SessionTable(defaults, connection.output, self.questions)
         self.dispatcher = Dispatcher(connection, self)
         self._client_left = asyncio.Event()
 
     @property
     def registry(self) -> Registry:
-        return self.table.around.shared.registry
+        return self.table.defaults.shared.registry
 
     @cached_property
     def logins(self) -> Logins:
         from fairlead.models.logins import Logins
 
-        return Logins(self.registry, self.table.around.shared.http)
+        return Logins(self.registry, self.table.defaults.shared.http)
 
     def auth(self, model: Model | None, *, in_full: bool = False) -> Auth:
         """Whether there are credentials, for `model` or at all."""
-        return probe(self.registry, model or self._usual_model(), in_full=in_full)
+        return credentials(self.registry, model or self._usual_model(), in_full=in_full)
 
     async def pause(self, seconds: float) -> None:
         """Wait for something that only the client's user can do. Raises LoginFailed if the client leaves meanwhile."""
@@ -77,7 +77,7 @@ class OpalServer:
             session.session.selection.set_model(model.provider, model.id)
 
     def _usual_model(self) -> Model | None:
-        return self.registry.default(self.table.around.settings)
+        return self.registry.default(self.table.defaults.settings)
 
     # For the dispatcher
 
@@ -99,7 +99,7 @@ class OpalServer:
         params = request.parameters
         return self.table.find(params.session_id) if isinstance(params, OfSession) else None
 
-    # For the process around it
+    # For the process
 
     @property
     def is_running(self) -> bool:
@@ -134,7 +134,7 @@ class OpalServer:
             session.agent.warm_up()
 
     def clear_leftovers(self) -> None:
-        store = self.table.around.store
+        store = self.table.defaults.store
         clear_leftovers(store.folder if store.keeps else None)
 
     def leave_nothing_behind(self) -> None:

@@ -22,14 +22,13 @@ from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import Sessions
 from fairlead.session.session import Session
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, notification_line
-from fairlead.wire.opal.choices import level_named, model_named
+from fairlead.wire.opal.models import level_named, model_named
 from fairlead.wire.opal.narrator import Narrator
 from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, changed, nothing
-from fairlead.wire.opal.requests import ServerRequests
 from fairlead.wire.opal.statuses import ADVICE
 from fairlead.wire.opal.store import OpalStore, checked_id
 from fairlead.wire.opal.tools import TOOL_NAMES, opal_tools
-from fairlead.wire.opal.ui import OpalUi
+from fairlead.wire.opal.ui import OpalUi, ServerRequests
 from fairlead.wire.output import Output
 
 #: What a session may do, unless the client says otherwise.
@@ -38,7 +37,7 @@ DEFAULT_FEATURES = Features(sub_agents=True, skills=True, debug=False)
 FAILED_TO_START = "Failed to start session"
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class SessionDefaults(Struct, frozen=True, kw_only=True):
     """What all sessions have in common."""
 
     #: The agent that the command line asks for; sessions differ from it where the client says so.
@@ -52,8 +51,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 class SessionTable:
     """The sessions that clients have started."""
 
-    def __init__(self, around: Surroundings, output: Output, requests: ServerRequests) -> None:
-        self.around = around
+    def __init__(self, defaults: SessionDefaults, output: Output, requests: ServerRequests) -> None:
+        self.defaults = defaults
         self._output = output
         self._requests = requests
         self._running: dict[str, OpalSession] = {}
@@ -76,15 +75,15 @@ class SessionTable:
         """A new session, or one from a file; the flag says which. Raises RpcError or BadParams; then nothing has changed.
 
         Requests to start are carried out one after the other, so no other session takes the id meanwhile."""
-        around = self.around
+        defaults = self.defaults
         session_id = checked_id(wanted.session_id) if wanted.session_id is not None else os.urandom(16).hex()
         if session_id in self._running:
             raise RpcError(INTERNAL_ERROR, FAILED_TO_START, f'The session "{session_id}" has been started already.')
-        kept = around.store.keeps and (bool(wanted.session) or wanted.session_id is not None)
-        resumed = kept and around.store.has(session_id)
+        kept = defaults.store.keeps and (bool(wanted.session) or wanted.session_id is not None)
+        resumed = kept and defaults.store.has(session_id)
         options = self._options(wanted, session_id, kept=kept, resumed=resumed)
         try:
-            agent = Agent(options, shared=around.shared)
+            agent = Agent(options, shared=defaults.shared)
         except FairleadError as error:
             raise RpcError(INTERNAL_ERROR, FAILED_TO_START, str(error)) from None
         if wanted.working_dir is not None:  # not where the conversation took place before
@@ -104,18 +103,18 @@ class SessionTable:
         no such session. Raises SessionError."""
         session = self._running.get(session_id)
         if session is None:
-            return nothing if self.around.store.delete(session_id) else None
+            return nothing if self.defaults.store.delete(session_id) else None
         with session.silent() as tell_all:
             await session.close()
             self._running.pop(session_id, None)
-            self.around.store.delete(session_id)
+            self.defaults.store.delete(session_id)
             return tell_all
 
     # Putting one together
 
     def _options(self, wanted: SessionStart, session_id: str, *, kept: bool, resumed: bool) -> AgentOptions:
-        around = self.around
-        base, store = around.base, around.store
+        defaults = self.defaults
+        base, store = defaults.base, defaults.store
         allowed = base.tools if wanted.tools is None else wanted.tools
 
         def conversation(sessions: Sessions) -> Conversation:
@@ -141,27 +140,27 @@ class SessionTable:
 
     def _choose_model(self, options: AgentOptions, wanted: SessionStart, resumed: bool) -> None:
         """The model that the client names; else that of the command line; else that of Opal's settings, for new sessions."""
-        registry = self.around.shared.registry
+        registry = self.defaults.shared.registry
         if wanted.model is not None:
             options.model, options.provider = model_named(registry, wanted.model.id, wanted.model.provider), None
             if wanted.model.thinking_level is not None:
                 options.thinking = level_named(wanted.model.thinking_level, "model.thinking_level")
         elif options.model is None and options.provider is None and not options.models and not resumed:
-            saved = self.around.store.default_model()
+            saved = self.defaults.store.default_model()
             if saved is not None:
                 try:
                     options.model = model_named(registry, saved)
                 except BadParams as error:
                     if options.warn is not None:
-                        options.warn(f"{self.around.store.settings_path}: default_model: {error}")
+                        options.warn(f"{self.defaults.store.settings_path}: default_model: {error}")
 
     def _session(self, session_id: str, agent: Agent, wanted: SessionStart) -> OpalSession:
         """Raises BadParams if the client wants tools that there are not."""
-        base, session = self.around.base, agent.session
+        base, session = self.defaults.base, agent.session
         own = [name for name in TOOL_NAMES if name not in base.exclude_tools]
 
         def window(answer: AssistantMessage | None) -> int:
-            found = None if answer is None else self.around.shared.registry.find(answer.provider, answer.model)
+            found = None if answer is None else self.defaults.shared.registry.find(answer.provider, answer.model)
             model = found or session.model
             return 0 if model is None else session.room.window(model)
 

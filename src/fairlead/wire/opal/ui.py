@@ -1,25 +1,67 @@
-"""Asking and telling the person behind an Opal client: approvals, texts and questions as requests, everything else as a
-status."""
+"""Asks the user of an Opal client: approvals, texts and questions are requests, everything else is a status."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
 
 from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Approval, NotifyKind, Placement
 from fairlead.protocol.opal import server_requests as asked
-from fairlead.wire.opal.requests import ServerRequests
-from fairlead.wire.questions import Unanswered
+from fairlead.protocol.opal.method import Method
+from fairlead.wire.jsonrpc import RESULT, question_line
+from fairlead.wire.messages import Reply
+from fairlead.wire.questions import Question, Questions, Unanswered
 
-#: Seconds to wait for a consent or a text, where nobody says how long. Questions of the model's wait for as long as it takes.
+R = TypeVar("R", bound=Struct)
+
+#: Seconds to wait for an approval or a text, unless the caller says how long. Questions from the model have no limit.
 DEFAULT_TIMEOUT = 30.0
 
-#: What a person may say to a tool. Whatever else a client answers is no consent.
+#: What the user can answer to an approval. Anything else refuses the call.
 ACTIONS: Mapping[str, Approval] = {"allow": "allow", "deny": "deny", "allow_session": "allow_session"}
 
 
+class ServerRequests(Questions):
+    """The requests to the client that it has not answered yet. The protocol has no way to withdraw one."""
+
+    def __init__(self, send: Callable[[bytes], None]) -> None:
+        numbers = count(1)
+        super().__init__(send, lambda: f"s2c-{next(numbers)}")
+
+    async def request(self, request: Method, result: type[R], *, timeout: float | None, cancel: Cancel | None = None) -> R:
+        """Send a request and return its result.
+
+        Raises Unanswered after `timeout` seconds, when `cancel` fires, when the client leaves, and if the answer is an error or
+        cannot be decoded.
+        """
+        question = Question(ask=lambda ident: question_line(ident, request.method, request), timeout=timeout)
+        return _decoded(await self.ask(question, cancel or Cancel()), result)
+
+
+def _decoded(reply: Reply, result: type[R]) -> R:
+    if reply.name != RESULT:
+        raise Unanswered(f"the client answered with an error: {_message(reply.body)}")
+    try:
+        return msgspec.convert(reply.body, result)
+    except msgspec.ValidationError as error:
+        raise Unanswered(f"the client's answer cannot be decoded: {error}") from None
+
+
+def _message(error: Any) -> str:
+    match error:
+        case {"message": str(message)}:
+            return message
+        case _:
+            return "it gave no reason"
+
+
 class OpalUi:
-    """Implements `fairlead.core.ui.Ui` for one session. `show` tells of a status."""
+    """Implements `fairlead.core.ui.Ui` for one session. `show` sends a status."""
 
     def __init__(self, session_id: str, requests: ServerRequests, show: Callable[[str], None]) -> None:
         self._session_id = session_id
@@ -33,7 +75,7 @@ class OpalUi:
     async def select(
         self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: Cancel | None = None
     ) -> str | None:
-        """What was chosen. A client may also answer with a text of its own; without options it has to."""
+        """Return what the user chose. A client may answer with another text; without options it has to."""
         request = asked.AskUser(session_id=self._session_id, question=title, choices=list(options))
         try:
             return (await self._requests.request(request, asked.UserAnswer, timeout=timeout, cancel=cancel)).answer
@@ -83,13 +125,13 @@ class OpalUi:
             self._show(text)
 
     def set_widget(self, key: str, lines: Sequence[str] | None, placement: Placement | None = None) -> None:
-        """The dialect has no place for it."""
+        """Opal's protocol has nothing for this."""
 
     def set_title(self, title: str) -> None:
-        """The dialect has no place for it."""
+        """Opal's protocol has nothing for this."""
 
     def set_editor_text(self, text: str) -> None:
-        """The dialect has no place for it."""
+        """Opal's protocol has nothing for this."""
 
     def open_url(self, url: str, instructions: str | None = None) -> None:
         self._show(f"{instructions} {url}" if instructions else url)

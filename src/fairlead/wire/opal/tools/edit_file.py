@@ -15,8 +15,8 @@ from fairlead.tools.files.opening import Target
 from fairlead.tools.files.text_file import TextFile
 from fairlead.tools.truncate import head
 from fairlead.wire.opal.tools.diffs import diff_details
+from fairlead.wire.opal.tools.file_access import FileAccess
 from fairlead.wire.opal.tools.hashlines import Anchor, line_hash, read_anchor, tagged_lines
-from fairlead.wire.opal.tools.places import Places
 
 Operation: TypeAlias = Literal["replace", "insert_after", "insert_before"]
 
@@ -26,8 +26,8 @@ _AROUND = 5
 _NEAR, _MOVED = 200, 3
 
 
-async def run_edit_file(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    target = places.find(arguments["path"], context.target, data=False)
+async def run_edit_file(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    target = files.find(arguments["path"], context.target, data=False)
     start = read_anchor(arguments["start"], "start")
     through = read_anchor(arguments["through"], "through") if "through" in arguments else start
     operation: Operation = arguments.get("operation", "replace")
@@ -38,16 +38,16 @@ async def run_edit_file(places: Places, arguments: dict[str, Any], context: Tool
         )
 
     def change(stop: Stop) -> ToolResult:
-        return _edit(places, target, start, through, new, operation, stop)
+        return _edit(files, target, start, through, new, operation, stop)
 
     return await change_in_order(target, context.cancel, change)
 
 
 def _edit(
-    places: Places, target: Target, start: Anchor, through: Anchor, new: str, operation: Operation, stop: Stop
+    files: FileAccess, target: Target, start: Anchor, through: Anchor, new: str, operation: Operation, stop: Stop
 ) -> ToolResult:
-    name = places.name_of(target.real)
-    file = TextFile(target, name, places.workspace.guard, stop)
+    name = files.name_of(target.real)
+    file = TextFile(target, name, files.workspace.guard, stop)
     lines = split_lines(file.text, stop)
     for anchor in (start, through):
         _check(lines, anchor, name)

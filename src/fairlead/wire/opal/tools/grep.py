@@ -11,16 +11,16 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.tools.search.grep import first_matches, search
 from fairlead.tools.search.listing import listing
 from fairlead.tools.search.searchers import Line, Wanted
+from fairlead.wire.opal.tools.file_access import FileAccess
 from fairlead.wire.opal.tools.hashlines import tagged
-from fairlead.wire.opal.tools.places import Places
 
 _CONTEXT, _MOST_CONTEXT = 2, 10
 _RESULTS, _MOST_RESULTS = 50, 500
 _LINE_LENGTH = 500
 
 
-async def run_grep(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    root = places.find(arguments.get("path") or ".", context.target)
+async def run_grep(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    root = files.find(arguments.get("path") or ".", context.target)
     limit = min(max(arguments.get("max_results", _RESULTS), 1), _MOST_RESULTS)
     wanted = Wanted(
         pattern=arguments["pattern"],
@@ -30,9 +30,9 @@ async def run_grep(places: Places, arguments: dict[str, Any], context: ToolConte
         limit=limit + 1,  # one more, to know whether there are more
         whole_lines=True,  # an anchor is that of the whole line
     )
-    report = _Report(places, limit, wanted.context)
+    report = _Report(files, limit, wanted.context)
     await search(
-        places.workspace,
+        files.workspace,
         root,
         wanted,
         arguments.get("include") or "",
@@ -46,9 +46,9 @@ async def run_grep(places: Places, arguments: dict[str, Any], context: ToolConte
 class _Report:
     """Implements `fairlead.tools.search.grep.Report`."""
 
-    def __init__(self, places: Places, limit: int, context: int) -> None:
+    def __init__(self, files: FileAccess, limit: int, context: int) -> None:
         self.full = False
-        self._places = places
+        self._files = files
         self._limit = limit
         self._context = context
         self._sections: list[str] = []
@@ -60,7 +60,7 @@ class _Report:
         self.full = count > room
         self._matches += min(count, room)
         if lines:
-            self._sections.append(f"## {self._places.name_of(Path(path))}\n{_groups(lines)}")
+            self._sections.append(f"## {self._files.name_of(Path(path))}\n{_groups(lines)}")
 
     def result(self) -> ToolResult:
         if not self._matches:

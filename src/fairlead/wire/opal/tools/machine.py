@@ -1,7 +1,7 @@
 """What the agent can do to the machine, under the names and in the forms of Opal: read_file, write_file, edit_file, grep, shell.
 
 They are faces of the tools in `fairlead.tools`: what reads, writes, searches and runs is the same. Beyond that, lines have
-anchors (`hashlines`), files outside the working directory are out of reach (`places`), and commands may go on running
+anchors (`hashlines`), files outside the working directory are out of reach (`file_access`), and commands may go on running
 (`processes`). What a result holds beside its text is said in `results`.
 
 This module only declares the tools; what runs them is imported when a tool is first called.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.tools.subjects import COMMAND, CONTENT, NEW_LINES, PATH
 from fairlead.tools.workspace import Workspace
-from fairlead.wire.opal.tools.places import Places
+from fairlead.wire.opal.tools.file_access import FileAccess
 
 if TYPE_CHECKING:
     from fairlead.wire.opal.tools.processes import Processes
@@ -25,22 +25,22 @@ __all__ = ["integer", "machine_tools", "object_schema", "repaired", "string"]
 
 def machine_tools(workspace: Workspace, data_dir: Path | None = None) -> list[Tool]:
     """The five tools, for one session. All but edit_file may also use `data_dir`."""
-    places = Places(workspace, data_dir)
+    files = FileAccess(workspace, data_dir)
     limit = workspace.default_timeout
     return [
-        _read_file(places, limit),
-        _write_file(places, limit),
-        _edit_file(places, limit),
-        _grep(places, limit),
-        _shell(places),
+        _read_file(files, limit),
+        _write_file(files, limit),
+        _edit_file(files, limit),
+        _grep(files, limit),
+        _shell(files),
     ]
 
 
-def _read_file(places: Places, timeout: float) -> Tool:
+def _read_file(files: FileAccess, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         from fairlead.wire.opal.tools.read_file import run_read_file
 
-        return await run_read_file(places, arguments, context)
+        return await run_read_file(files, arguments, context)
 
     return Tool(
         name="read_file",
@@ -66,11 +66,11 @@ def _read_file(places: Places, timeout: float) -> Tool:
     )
 
 
-def _write_file(places: Places, timeout: float) -> Tool:
+def _write_file(files: FileAccess, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         from fairlead.wire.opal.tools.write_file import run_write_file
 
-        return await run_write_file(places, arguments, context)
+        return await run_write_file(files, arguments, context)
 
     return Tool(
         name="write_file",
@@ -89,11 +89,11 @@ def _write_file(places: Places, timeout: float) -> Tool:
     )
 
 
-def _edit_file(places: Places, timeout: float) -> Tool:
+def _edit_file(files: FileAccess, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         from fairlead.wire.opal.tools.edit_file import run_edit_file
 
-        return await run_edit_file(places, arguments, context)
+        return await run_edit_file(files, arguments, context)
 
     return Tool(
         name="edit_file",
@@ -127,11 +127,11 @@ def _edit_file(places: Places, timeout: float) -> Tool:
     )
 
 
-def _grep(places: Places, timeout: float) -> Tool:
+def _grep(files: FileAccess, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         from fairlead.wire.opal.tools.grep import run_grep
 
-        return await run_grep(places, arguments, context)
+        return await run_grep(files, arguments, context)
 
     return Tool(
         name="grep",
@@ -159,7 +159,7 @@ def _grep(places: Places, timeout: float) -> Tool:
     )
 
 
-def _shell(places: Places) -> Tool:
+def _shell(files: FileAccess) -> Tool:
     # Made with the first command: a session that runs none has nothing to end.
     running: list[Processes] = []
 
@@ -168,7 +168,7 @@ def _shell(places: Places) -> Tool:
         from fairlead.wire.opal.tools.shell import run_shell
 
         if not running:
-            running.append(Processes(places.workspace))
+            running.append(Processes(files.workspace))
         return await run_shell(running[0], arguments, context)
 
     async def close() -> None:

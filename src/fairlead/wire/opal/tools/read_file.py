@@ -9,19 +9,19 @@ from fairlead.errors import ToolError
 from fairlead.tools.background import in_thread
 from fairlead.tools.files.read import Window, read_file
 from fairlead.tools.truncate import MAX_BYTES, format_size
+from fairlead.wire.opal.tools.file_access import FileAccess
 from fairlead.wire.opal.tools.hashlines import tagged
-from fairlead.wire.opal.tools.places import Places
 
 
-async def run_read_file(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    target = places.find(arguments["path"], context.target)
+async def run_read_file(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    target = files.find(arguments["path"], context.target)
     offset, limit = max(arguments.get("offset") or 1, 1), arguments.get("limit")
 
     def show(window: Window) -> ToolResult:
         return ToolResult.text(_shown(window, offset))
 
     return await in_thread(
-        context.cancel, lambda stop: read_file(places.workspace, target, offset, max(limit, 1) if limit else None, show, stop)
+        context.cancel, lambda stop: read_file(files.workspace, target, offset, max(limit, 1) if limit else None, show, stop)
     )
 
 

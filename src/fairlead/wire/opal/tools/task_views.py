@@ -99,9 +99,9 @@ def _as_tree(tasks: Sequence[Task]) -> list[tuple[Task, int]]:
     for task in tasks:
         parts.setdefault(task.parent_id if task.parent_id in shown else None, []).append(task)
     ordered: list[tuple[Task, int]] = []
-    waiting = [(task, 0) for task in reversed(parts.get(None, []))]
-    while waiting:
-        task, depth = waiting.pop()
+    pending = [(task, 0) for task in reversed(parts.get(None, []))]
+    while pending:
+        task, depth = pending.pop()
         ordered.append((task, depth))
-        waiting += [(part, depth + 1) for part in reversed(parts.get(task.id, []))]
+        pending += [(part, depth + 1) for part in reversed(parts.get(task.id, []))]
     return ordered

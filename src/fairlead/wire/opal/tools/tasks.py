@@ -59,7 +59,7 @@ class Op(Struct, frozen=True, kw_only=True):
     tree: bool = False
 
 
-class State(Struct, frozen=True):
+class TaskList(Struct, frozen=True):
     """All tasks, by id in the order of their making. No id is given twice, also not that of a task that is gone."""
 
     tasks: Mapping[int, Task] = {}
@@ -69,7 +69,7 @@ class State(Struct, frozen=True):
 class Draft:
     """Tasks while they are being changed. `finish` says whether the result may be kept."""
 
-    def __init__(self, state: State, now: str) -> None:
+    def __init__(self, state: TaskList, now: str) -> None:
         self.tasks = dict(state.tasks)
         #: What was changed, as hosts are told, and what somebody should know who asked for it.
         self.changes: list[dict[str, Any]] = []
@@ -91,7 +91,7 @@ class Draft:
             case "list":
                 pass
 
-    def finish(self) -> State:
+    def finish(self) -> TaskList:
         """The new state. Raises ToolError if a link leads nowhere, or in a circle."""
         unknown = [
             f"Task #{task.id}: {field} references unknown task #{id}"
@@ -107,7 +107,7 @@ class Draft:
             if circle:
                 way = " → ".join(str(id) for id in circle)
                 raise ToolError(f"Cycle detected: {way} ({field}). Nothing was changed.")
-        return State(self.tasks, self._last_id)
+        return TaskList(self.tasks, self._last_id)
 
     # Each change
 
@@ -222,19 +222,19 @@ def _circle(tasks: Mapping[int, Task], links: Callable[[Task], Sequence[int]]) -
     return []
 
 
-def to_entry_data(state: State) -> dict[str, Any]:
+def to_entry_data(state: TaskList) -> dict[str, Any]:
     """What an entry of the session file keeps."""
     return {"tasks": [msgspec.to_builtins(task) for task in state.tasks.values()], "lastId": state.last_id}
 
 
-def from_entry_data(data: Any) -> State:
+def from_entry_data(data: Any) -> TaskList:
     """What `to_entry_data` wrote. What is not in that form counts as no tasks at all."""
     try:
         kept = msgspec.convert(data, _Kept)
     except msgspec.ValidationError:
-        return State()
+        return TaskList()
     tasks = {task.id: task for task in kept.tasks}
-    return State(tasks, max([kept.last_id, *tasks]))
+    return TaskList(tasks, max([kept.last_id, *tasks]))
 
 
 class _Kept(Struct, rename="camel"):
@@ -242,13 +242,13 @@ class _Kept(Struct, rename="camel"):
     last_id: int = 0
 
 
-def tasks_of(conversation: Conversation) -> State:
+def tasks_of(conversation: Conversation) -> TaskList:
     """The tasks of a conversation, at the entry where it stands."""
     if conversation.has_begun:
         for entry in conversation.log.back():
             if isinstance(entry, CustomEntry) and entry.custom_type == TASKS:
                 return from_entry_data(entry.data)
-    return State()
+    return TaskList()
 
 
 class TaskKeeper:
@@ -266,6 +266,6 @@ class TaskKeeper:
         now = datetime.fromtimestamp(self._now_ms() / 1000, UTC)
         return Draft(tasks_of(self._conversation()), now.strftime("%Y-%m-%d %H:%M:%S.%f"))
 
-    def keep(self, state: State) -> None:
+    def keep(self, state: TaskList) -> None:
         """Save the tasks. Raises SessionError if that fails; then the tasks are as they were."""
         self._conversation().note(TASKS, to_entry_data(state))

@@ -14,16 +14,16 @@ from fairlead.tools.files.text_file import BOM, TextFile, with_line_ends_of
 from fairlead.tools.files.write import make_parents, replace_file
 from fairlead.tools.guard import Guard
 from fairlead.wire.opal.tools.diffs import diff_details
-from fairlead.wire.opal.tools.places import Places
+from fairlead.wire.opal.tools.file_access import FileAccess
 
 
-async def run_write_file(places: Places, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    target = places.find(arguments["path"], context.target)
+async def run_write_file(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    target = files.find(arguments["path"], context.target)
     content = scrub_text(arguments["content"])
 
     def write(stop: Stop) -> dict[str, Any] | None:
-        make_parents(target, places.workspace.cwd, places.workspace.guard)
-        return _write(target, places.name_of(target.real), content, places.workspace.guard, stop)
+        make_parents(target, files.workspace.cwd, files.workspace.guard)
+        return _write(target, files.name_of(target.real), content, files.workspace.guard, stop)
 
     details = await change_in_order(target, context.cancel, write)
     return ToolResult.text(f"File written: {target.named}", details)

@@ -13,7 +13,7 @@ from fairlead.tools.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class FileAccess:
     """The workspace of a session, and the folder of its own that is open to it as well; None: there is none."""
 
     workspace: Workspace
