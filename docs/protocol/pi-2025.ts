@@ -177,7 +177,7 @@ export interface Cost {
   total: number;
 }
 
-/** What an extension or the agent itself adds to the conversation. */
+/** A message that an extension or the agent itself adds to the conversation. */
 export interface CustomMessage {
   role: "custom";
   customType: string;
@@ -225,7 +225,7 @@ export interface TextStart {
   partial?: AssistantMessage;
 }
 
-/** A model's reasoning. `thinking_signature` proves to the provider that it is the provider's own. */
+/** A model's reasoning. `thinking_signature` proves to the provider that its own model wrote it. */
 export interface ThinkingContent {
   type: "thinking";
   thinking: string;
@@ -306,7 +306,7 @@ export interface ToolcallStart {
   partial?: AssistantMessage;
 }
 
-/** Tokens of one model call, and what they cost. */
+/** The tokens of one model call, and their cost. */
 export interface Usage {
   input: number;
   output: number;

@@ -1594,16 +1594,16 @@ export interface CompactionEntry {
   systemMessage?: unknown;
 }
 
-/** A finished compaction. Its JSON is the CompactionResult of pi; `shortSummary` is an addition of omp's. */
+/** A finished compaction. Its JSON is pi's CompactionResult, with omp's addition `shortSummary`. */
 export interface CompactionResult {
   summary: string;
   firstKeptEntryId: string;
   tokensBefore: number;
-  /** FileLists; an extension that wrote the summary may keep something else there. */
+  /** FileLists, or something else if an extension wrote the summary. */
   details: unknown;
-  /** For the summary and the messages that stay. */
+  /** Tokens of the summary and the messages that stay. */
   estimatedTokensAfter?: number;
-  /** Of all requests that the summary took. */
+  /** Of all model requests for the summary. */
   usage?: Usage;
   shortSummary?: string;
 }
@@ -1658,7 +1658,7 @@ export interface CustomEntry {
   data?: unknown;
 }
 
-/** What an extension or the agent itself adds to the conversation. */
+/** A message that an extension or the agent itself adds to the conversation. */
 export interface CustomMessage {
   role: "custom";
   customType: string;
@@ -1896,9 +1896,9 @@ export interface Model {
   cost: Price;
   contextWindow: number;
   maxTokens: number;
-  /** How each thinking level is called by this model's provider; null marks a level it lacks. */
+  /** The provider's name for each thinking level; null for a level that the model lacks. */
   thinkingLevelMap?: Record<string, string | null>;
-  /** Departures of an imitator from the API it imitates; read by the adapter. */
+  /** How a compatible server differs from the original API; read by the adapter. */
   compat?: Record<string, unknown>;
 }
 
@@ -2012,7 +2012,7 @@ export interface RuleSource {
 
 export type SessionEntry = MessageEntry | ModelChangeEntry | ThinkingLevelChangeEntry | CompactionEntry | BranchSummaryEntry | CustomEntry | CustomMessageEntry | LabelEntry | SessionInfoEntry | UsageEntry | ContextEditEntry | OtherEntry;
 
-/** A session as a listing shows it. Times are milliseconds since the epoch. */
+/** A session in a list of sessions. Times are milliseconds since the epoch. */
 export interface SessionInfo {
   path: string;
   id?: string;
@@ -2020,12 +2020,12 @@ export interface SessionInfo {
   name?: string;
   created?: number;
   modified?: number;
-  /** How many messages all branches have together; null for a file too long to be read whole. */
+  /** The number of messages in all branches; null if the file is too long to read completely. */
   messageCount?: number;
-  /** What the user said first. */
+  /** The first message from the user. */
   firstMessage?: string;
   parentSession?: string;
-  /** Why the file cannot be read; then only its path and the time of its last change are known. */
+  /** Why the file cannot be read. Then only its path and modification time are known. */
   problem?: string;
 }
 
@@ -2112,18 +2112,18 @@ export interface SubagentActivity {
   agent: string;
   agentSource: "bundled" | "project" | "user";
   status: "aborted" | "completed" | "failed" | "pending" | "running";
-  /** What it was told, and the part of that which is its own. */
+  /** Its whole prompt, and the part that is for it alone. */
   task: string;
   assignment: string;
   description: string;
   /** Its last tool calls, oldest first. */
   recentTools: RecentTool[];
-  /** The last lines that it said. */
+  /** The last lines of its answers. */
   recentOutput: string[];
   toolCount: number;
   /** Model calls that were answered. */
   requests: number;
-  /** Tokens and US dollars, those of its own sub-agents included. */
+  /** Tokens and US dollars, including those of its sub-agents. */
   tokens: number;
   cost: number;
   durationMs: number;
@@ -2151,7 +2151,7 @@ export interface SubagentMessages {
   messages: Message[];
 }
 
-/** How a sub-agent stands. `last_update` is in milliseconds since the epoch. */
+/** The state of a sub-agent. `last_update` is in milliseconds since the epoch. */
 export interface SubagentSnapshot {
   id: string;
   index: number;
@@ -2211,7 +2211,7 @@ export interface TextStart {
   partial?: AssistantMessage;
 }
 
-/** A model's reasoning. `thinking_signature` proves to the provider that it is the provider's own. */
+/** A model's reasoning. `thinking_signature` proves to the provider that its own model wrote it. */
 export interface ThinkingContent {
   type: "thinking";
   thinking: string;
@@ -2319,7 +2319,7 @@ export interface ToolResultMessage {
   details?: Record<string, unknown>;
 }
 
-/** A tool as the model is told of it. */
+/** A tool as the model sees it. */
 export interface ToolSpec {
   name: string;
   description: string;
@@ -2370,7 +2370,7 @@ export interface TreeNode {
   labelTimestamp?: string;
 }
 
-/** Tokens of one model call, and what they cost. */
+/** The tokens of one model call, and their cost. */
 export interface Usage {
   input: number;
   output: number;

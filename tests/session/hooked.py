@@ -9,9 +9,8 @@ from typing import Any
 from tests.session.scene import PATIENCE
 
 from fairlead.core.events import CompactionReason, Event
-from fairlead.core.interceptor import Interceptor
 from fairlead.core.messages import CustomMessage, ImageContent, Message
-from fairlead.core.model import ModelMessage
+from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.tool import ToolResult
 from fairlead.session.additions import SlashCommand
 from fairlead.session.hooks import Cancelled, CompactionPlan, Heard, Opening, Summary, TreePlan

@@ -1,4 +1,4 @@
-"""What an agent is: messages, events, the loop. No files, no sockets, no processes, no clock of its own.
+"""What an agent is: messages, events, the loop. No files, sockets, processes or clock.
 
 Private: see `fairlead` for the public modules.
 """

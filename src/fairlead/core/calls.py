@@ -1,4 +1,4 @@
-"""Running the tool calls of one turn: checked, scheduled, announced, and each with a result, whatever happens."""
+"""Runs the tool calls of one turn: checks, schedules and announces them, and gives each a result, whatever happens."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 SKIPPED = "Skipped due to queued user message."
 ABORTED = "Command aborted"
-#: Seconds that whoever looks at a result has to finish after the run was aborted.
+#: Seconds that `after_tool` has to finish looking at a result after the run was aborted.
 LAST_LOOK = 0.4
 
-#: How much the model is told of tools that it may use when it calls one that does not exist.
+#: How many tools, and characters of each name, the model sees after it called a tool that does not exist.
 _TOOLS_SHOWN = 60
 _NAME_SHOWN = 128
 
@@ -32,10 +32,10 @@ Say = Callable[[Message], Awaitable[None]]
 
 
 async def run_calls(run: Run, turn: Turn, answer: StreamEnd, say: Say) -> list[ToolResultMessage]:
-    """Run the calls of `answer`; the results are in call order."""
+    """Run the calls of `answer`. Returns the results in call order."""
     calls = answer.message.tool_calls()
     results: dict[int, ToolResultMessage] = {}
-    # Under `together` (pi) the result messages wait for the last tool; else each follows its tool's end.
+    # Under `together` the result messages wait for the last tool; else each follows its tool's end.
     together = turn.schedule == "together"
 
     async def ended(call: ToolCall, result: ToolResult, is_error: bool) -> None:
@@ -55,7 +55,7 @@ async def run_calls(run: Run, turn: Turn, answer: StreamEnd, say: Say) -> list[T
         ended_before = len(results)
 
         async def one(call: ToolCall, tool: Tool, arguments: dict[str, Any], ended_before: int = ended_before) -> None:
-            # A call that had to wait for a place looks again whether it may start.
+            # A call that had to wait for a free slot checks again whether it may start.
             waited = len(results) > ended_before
             reason = _why_not(run) if waited else None
             await ended(call, *(_failure(reason) if reason else await _execute(run, tool, call, arguments)))
@@ -81,7 +81,7 @@ async def run_calls(run: Run, turn: Turn, answer: StreamEnd, say: Say) -> list[T
 
 
 def _why_not(run: Run) -> str | None:
-    """Why calls that have not started must not: None if they may."""
+    """Why calls that have not started must not start; None if they may."""
     if run.cancel.fired:
         return ABORTED
     if run.queues.interrupt == "immediate" and len(run.queues.steering):
@@ -90,7 +90,7 @@ def _why_not(run: Run) -> str | None:
 
 
 def _checked(turn: Turn, answer: StreamEnd, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
-    """The tool and its arguments. Raises ToolError, worded for the model, if the call cannot be made."""
+    """Return the tool and its arguments. Raises ToolError with a text for the model if the call cannot be made."""
     if _was_cut_off(answer, call):
         raise ToolError(
             f"The call of {_shown(call.name)} was not made: the answer reached the output token limit before the arguments were"
@@ -111,8 +111,8 @@ def _checked(turn: Turn, answer: StreamEnd, call: ToolCall) -> tuple[Tool, dict[
 def _was_cut_off(answer: StreamEnd, call: ToolCall) -> bool:
     """Whether the token limit ended the answer within this call.
 
-    Arguments that are a complete JSON object are what the model meant, whatever it would have said next. If none arrived, the
-    call may have had some: then only a call that others follow is complete.
+    Arguments that are a complete JSON object are what the model meant. A call without arguments may have lost some, so it counts
+    as complete only if other calls follow it.
     """
     message = answer.message
     if message.stop_reason != "length":
@@ -121,7 +121,7 @@ def _was_cut_off(answer: StreamEnd, call: ToolCall) -> bool:
 
 
 def not_found(name: str, tools: list[str]) -> str:
-    """What a model is told that called a tool which does not exist. `tools` are the names of those that do."""
+    """The error for a call of a tool that does not exist. `tools` are the names of the existing ones."""
     from difflib import get_close_matches
 
     first = f"Tool {_shown(name)} not found"
@@ -134,12 +134,12 @@ def not_found(name: str, tools: list[str]) -> str:
 
 
 def _shown(name: str) -> str:
-    """The name of a tool, which a model may have made up, at a bearable length."""
+    """The name of a tool, shortened: the model may have made it up."""
     return name if len(name) <= _NAME_SHOWN else f"{name[:_NAME_SHOWN]}..."
 
 
 async def _execute(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> tuple[ToolResult, bool]:
-    """Run one tool. Whatever it does, there is a result; the flag says whether it is an error."""
+    """Run one tool. Returns its result, whatever it does, and whether that is an error."""
     over = False
     target: ApprovedFile | None = None
 
@@ -163,7 +163,7 @@ async def _execute(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, An
         return outcome
     try:
         return await run.runtime.bounded(look, run.cancel, timeout=None, grace=LAST_LOOK)
-    except Exception as error:  # it may have been about to take something out of the result: that is not shown without it
+    except Exception as error:  # it may have been about to remove something from the result, so the result is not shown
         return _failed(run, tool, error)
 
 
@@ -176,16 +176,16 @@ class _NotPermitted(Exception):
 async def _permitted(
     run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], ApprovedFile | None]:
-    """Ask everybody who has a say in the call.
+    """Ask the extensions and the approver whether the call may run.
 
-    Returns the arguments to run the tool with, and what the approver approved (`ToolContext.target`). However long the answers
-    take, that is not counted as the tool's time, and an abort ends it at once. Raises _NotPermitted.
+    Their answers do not count towards the tool's timeout, and an abort does not wait for them. Returns the arguments to run the
+    tool with, and what the approver approved (`ToolContext.target`). Raises _NotPermitted.
     """
     target: ApprovedFile | None = None
     try:
         asked = run.before_call(tool, call, arguments) if run.before_call is not None else None
         if asked is not None:
-            # Whoever was asked may have changed them.
+            # `before_tool` may have changed them.
             arguments = tool.checked(await run.runtime.bounded(asked, run.cancel, timeout=None, grace=0))
         if run.approver is not None:
             check = run.approver.check(tool, call.id, arguments, run.cancel)
@@ -194,7 +194,7 @@ async def _permitted(
         raise _NotPermitted(error) from None
     except Interrupted:
         raise _NotPermitted(ToolError(ABORTED)) from None
-    except Exception as error:  # who cannot be asked has not agreed
+    except Exception as error:  # an approver that fails has not approved
         run.report(error)
         raise _NotPermitted(ToolError(f"{type(error).__name__}: {error}")) from error
     if run.cancel.fired:
@@ -203,7 +203,7 @@ async def _permitted(
 
 
 def _failed(run: Run, tool: Tool, error: Exception) -> tuple[ToolResult, bool]:
-    """What an error means as the outcome of a call."""
+    """The result of a call that raised `error`."""
     match error:
         case ToolError():
             return _failure(str(error), error.details)
@@ -211,13 +211,13 @@ def _failed(run: Run, tool: Tool, error: Exception) -> tuple[ToolResult, bool]:
             return _failure(ABORTED)
         case TimedOut():
             return _failure(f"{tool.name} did not finish within {tool.timeout:g} seconds and was stopped.")
-        case _:  # a bug of the tool's own must not end the run
+        case _:  # a bug in the tool must not end the run
             run.report(error)
             return _failure(f"{type(error).__name__}: {error}")
 
 
 def _valid(result: ToolResult) -> ToolResult:
-    """A result that can be written as JSON: file names may hold bytes that are no text."""
+    """A result that can be encoded as JSON: file names may contain bytes that are not text."""
     content: list[UserBlock] = [
         TextContent(scrub_text(block.text)) if isinstance(block, TextContent) else block for block in result.content
     ]

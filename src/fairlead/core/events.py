@@ -1,4 +1,4 @@
-"""Everything that can happen during a run, as typed values. Not wire frames: a dialect makes those."""
+"""Everything that can happen during a run, as typed values. Dialects turn them into frames."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from fairlead.core.tool import ToolResult
 
 
 class AgentStart(Struct):
-    """A run begins."""
+    """A run has started."""
 
 
 class AgentEnd(Struct):
-    """A run ends; `messages` are those it added. With `will_retry`, another attempt follows by itself."""
+    """A run has ended. `messages` are those that it added. With `will_retry`, another attempt follows automatically."""
 
     messages: list[Message]
     will_retry: bool = False
 
 
 class AgentSettled(Struct):
-    """Nothing more will happen by itself."""
+    """The session has settled: nothing more happens until it gets a prompt."""
 
 
 class TurnStart(Struct):
-    """One model call, and the tools it asks for, begin."""
+    """A turn has started: one model call, and the tools it calls."""
 
 
 class TurnEnd(Struct):
@@ -43,7 +43,7 @@ class MessageStart(Struct):
 
 
 class MessageUpdate(Struct):
-    """Part of an assistant message arrived. `partial.snapshot()` has all of it so far."""
+    """A part of an assistant message has arrived. `partial.snapshot()` returns the whole message so far."""
 
     event: BlockStart | BlockDelta | BlockEnd
     partial: PartialMessage
@@ -75,9 +75,9 @@ class ToolEnd(Struct):
 
 
 class QueueUpdate:
-    """The texts that wait, after a change of either queue.
+    """The texts in the queues, after a change of either queue.
 
-    The lists are made when they are first read. A burst of changes therefore costs no more than the updates that are read.
+    The lists are built when they are first read, so a burst of changes costs no more than the updates that are read.
     """
 
     __slots__ = ("_follow_up", "_steering", "size")
@@ -85,7 +85,7 @@ class QueueUpdate:
     def __init__(self, steering: Iterable[str], follow_up: Iterable[str]) -> None:
         self._steering = steering
         self._follow_up = follow_up
-        #: About how many characters the texts have.
+        #: The approximate number of characters in the texts.
         self.size = _size(steering) + _size(follow_up)
 
     @property
@@ -99,7 +99,7 @@ class QueueUpdate:
         return self._follow_up
 
     def copy(self) -> QueueUpdate:
-        """An update whose lists can be changed without changing those of this one."""
+        """A copy of this update with its own lists."""
         return QueueUpdate(list(self.steering), list(self.follow_up))
 
     def __eq__(self, other: object) -> bool:
@@ -123,7 +123,7 @@ def _size(texts: Iterable[str]) -> int:
 
 
 class RetryStart(Struct):
-    """A model call failed in a way that may pass; after `delay_ms` it is tried again."""
+    """A model call failed with a transient error, and is retried after `delay_ms`."""
 
     attempt: int
     max_attempts: int
@@ -132,47 +132,47 @@ class RetryStart(Struct):
 
 
 class RetryEnd(Struct):
-    """The attempts are over: one of them succeeded, or all failed, or they were called off."""
+    """Retrying has ended: an attempt succeeded, all failed, or they were cancelled."""
 
     success: bool
     attempt: int
     error: str | None = None
 
 
-#: Who asked for a compaction: somebody, a context that is nearly full, or a request that was too large for it.
+#: Why a compaction runs: a request for it, a context that is nearly full, or a model request that was too large.
 CompactionReason: TypeAlias = Literal["manual", "threshold", "overflow"]
 
 
 class FileLists(Struct, rename="camel", frozen=True):
-    """The files that the summarised part of a conversation read, and those it changed."""
+    """The files that the summarised part of a conversation read, and the files it changed."""
 
     read_files: list[str] = []
     modified_files: list[str] = []
 
 
 class CompactionResult(Struct, rename="camel", omit_defaults=True):
-    """A finished compaction. Its JSON is the CompactionResult of pi; `shortSummary` is an addition of omp's."""
+    """A finished compaction. Its JSON is pi's CompactionResult, with omp's addition `shortSummary`."""
 
     summary: str
     first_kept_entry_id: str
     tokens_before: int
-    #: FileLists; an extension that wrote the summary may keep something else there.
+    #: FileLists, or something else if an extension wrote the summary.
     details: Any
-    #: For the summary and the messages that stay.
+    #: Tokens of the summary and the messages that stay.
     estimated_tokens_after: int | None = None
-    #: Of all requests that the summary took.
+    #: Of all model requests for the summary.
     usage: Usage | None = None
     short_summary: str | None = None
 
 
 class CompactionStart(Struct):
-    """The older part of the conversation is being replaced by a summary."""
+    """A compaction has started: a summary will replace the older part of the conversation."""
 
     reason: CompactionReason
 
 
 class CompactionEnd(Struct):
-    """The conversation is shorter now, or as it was if there is no `result`. With `will_retry` the run goes on."""
+    """A compaction has ended. Without a `result`, the conversation is unchanged. With `will_retry`, the run continues."""
 
     reason: CompactionReason
     result: CompactionResult | None = None
@@ -181,12 +181,12 @@ class CompactionEnd(Struct):
     error: str | None = None
 
 
-#: How a model came to be chosen: by name, as the next one, or because a conversation had it.
+#: How a model was chosen: by name, by cycling, or by resuming a conversation that used it.
 ModelSource: TypeAlias = Literal["set", "cycle", "restore"]
 
 
 class ModelSelected(Struct):
-    """Another model answers from here on."""
+    """The session uses another model from now on."""
 
     model: Model
     previous: Model | None
@@ -199,19 +199,19 @@ class ThinkingLevelChanged(Struct):
 
 
 class SessionInfoChanged(Struct):
-    """The session has another name."""
+    """The session has a new name."""
 
     name: str | None
 
 
 class EntryAppended(Struct):
-    """The session has an entry that no other event tells of. `entry` is its JSON."""
+    """The session has a new entry that no other event reports. `entry` is its JSON."""
 
     entry: Raw
 
 
 class SessionReplaced(Struct):
-    """From here on everything is about another conversation."""
+    """The session has moved to another conversation. All later events are about that one."""
 
 
 class StreamRuleTriggered(Struct):
@@ -221,7 +221,7 @@ class StreamRuleTriggered(Struct):
 
 
 class TodoReminder(Struct):
-    """The model stopped although there is something left to do, and is told so."""
+    """The model stopped with todos left, and gets a reminder."""
 
     todos: list[Any]
     attempt: int
@@ -229,50 +229,50 @@ class TodoReminder(Struct):
 
 
 class TodoAutoClear(Struct):
-    """Todos that had been done for a while went from the list."""
+    """Todos that were completed a while ago were removed from the list."""
 
 
-#: What a person can be asked for.
+#: What the user can be asked for.
 UiPromptKind: TypeAlias = Literal["select", "confirm", "input", "editor"]
 
 
 class UiPromptStart(Struct):
-    """Something waits for an answer of the person behind the host."""
+    """A question to the user is open."""
 
     kind: UiPromptKind
     title: str
 
 
 class UiPromptEnd(Struct):
-    """It waits no longer, whether there was an answer or not."""
+    """A question to the user is closed, with or without an answer."""
 
     kind: UiPromptKind
     title: str
 
 
 class ToolApprovalRequested(Struct):
-    """A call waits for somebody's consent. Hosts are asked in their own way; this is for extensions."""
+    """A tool call waits for approval. This event is for extensions; hosts get a question."""
 
     call_id: str
     tool_name: str
     arguments: dict[str, Any]
-    #: What the person who is asked gets to see.
+    #: The text that the user sees.
     message: str
 
 
 class ToolApprovalResolved(Struct):
-    """It was decided whether a call may happen: by somebody who was asked, by what they had said before, or by the settings."""
+    """A tool call was approved or refused: by the user, by an earlier approval for the session, or by the settings."""
 
     call_id: str
     tool_name: str
     approved: bool
     by: Literal["user", "session", "settings", "nobody"]
-    #: Why it was refused; empty if it was not.
+    #: Why the call was refused; empty if it was approved.
     reason: str = ""
 
 
 class ExtensionError(Struct):
-    """User-supplied code failed; the run goes on."""
+    """Code or configuration from the user failed. The run continues."""
 
     extension_path: str
     event: str
@@ -286,13 +286,13 @@ class SubagentLifecycle(Struct):
 
 
 class SubagentProgress(Struct):
-    """A sub-agent got on. Told a few times a second at most, and once more at its end."""
+    """A sub-agent has made progress. Sent a few times a second at most, and once more at its end."""
 
     payload: ProgressPayload
 
 
 class SubagentEvent(Struct):
-    """Something happened in the run of a sub-agent."""
+    """An event of a sub-agent's run."""
 
     id: str
     event: Event

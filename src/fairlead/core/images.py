@@ -1,23 +1,23 @@
-"""What the first bytes of an image tell: its kind and its size. Nothing is decoded."""
+"""Reads the type and the size of an image from its first bytes, without decoding it."""
 
 from __future__ import annotations
 
 from binascii import Error as NotBase64
 from binascii import a2b_base64
 
-#: Pixels that an image may have. Providers scale larger ones down or refuse them; to decode one takes four bytes for each.
+#: The most pixels of an image. Providers scale larger ones down or refuse them, and decoding takes four bytes per pixel.
 MOST_PIXELS = 40_000_000
-#: JPEG is scaled down while it is decoded, and is what cameras make.
+#: The same for JPEG, which cameras produce, and which is scaled down while it is decoded.
 MOST_JPEG_PIXELS = 64_000_000
 
-#: Parts of a JPEG before the one that has its size. A file of nothing else would be gone through for long.
+#: How many parts of a JPEG to search for its size. A file could consist of millions of others.
 _MOST_SEGMENTS = 4096
-#: Characters of base64 in which the size is looked for. Cameras put previews before it.
+#: How many characters of base64 to search for the size. Cameras put previews before it.
 _LOOKED_AT = 1 << 20
 
 
 def image_type(start: bytes) -> str | None:
-    """The MIME type of an image that models accept, by the first bytes of the file."""
+    """The MIME type of an image, from the first bytes of the file; None if models do not accept it."""
     if start.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if start.startswith(b"\xff\xd8\xff"):
@@ -52,7 +52,7 @@ def _jpeg_dimensions(data: bytes) -> tuple[int, int] | None:
         if marker == 0xFF:  # padding
             at += 1
             continue
-        # A frame header is C0 to CF, but for the tables C4 and CC and the reserved C8.
+        # A frame header is C0 to CF, except the tables C4 and CC and the reserved C8.
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             return int.from_bytes(data[at + 7 : at + 9], "big"), int.from_bytes(data[at + 5 : at + 7], "big")
         standalone = marker == 0x01 or 0xD0 <= marker <= 0xD8
@@ -73,12 +73,12 @@ def _webp_dimensions(data: bytes) -> tuple[int, int] | None:
 
 
 def is_too_large(mime_type: str, sides: tuple[int, int]) -> bool:
-    """Whether an image has more pixels than should be decoded, here or by a provider."""
+    """Whether an image has too many pixels to decode, here or at a provider."""
     return sides[0] * sides[1] > (MOST_JPEG_PIXELS if mime_type == "image/jpeg" else MOST_PIXELS)
 
 
 def encoded_dimensions(data: str) -> tuple[str, tuple[int, int]] | None:
-    """The kind and the size of an image in base64; None if they cannot be told."""
+    """The MIME type and the size of an image in base64; None if they cannot be read."""
     try:
         start = a2b_base64(data[:_LOOKED_AT])
     except (NotBase64, ValueError):

@@ -1,4 +1,4 @@
-"""JSON that msgspec refuses although every other party reads it: escapes of lone surrogates, invalid UTF-8.
+"""Reads JSON that msgspec refuses but other parsers accept: escaped lone surrogates, invalid UTF-8.
 
 What cannot be written as valid UTF-8 becomes U+FFFD, so that output is always valid.
 """
@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-#: How much is shown of a text before and after the place where it is wrong.
+#: How many characters an error shows before and after the mistake.
 _AROUND = 40
 _KINDS: dict[type, str] = {str: "a string", list: "a list", bool: "true or false", type(None): "null"}
 
 
 def decode(data: bytes | str) -> Any:
-    """The value of a JSON text. Raises ValueError with a readable text if it is none, or is nested too deeply."""
+    """Decode a JSON text. Raises ValueError with a readable message if it is invalid or nested too deeply."""
     try:
         return msgspec.json.decode(data)
     except RecursionError:
@@ -32,7 +32,7 @@ def decode(data: bytes | str) -> Any:
 
 
 def json_problem(text: str) -> str:
-    """Why `text` is not a JSON object, and where, with no more of it than that takes."""
+    """Why `text` is not a JSON object, and where, with a short excerpt."""
     import json
 
     try:
@@ -71,10 +71,10 @@ def scrub_text(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """`text` for a terminal: characters that would control it, or change the order of others, are written as escapes.
+    """`text` for a terminal, with escapes for characters that would control it or change the order of others.
 
-    These are C0 except for line feed and tab, DEL, C1, the bidirectional controls, and lone surrogates, which may stand for the
-    same as single bytes.
+    These are C0 except line feed and tab, DEL, C1, the bidirectional controls, and lone surrogates, which may stand for control
+    bytes.
     """
     import re
 

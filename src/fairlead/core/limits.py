@@ -1,4 +1,4 @@
-"""What ends a run that would otherwise go on for ever: a number of turns, and calls that go round in circles.
+"""Ends runs that would never end: by a number of turns, and when calls go round in circles.
 
 A turn repeats an earlier one if it makes the same calls and gets the same results. One such turn after another is a circle, and
 so are two or three turns that come again and again. A call that succeeds and says nothing (`true`) is not evidence of a circle.
@@ -18,7 +18,7 @@ from fairlead.core.tool import ToolResult
 _LONGEST_CIRCLE = 3
 _NO_OUTPUT = frozenset({"", "(no output)"})
 
-#: A call and its result: the tool, its arguments, whether it failed, and what it gave back.
+#: A call and its result: the tool, its arguments, whether it failed, and what it returned.
 _Outcome: TypeAlias = tuple[str, bytes | str, bool, tuple[str, ...]]
 
 
@@ -41,11 +41,11 @@ class Limits:
 
     @property
     def out_of_turns(self) -> bool:
-        """Whether the run may make no further model call."""
+        """Whether the run has used all its model calls."""
         return 0 < self._max_turns <= self._turns
 
     def answered(self) -> None:
-        """The model gave an answer: a turn has begun."""
+        """Count a turn: the model has answered."""
         self._turns += 1
         self._present.clear()
 
@@ -55,11 +55,11 @@ class Limits:
         Args:
             call: The call.
             bad_arguments: Its arguments as the model wrote them, if they could not be read.
-            result: What the model is told.
+            result: What the model gets.
             is_error: Whether the call failed.
 
         Returns:
-            What to tell the model beside the result if it goes round in circles, else None.
+            A hint to add to the result if the run goes round in circles, else None.
         """
         if not self._max_repeats:
             return None
@@ -78,7 +78,7 @@ class Limits:
         )
 
     def turn_ended(self) -> None:
-        """All calls of the turn have their results."""
+        """Compare the turn with earlier ones: all its calls have results."""
         calls = frozenset(self._present)
         for length in range(1, _LONGEST_CIRCLE + 1):
             is_same = bool(calls) and len(self._before) >= length and self._before[-length] == calls
@@ -86,14 +86,14 @@ class Limits:
         self._before.append(calls)
 
     def heard_user(self, *, model_was_done: bool) -> None:
-        """The user said something. Earlier repetitions no longer count; earlier turns do, unless the model was done."""
+        """Forget earlier repetitions, because the user has sent a message. Forget earlier turns too if the model was done."""
         self._before.clear()
         self._same = [0] * _LONGEST_CIRCLE
         if model_was_done:
             self._turns = 0
 
     def why_stop(self) -> str | None:
-        """Why the model must not be asked again; None: it may."""
+        """Why the model must not be called again; None if it may."""
         tools = self._tools_in_circle()
         if tools:
             return (
@@ -123,7 +123,7 @@ class Limits:
 def _outcome(call: ToolCall, bad_arguments: str | None, result: ToolResult, is_error: bool) -> _Outcome:
     written = bad_arguments if bad_arguments is not None else msgspec.json.encode(call.arguments, order="sorted")
     blocks = tuple(block.data if isinstance(block, ImageContent) else block.text for block in result.content)
-    # A log of long output has another name each time.
+    # The log of a long output has a new name each time.
     log = (result.details or {}).get("fullOutputPath")
     if isinstance(log, str):
         blocks = tuple(block.replace(log, "") for block in blocks)

@@ -2,11 +2,11 @@
 
 One run goes like this. The user's message opens the first turn. In each turn the model answers; if it
 asks for tools, they run and their results open the next turn. Between turns the loop listens: first to
-steering, then, when the model has nothing more to do, to follow-ups. It ends when nobody has anything
-left to say, when the model fails, when a limit is reached, or when the run is cancelled.
+steering, then, when the model has nothing more to do, to follow-ups. It ends when there is no further
+message, when the model fails, when a limit is reached, or when the run is cancelled.
 
 Whatever happens, every TurnStart has its TurnEnd, every MessageStart its MessageEnd, and every tool call of
-a finished message its result. What frames a run (its start, its end, another attempt) is up to the caller.
+a finished message its result. The caller announces the start and the end of a run, and retries it.
 """
 
 from __future__ import annotations
@@ -37,26 +37,27 @@ from fairlead.core.tool import Approver, Schedule, Tool, ToolResult
 
 
 class Turn(Struct, frozen=True):
-    """What one model call works with. It is asked for anew each turn, so that changes take effect during a run."""
+    """What one model call works with. Each turn gets a new one, so that changes take effect during a run."""
 
     model: Model
     stream: ModelStream
     request: Request
     tools: Mapping[str, Tool]
     schedule: Schedule
-    #: How many tools may run at once.
+    #: How many tools may run at the same time.
     concurrent: int = 8
 
 
 class BeforeCall(Protocol):
-    """Says what arguments a tool is to run with; they are checked again. None: those it has. It is awaited at once.
-    Raises ToolError if the tool is not to run."""
+    """Returns other arguments for a tool, which are checked again; None to keep them. It is awaited at once.
+
+    Raises ToolError if the tool must not run."""
 
     def __call__(self, tool: Tool, call: ToolCall, arguments: dict[str, Any], /) -> Awaitable[dict[str, Any]] | None: ...
 
 
 class AfterCall(Protocol):
-    """Looks at what came of a tool that ran, an error or not, and says what counts instead. None: that. It is awaited at once."""
+    """Returns another result for a tool that ran, with or without an error; None to keep it. It is awaited at once."""
 
     def __call__(
         self, tool: Tool, call: ToolCall, arguments: dict[str, Any], result: ToolResult, is_error: bool, /
@@ -64,37 +65,37 @@ class AfterCall(Protocol):
 
 
 class Run(Struct, frozen=True):
-    """Everything a run is given from outside."""
+    """Everything that a run gets from its caller."""
 
-    #: The next turn, for the context so far. Raises nothing: a problem becomes a stream that fails.
+    #: Makes the next turn, for the conversation so far. Raises nothing: a problem becomes a stream that fails.
     next_turn: Callable[[], Awaitable[Turn]]
-    #: Called between two turns: the place to make the context smaller. Raises nothing.
+    #: Called between two turns, for example to compact the conversation. Raises nothing.
     between: Callable[[], Awaitable[None]]
-    #: Looks at an answer as it arrives. A text cuts it off there, and says why; None: nobody looks.
+    #: Looks at an answer as it arrives. If it returns a text, the answer ends there, with that text as the reason.
     watch: Callable[[BlockStart | BlockDelta | BlockEnd], str | None] | None
-    #: Adds a message to the conversation. It is called before the message's MessageEnd is emitted.
+    #: Adds a message to the conversation, before its MessageEnd is emitted.
     add: Callable[[Message], None]
-    #: Tells of an event; waits while whoever listens cannot keep up.
+    #: Emits an event, and waits while the host cannot keep up.
     emit: Callable[[Event], Awaitable[None]]
-    #: The same for events that may be dropped: never waits.
+    #: Emits an event that may be dropped. Never waits.
     notify: Callable[[Event], None]
-    #: Shows a bug of a tool or a model to whoever can mend it; the run goes on.
+    #: Reports a bug in a tool or a model. The run continues.
     report: Callable[[Exception], None]
     queues: Queues
     runtime: Runtime
     cancel: Cancel
-    #: Asked before a tool runs.
+    #: Called before a tool runs.
     before_call: BeforeCall | None = None
-    #: Asked after that; None: every call may happen.
+    #: Called after that; None: every call may run.
     approver: Approver | None = None
-    #: Asked when it has run.
+    #: Called when a tool has run.
     after_call: AfterCall | None = None
-    #: Kept from one `run_agent` to the next within a run, so that another attempt does not start counting anew.
+    #: Shared by all `run_agent` calls of a run, so that a retry does not reset the counts.
     limits: Limits = field(default_factory=Limits)
 
 
 async def run_agent(run: Run, prompts: Sequence[Message], added: list[Message]) -> StreamEnd:
-    """Run until there is nothing left to do. Returns how the last model call ended.
+    """Run until the model is done and the queues are empty. Returns how the last model call ended.
 
     `prompts` open the first turn; they are part of the conversation already. `added` collects the run's messages.
     """
@@ -152,7 +153,7 @@ async def run_agent(run: Run, prompts: Sequence[Message], added: list[Message]) 
 
 
 async def _answer(run: Run, turn: Turn, added: list[Message]) -> StreamEnd:
-    """One model call. Its message is started, updated and ended, whatever becomes of it."""
+    """Make one model call. Its message is started, updated and ended, whatever happens."""
     partial: PartialMessage | None = None
     end: StreamEnd | None = None
     async with aclosing(_guarded(run, turn)) as stream:
@@ -163,7 +164,7 @@ async def _answer(run: Run, turn: Turn, added: list[Message]) -> StreamEnd:
                     await run.emit(MessageStart(event.message))
                 elif isinstance(event, StreamEnd):
                     if partial is None:
-                        # The request failed before any stream: both frames show the final message.
+                        # The request failed before the stream began: both events have the final message.
                         await run.emit(MessageStart(event.message))
                     await _finish(run, event.message, added)
                     end = event
@@ -177,14 +178,14 @@ async def _answer(run: Run, turn: Turn, added: list[Message]) -> StreamEnd:
 
 
 async def _cut_off(run: Run, partial: PartialMessage, reason: str, added: list[Message]) -> StreamEnd:
-    """The message ends here, with what has arrived."""
+    """End the message here, with what has arrived."""
     message = replace(partial.snapshot(), stop_reason="aborted", error_message=reason)
     await _finish(run, message, added)
     return StreamEnd(message)
 
 
 async def _guarded(run: Run, turn: Turn) -> AsyncGenerator[list[StreamEvent]]:
-    """The model's stream. If it breaks its promise (raises, or stops without an end) the message ends as an error."""
+    """The model's stream. If the stream raises, or stops without an end, the message ends as an error."""
     partial = PartialMessage(turn.model, run.runtime.now_ms())
     ended = False
     error = "the model's stream stopped without an end"
@@ -201,7 +202,7 @@ async def _guarded(run: Run, turn: Turn) -> AsyncGenerator[list[StreamEvent]]:
         run.report(problem)
         error = f"{type(problem).__name__}: {problem}"
     finally:
-        # Whoever reads no further is rid of the request at once.
+        # Closing the stream early cancels the request immediately.
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
     if not ended:
@@ -210,7 +211,7 @@ async def _guarded(run: Run, turn: Turn) -> AsyncGenerator[list[StreamEvent]]:
 
 
 async def _unasked_turn(run: Run, turn: Turn, added: list[Message], reason: str | None = None) -> StreamEnd:
-    """The turn that would have followed: an empty message that says why the run ended. Without a `reason`, it was aborted."""
+    """Emit a last turn with an empty message that says why the run ended. Without a `reason`, it was aborted."""
     partial = PartialMessage(turn.model, run.runtime.now_ms())
     if reason is None:
         partial.abort()

@@ -24,7 +24,7 @@ class TextContent(_Block, tag="text"):
 
 
 class ThinkingContent(_Block, tag="thinking"):
-    """A model's reasoning. `thinking_signature` proves to the provider that it is the provider's own."""
+    """A model's reasoning. `thinking_signature` proves to the provider that its own model wrote it."""
 
     thinking: str
     thinking_signature: str | None = None
@@ -49,21 +49,21 @@ UserBlock: TypeAlias = TextContent | ImageContent
 AssistantBlock: TypeAlias = TextContent | ThinkingContent | ToolCall
 
 
-#: The largest number that every reader of JSON takes as it is.
+#: The largest integer that every JSON parser reads exactly.
 LARGEST_COUNT = 2**53 - 1
 
 
-#: Tokens that no model call can use. A provider, or a file, that says so is not believed.
+#: More tokens than any model call can use. Such a report from a provider or a file is ignored.
 _IMPOSSIBLE_COUNT = 10**15
 
 
 def reported_count(number: int) -> int:
-    """A number of tokens that somebody reports; 0, as if it were not reported, if it cannot be."""
+    """A reported number of tokens; 0 if the number is impossible."""
     return number if 0 <= number < _IMPOSSIBLE_COUNT else 0
 
 
 def sum_of_counts(*numbers: int) -> int:
-    """The sum of numbers of tokens, as far as JSON can hold it."""
+    """The sum of token counts, at most what JSON can hold."""
     return min(sum(map(reported_count, numbers)), LARGEST_COUNT)
 
 
@@ -78,7 +78,7 @@ class Cost(Struct, rename="camel"):
 
 
 class Usage(Struct, rename="camel"):
-    """Tokens of one model call, and what they cost."""
+    """The tokens of one model call, and their cost."""
 
     input: int = 0
     output: int = 0
@@ -142,7 +142,7 @@ class BashExecutionMessage(_Message, tag="bashExecution"):
 
 
 class CustomMessage(_Message, tag="custom"):
-    """What an extension or the agent itself adds to the conversation."""
+    """A message that an extension or the agent itself adds to the conversation."""
 
     custom_type: str
     content: str | list[UserBlock]
@@ -173,7 +173,7 @@ Message: TypeAlias = (
     | CompactionSummaryMessage
 )
 
-#: What a model is sent: the session turns every other kind of message into one of these.
+#: What a model gets. The session converts every other kind of message into one of these.
 ModelMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 
 
@@ -185,7 +185,7 @@ def user_text(message: UserMessage) -> str:
 
 
 def user_message(text: str, images: list[ImageContent] | None, timestamp: int, attribution: Attribution = "user") -> UserMessage:
-    """A message to the agent: the text first, even an empty one, then the images. `attribution` says who wrote it."""
+    """Make a message to the agent: the text first, even if it is empty, then the images. `attribution` says who wrote it."""
     content: list[UserBlock] = [TextContent(text)]
     if images:
         content.extend(images)

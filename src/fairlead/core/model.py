@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -18,13 +18,12 @@ from fairlead.core.messages import (
 from fairlead.core.runtime import Cancel
 
 if TYPE_CHECKING:
-    from fairlead.core.interceptor import Interceptor
     from fairlead.core.partial_message import PartialMessage
 
 ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 THINKING_LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh")
 
-#: No model call costs that much; with a price of any size, the sum stays a number.
+#: More than any model call costs. The limit keeps sums finite, whatever the price.
 _MOST_DOLLARS = 1e12
 
 
@@ -50,13 +49,13 @@ class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
     cost: Price
     context_window: int
     max_tokens: int
-    #: How each thinking level is called by this model's provider; None marks a level it lacks.
+    #: The provider's name for each thinking level; None for a level that the model lacks.
     thinking_level_map: dict[str, str | None] | None = None
-    #: Departures of an imitator from the API it imitates; read by the adapter.
+    #: How a compatible server differs from the original API; read by the adapter.
     compat: dict[str, Any] | None = None
 
     def levels(self) -> list[ThinkingLevel]:
-        """The thinking levels it has. xhigh only where the map names it; a level that the map marks as lacking, not."""
+        """The thinking levels of the model: xhigh only if the map names it, the others unless the map excludes them."""
         if not self.reasoning:
             return ["off"]
         names = self.thinking_level_map or {}
@@ -67,14 +66,14 @@ class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
         return has or ["off"]
 
     def clamp(self, level: ThinkingLevel) -> ThinkingLevel:
-        """The level itself if the model has it, else the next higher one it has, else the next lower one."""
+        """Return `level` if the model has it, else the next higher level it has, else the next lower one."""
         levels = self.levels()
         wanted = THINKING_LEVELS.index(level)
         nearest = (*THINKING_LEVELS[wanted:], *reversed(THINKING_LEVELS[:wanted]))
         return next(candidate for candidate in nearest if candidate in levels)
 
     def priced(self, usage: Usage) -> Usage:
-        """Fill in `usage.cost` and `usage.total_tokens`. Numbers that cannot be count as not reported."""
+        """Fill in `usage.cost` and `usage.total_tokens`, and return `usage`. Impossible counts become 0."""
         price = self.cost
         usage.input, usage.output = reported_count(usage.input), reported_count(usage.output)
         usage.cache_read, usage.cache_write = reported_count(usage.cache_read), reported_count(usage.cache_write)
@@ -87,32 +86,42 @@ class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as the model is told of it."""
+    """A tool as the model sees it."""
 
     name: str
     description: str
     parameters: dict[str, Any]
 
 
+class Interceptor(Protocol):
+    """Sees every HTTP exchange with a provider, and can change what is sent. It raises nothing and ends in bounded time."""
+
+    async def request(self, payload: dict[str, Any], headers: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the body, as JSON, and the headers to send instead."""
+        ...
+
+    async def response(self, status: int, headers: Mapping[str, str]) -> None: ...
+
+
 class Request(Struct):
-    """One model call. `messages` are the same objects from call to call, so that adapters can keep their encoding."""
+    """One model call. `messages` are the same objects in every call, so that adapters can cache their encoding."""
 
     system_prompt: str
     messages: list[ModelMessage]
     tools: list[ToolSpec]
     thinking: ThinkingLevel = "off"
     max_tokens: int | None = None
-    #: Stable over a conversation; providers route to a warm prompt cache by it.
+    #: The same for a whole conversation; providers use it to route to a warm prompt cache.
     session_id: str | None = None
-    #: Steps in between the adapter and its provider; None: nobody does.
+    #: Sees and changes what is sent to the provider; None: nothing does.
     interceptor: Interceptor | None = None
 
 
 class StreamStart(Struct):
-    """The provider began to answer. `message` has no content yet."""
+    """The provider has begun to answer. `message` has no content yet."""
 
     message: AssistantMessage
-    #: The message while it arrives.
+    #: The message that is arriving.
     partial: PartialMessage
 
 
@@ -132,18 +141,18 @@ class BlockEnd(Struct):
 
 
 class StreamEnd(Struct):
-    """The message is complete; nothing follows. Failure and abort end a stream too: see `stop_reason`."""
+    """The message is complete, and the stream has ended. `stop_reason` says whether it failed or was aborted."""
 
     message: AssistantMessage
-    #: Arguments that were not a JSON object, as received, by tool call id.
+    #: By tool call id, the arguments as received if they were not a JSON object.
     bad_arguments: dict[str, str] = {}
     status: int | None = None
     retry_after: float | None = None
-    #: Whether the same request may succeed later.
+    #: Whether the same request can succeed later.
     transient: bool = False
-    #: Whether the run ended here without asking the model: there is no request to send again.
+    #: Whether the run ended without a model call, so that there is nothing to retry.
     is_final: bool = False
-    #: Whether the request will never succeed, whatever the status says: the server cannot read something in it.
+    #: Whether the server cannot read something in the request, so that it can never succeed, whatever the status says.
     refused: bool = False
 
 
@@ -151,7 +160,7 @@ StreamEvent: TypeAlias = StreamStart | BlockStart | BlockDelta | BlockEnd | Stre
 
 
 class ModelStream(Protocol):
-    """Asks a model. Yields lists of events, the last of which ends with a `StreamEnd`, always: errors and
-    aborts are ends, not exceptions. After `cancel` fires it ends soon, keeping what had arrived."""
+    """Calls a model. Yields lists of events; the last event is always a `StreamEnd`, also after errors and aborts. It raises
+    nothing. After `cancel` fires it ends soon, and keeps what has arrived."""
 
     def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]: ...

@@ -1,4 +1,4 @@
-"""Builds an assistant message from a provider's stream, and the events that tell of it.
+"""Builds an assistant message from a provider's stream, with the events that report it.
 
 An adapter (see `fairlead.models`) feeds a `PartialMessage`. After each network read it yields `PartialMessage.take()`: the events
 since the last read, with neighbouring deltas merged. The cost grows linearly with the length of the answer.
@@ -34,12 +34,12 @@ class _OpenBlock:
         self.index = index
         self.block = block
         self.parts: list[str] = []
-        #: The first half of a surrogate pair, whose other half may come with the next piece.
+        #: The first half of a surrogate pair. The other half may come with the next piece.
         self.half = ""
         self.ended = False
 
     def mended(self, piece: str) -> str:
-        """What `piece` adds to the block as valid Unicode: halves are joined, or become U+FFFD."""
+        """What `piece` adds to the block as valid Unicode: halves of a surrogate pair are joined, or become U+FFFD."""
         if not self.half and piece.isascii():
             return piece
         piece, self.half = self.half + piece, ""
@@ -49,10 +49,10 @@ class _OpenBlock:
 
 
 class PartialMessage:
-    """An assistant message while it arrives.
+    """An assistant message that is arriving.
 
-    Blocks are named by whatever key the provider uses for them; their place in the message is the
-    order in which they start. A block of text or thinking is the sum of its deltas.
+    Adapters name blocks by the provider's keys. Their order in the message is the order in which they start. A block of text or
+    thinking is the sum of its deltas.
     """
 
     def __init__(self, model: Model, timestamp: int) -> None:
@@ -65,14 +65,14 @@ class PartialMessage:
         self._by_key: dict[Hashable, _OpenBlock] = {}
         self._open: dict[Hashable, _OpenBlock] = {}
         self._events: list[StreamEvent] = []
-        #: The pieces that came for one block since the last event.
+        #: The pieces that have arrived for one block since the last event.
         self._pending: tuple[_OpenBlock, list[str]] | None = None
         self._opened = False
 
-    # what adapters call
+    # For adapters
 
     def open(self) -> None:
-        """The provider began to answer. Called once usage and id of the message start are known."""
+        """Emit `StreamStart`. Adapters call this when the id and the usage at the start of the message are known."""
         if not self._opened:
             self._opened = True
             self._events.append(StreamStart(self.shell(), self))
@@ -95,8 +95,8 @@ class PartialMessage:
     def add(self, key: Hashable, delta: str) -> None:
         """Add text, thinking or argument JSON. Halves of a surrogate pair in neighbouring deltas are joined.
 
-        After a block's end only arguments still count, without an event: calls that a provider writes at the
-        same time are ended one by one, and their arguments are read when the message is complete.
+        After a block's end only arguments are still added, without an event: a provider that writes several calls at the same
+        time ends them one by one, and their arguments are parsed when the message is complete.
         """
         if not delta:
             return
@@ -108,7 +108,7 @@ class PartialMessage:
             self._pending = (block, [delta])
 
     def sign(self, key: Hashable, signature: str) -> None:
-        """Set the provider's signature of a block; a second one is appended."""
+        """Set the provider's signature of a block, or append to it."""
         block = self._by_key[key].block
         if isinstance(block, ThinkingContent):
             block.thinking_signature = (block.thinking_signature or "") + signature
@@ -131,38 +131,38 @@ class PartialMessage:
             self.end(key)
 
     def finish(self, stop_reason: StopReason) -> None:
-        """The provider said that the message is complete."""
+        """End the message: the provider says that it is complete."""
         self.open()
         self.end_open_blocks()
         self._end(stop_reason, None)
 
     def fail(self, error: str, *, status: int | None = None, retry_after: float | None = None, transient: bool = False) -> None:
-        """The message ends here because of an error; what had arrived stays. Secrets that the error quotes are left out."""
+        """End the message with an error, and keep what has arrived. Secrets in the error are redacted."""
         self._end("error", redacted(error), status=status, retry_after=retry_after, transient=transient)
 
     def abort(self) -> None:
-        """The message ends here because the run was aborted; what had arrived stays."""
+        """End the message because the run was aborted, and keep what has arrived."""
         self._end("aborted", ABORTED)
 
     def take(self) -> list[StreamEvent]:
-        """The events since the last call."""
+        """Return the events since the last call."""
         self._flush()
         events, self._events = self._events, []
         return events
 
-    # what readers of a run may ask
+    # For readers
 
     def snapshot(self) -> AssistantMessage:
-        """The message as it stands, as a copy. Costs as much as the message is long."""
+        """Return a copy of the message so far. The cost is linear in its length."""
         self._flush()
         content = [_complete(block, strict=False)[0] for block in self._blocks]
         return self._message(content, "stop")
 
     def shell(self) -> AssistantMessage:
-        """The message as it stands, without its content."""
+        """Return the message so far, without its content."""
         return self._message([], "stop")
 
-    # inside
+    # Inside
 
     def _start(self, key: Hashable, block: AssistantBlock) -> None:
         self.open()
@@ -185,7 +185,7 @@ class PartialMessage:
                 self._events.append(BlockDelta(block.index, delta))
 
     def _end_half(self, block: _OpenBlock) -> None:
-        """The other half of a surrogate pair did not come."""
+        """Replace half of a surrogate pair whose other half did not come."""
         if block.half:
             self._append(block, lenient.scrub_text(block.half))
             block.half = ""
@@ -223,7 +223,7 @@ class PartialMessage:
 
 
 def _complete(opened: _OpenBlock, *, strict: bool = True) -> tuple[AssistantBlock, str | None]:
-    """The block with all that arrived for it, and the raw arguments if they are no JSON object."""
+    """The block with everything that has arrived for it, and the raw arguments if they are not a JSON object."""
     block = msgspec.structs.replace(opened.block)
     text = "".join(opened.parts)
     if isinstance(block, TextContent):
@@ -239,7 +239,7 @@ def _complete(opened: _OpenBlock, *, strict: bool = True) -> tuple[AssistantBloc
 
 
 def parse_arguments(text: str) -> Mapping[str, Any] | None:
-    """A tool call's arguments, strictly: None unless they are a JSON object. No text at all means no arguments."""
+    """Parse a tool call's arguments strictly: None unless they are a JSON object. An empty text means no arguments."""
     if not text.strip():
         return {}
     try:
@@ -250,7 +250,7 @@ def parse_arguments(text: str) -> Mapping[str, Any] | None:
 
 
 def preview_arguments(text: str) -> Mapping[str, Any]:
-    """As much of unfinished arguments as can be read; only for showing."""
+    """Parse as much of unfinished arguments as possible, for display only."""
     import jiter
 
     try:

@@ -1,4 +1,4 @@
-"""Messages that wait for their turn: steering (as soon as the agent can listen) and follow-ups (when it would stop)."""
+"""Queued messages: steering (delivered as soon as the agent can listen) and follow-ups (delivered when it would stop)."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from fairlead.core.messages import CustomMessage, UserMessage, user_text
 
 QueueMode: TypeAlias = Literal["all", "one-at-a-time"]
 InterruptMode: TypeAlias = Literal["immediate", "wait"]
-#: What becomes of a prompt that comes while the agent runs: it is heard as soon as possible, or when the agent would stop.
+#: When a prompt that comes during a run is delivered: as soon as possible, or when the agent would stop.
 Behavior: TypeAlias = Literal["steer", "followUp"]
-#: What can wait: something that the user said, or that an extension adds.
+#: What can be queued: a message from the user or from an extension.
 Queued: TypeAlias = UserMessage | CustomMessage
 
-#: How many messages may have been taken before the list that held them is replaced by a shorter one.
+#: How many messages are taken before a shorter list replaces the one that held them.
 _SPENT = 64
 
 
 class Queue:
-    """Waiting messages, oldest first. `mode` says how many of them a turn takes.
+    """Queued messages, oldest first. `mode` says how many of them a turn takes.
 
-    Every operation costs the same however many messages wait, except those that return or remove all of them. The lists
-    only grow at their end, and are replaced when their beginning is no longer needed. A snapshot is therefore a list
-    and two positions in it, and stays correct whatever happens to the queue later.
+    Every operation takes constant time, except those that return or remove all messages. The lists only grow at their end,
+    and are replaced when their beginning is no longer needed. A snapshot is therefore a list and two positions in it, and
+    stays correct when the queue changes.
     """
 
     def __init__(self) -> None:
         self.mode: QueueMode = "one-at-a-time"
         self._messages: list[Queued] = []
-        #: What the user said, message by message; None for a message of an extension.
+        #: The text of each message from the user; None for a message from an extension.
         self._texts: list[str | None] = []
         self._start = 0
         self._ids: set[int] = set()
-        #: Characters of all waiting texts.
+        #: The number of characters in all texts.
         self._size = 0
 
     def __len__(self) -> int:
@@ -44,7 +44,7 @@ class Queue:
         return iter(self._messages[self._start :])
 
     def holds(self, message: Queued) -> bool:
-        """Whether this very message waits here; one that says the same does not count."""
+        """Whether this message object is queued here. An equal message does not count."""
         return id(message) in self._ids
 
     def add(self, message: Queued) -> None:
@@ -55,11 +55,11 @@ class Queue:
         self._size += len(text or "")
 
     def peek(self) -> list[Queued]:
-        """The messages that the next turn hears."""
+        """The messages that the next turn gets."""
         return self._messages[self._start : None if self.mode == "all" else self._start + 1]
 
     def take(self) -> list[Queued]:
-        """Remove and return the messages that the next turn hears."""
+        """Remove and return the messages that the next turn gets."""
         taken = self.peek()
         for message, text in zip(taken, self._texts[self._start : self._start + len(taken)], strict=True):
             self._ids.discard(id(message))
@@ -70,15 +70,15 @@ class Queue:
         return taken
 
     def texts(self) -> list[str]:
-        """What the user said, of all that waits."""
+        """The texts of all queued messages from the user."""
         return list(self.snapshot())
 
     def snapshot(self) -> WaitingTexts:
-        """The texts that wait now."""
+        """A snapshot of the queued texts."""
         return WaitingTexts(self._texts, self._start, self._size)
 
     def clear(self) -> list[str]:
-        """Remove all messages; returns what the user said."""
+        """Remove all messages. Returns the texts of those from the user."""
         texts = self.texts()
         self._messages, self._texts, self._start, self._size = [], [], 0, 0
         self._ids.clear()
@@ -86,7 +86,7 @@ class Queue:
 
 
 class WaitingTexts:
-    """The texts that waited in a queue at one moment. They are put together only when they are read."""
+    """The texts in a queue at one moment. The list is built when it is first read."""
 
     __slots__ = ("_end", "_start", "_texts", "size")
 
@@ -94,7 +94,7 @@ class WaitingTexts:
         self._texts = texts
         self._start = start
         self._end = len(texts)
-        #: Characters of all texts.
+        #: The number of characters in all texts.
         self.size = size
 
     def __iter__(self) -> Iterator[str]:
@@ -102,21 +102,21 @@ class WaitingTexts:
 
 
 class Queues:
-    """Both queues of a conversation. An abort leaves them as they are."""
+    """Both queues of a session. An abort does not change them."""
 
     def __init__(self) -> None:
         self.steering = Queue()
         self.follow_up = Queue()
-        #: `immediate`: steering is looked for at each tool's end, and calls not yet started are skipped.
+        #: With `immediate`, the run checks for steering when each tool ends, and skips the calls that have not started.
         self.interrupt: InterruptMode = "wait"
 
     def __len__(self) -> int:
         return len(self.steering) + len(self.follow_up)
 
     def holds(self, message: Queued) -> bool:
-        """Whether this very message waits in either queue."""
+        """Whether this message object is in either queue."""
         return self.steering.holds(message) or self.follow_up.holds(message)
 
     def update(self) -> QueueUpdate:
-        """The event that tells what waits now. Costs the same however much does."""
+        """The event that reports what is queued now. Takes constant time."""
         return QueueUpdate(self.steering.snapshot(), self.follow_up.snapshot())

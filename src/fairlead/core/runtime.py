@@ -1,4 +1,4 @@
-"""What the core needs from the world around it: a clock, concurrency, and a way to be told to stop."""
+"""What the core needs from outside: a clock, concurrency, and a signal to stop."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 class Cancel:
-    """Says "stop" to everything that one run has going.
+    """The signal that stops everything that belongs to one run.
 
-    It fires once. Whoever waits for something slow asks `fired`, or leaves a callback that cuts the
-    wait short (closes the connection, kills the process). Work ends in its own way; nothing is torn.
+    It fires once. Code that waits for something slow checks `fired`, or adds a callback that ends the wait (closes the
+    connection, kills the process). Work ends by itself and cleans up; it is not interrupted.
     """
 
     __slots__ = ("_callbacks", "fired")
@@ -31,7 +31,7 @@ class Cancel:
             callback()
 
     def on_fire(self, callback: Callable[[], object]) -> Callable[[], object]:
-        """Call `callback` when the signal fires (at once if it has); the returned function takes it back."""
+        """Call `callback` when the signal fires, or at once if it has. Returns a function that removes the callback."""
         if self.fired:
             callback()
             return lambda: None
@@ -41,19 +41,20 @@ class Cancel:
 
 
 class Runtime(Protocol):
-    """Time and concurrency, as the core sees them. `session.runtime` has the real one."""
+    """Time and concurrency for the core. `session.runtime` has the real implementation."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
         ...
 
     async def run_all(self, jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]], limit: int) -> None:
-        """Run every job, at most `limit` at once, started in order; return when all have ended."""
+        """Run all jobs, started in order, at most `limit` at the same time. Returns when all have ended."""
         ...
 
     async def bounded(self, work: Awaitable[T], cancel: Cancel, *, timeout: float | None, grace: float) -> T:
-        """Await `work`. It is expected to end by itself soon after `cancel` fires; `grace` seconds later
-        it is cut off with `Interrupted`. Past `timeout` seconds it is cut off with `TimedOut`."""
+        """Await `work` and return its result. When `cancel` fires, it has `grace` seconds to end by itself.
+
+        Raises Interrupted if it had to be cut off after that, and TimedOut if it was cut off after `timeout` seconds."""
         ...
 
 

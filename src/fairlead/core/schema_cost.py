@@ -1,12 +1,12 @@
-"""How much work a JSON Schema can make, counted without doing any of it.
+"""Counts how much work a JSON Schema can cause, without doing it.
 
-Schemas come from hosts, MCP servers and extensions. A few lines of references to definitions that refer to others twice
-expand to billions of checks, and the validator would do them all, for minutes, with the interpreter in its hands. So
-the expansion is counted first: each part of the schema once, a reference as what it refers to.
+Schemas come from hosts, MCP servers and extensions. A few lines of definitions that refer to others twice expand to billions of
+checks. The validator would do them all, which takes minutes and blocks the interpreter. So the expansion is counted first: each
+part of the schema once, and a reference as what it refers to.
 
-A schema that refers to itself is common (trees) and counts as one pass through it: how often it is gone through depends
-on the arguments. Whether arguments match is decided fast all the same. To list what is wrong with them is not: the number
-of errors can double with each level of nesting, and each has a copy of a part of the arguments. `can_explain` counts those.
+A schema that refers to itself is common (trees) and counts as one pass: the number of passes depends on the arguments. Deciding
+whether arguments match is fast even then. Listing what is wrong with them is not: the number of errors can double with each level
+of nesting, and each error copies a part of the arguments. `can_explain` counts those.
 """
 
 from __future__ import annotations
@@ -18,55 +18,55 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from fairlead.errors import ToolError
 
-#: Checks to which a schema may expand. Large ones of real servers have some thousands.
+#: The most checks that a schema may expand to. Large schemas of real servers have a few thousand.
 MOST_CHECKS = 20_000
-#: Parts that are looked at to count them.
+#: The most parts to visit while counting.
 MOST_VISITS = 200_000
-#: Objects and lists in a schema, and how deeply they may be nested.
+#: The most objects and lists in a schema, and their deepest nesting.
 MOST_PARTS = 50_000
 DEEPEST = 150
-#: References that may lead to one another.
+#: The most references in a chain.
 LONGEST_CHAIN = 150
 
-#: How much work it may be to list what is wrong with arguments: errors, times the size of what each one quotes.
+#: The most work for listing what is wrong with arguments: the number of errors times the size of what each one quotes.
 MOST_WORK = 50_000_000
-#: How much each value of the arguments counts for, beside its characters.
+#: What each value in the arguments counts for, in addition to its characters.
 _VALUE = 50
-#: The steps that one pattern with lookaround or a back-reference may take on one string, and the checks that it counts for.
+#: The most steps of one pattern with lookaround or a back-reference on one string, and the checks that it counts for.
 MOST_BACKTRACKING = 100_000
 _BACKTRACKING_CHECKS = 100
 _BACKTRACKS = re.compile(r"\(\?(?:[=!>(]|<[=!]|P[=>])|\\[1-9kgK]|[*+?}]\+")
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-#: What holds values, not schemas.
+#: Keywords that hold values, not schemas.
 _PLAIN = frozenset({"enum", "const", "default", "examples", "required", "description", "title"})
-#: What holds schemas by names that may be those of keywords.
+#: Keywords that hold schemas by name. The names may equal those of keywords.
 _BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
-#: What holds schemas that count only where something refers to them.
+#: Keywords whose schemas count only where something refers to them.
 _APART = frozenset({"$defs", "definitions"})
-#: What holds schemas for the parts of a value. The others are for the value itself.
+#: Keywords that hold schemas for the parts of a value. Other schemas are for the value itself.
 _OF_PARTS = frozenset(
     """properties patternProperties additionalProperties propertyNames unevaluatedProperties
     items prefixItems additionalItems unevaluatedItems contains""".split()
 )
-#: Addresses that one part of a schema can have, depending on which of its names count.
+#: The most addresses that one part of a schema can have, depending on which of its names count.
 _MOST_ADDRESSES = 32
 
 
 def check_cost(schema: dict[str, Any]) -> None:
-    """Raises ToolError, with a sentence that says why, if checking anything against `schema` could take too long."""
+    """Raise ToolError, with a sentence that says why, if validating against `schema` could take too long."""
     _Expansion(schema).check()
 
 
 def can_explain(schema: dict[str, Any], arguments: dict[str, Any]) -> bool:
-    """Whether it takes little time and memory to list how `arguments` break `schema`, which has passed `check_cost`."""
+    """Whether listing how `arguments` break `schema` is cheap. `schema` has passed `check_cost`."""
     size, depth = _measure(arguments)
     most = MOST_WORK // size
     return most > 0 and _Expansion(schema).unrolled(depth, most) <= most
 
 
 def _measure(arguments: dict[str, Any]) -> tuple[int, int]:
-    """How much is quoted if each value in the arguments is wrong once, and how deeply they are nested."""
+    """How much the errors quote if each value in the arguments is wrong once, and how deeply the values are nested."""
     size = deepest = 0
     pending: list[tuple[Any, int]] = [(arguments, 1)]
     while pending and size <= MOST_WORK:
@@ -80,28 +80,28 @@ def _measure(arguments: dict[str, Any]) -> tuple[int, int]:
             pending += [(each, depth + 1) for each in cast("list[Any]", value)]
         elif isinstance(value, str):
             own += len(value)
-        # It is a part of all that it is in.
+        # Each value that contains it quotes it too.
         size += own * depth
         deepest = max(deepest, depth)
     return size, deepest
 
 
 class _Expansion:
-    """A schema, with its parts found by their addresses.
+    """A schema whose parts can be found by their addresses.
 
-    Which names count (`id`, or `$id`, also beside a reference) depends on the version of JSON Schema, and parts of one schema
-    can be of different versions. So all of them count, and a reference is whatever it can mean.
+    Which names count (`id`, or `$id`, also beside a reference) depends on the version of JSON Schema, and the parts of one schema
+    can have different versions. So all names count, and a reference stands for everything that it can mean.
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
-        #: The addresses that references within a part may start from, by the part's identity.
+        #: By the identity of a part, the base addresses that references in it may have.
         self._bases: dict[int, tuple[str, ...]] = {}
         self._by_address: dict[str, list[Any]] = {"": [schema]}
         self._costs: dict[int, int] = {}
         self._open: set[int] = set()
         self._visits = 0
-        #: Whether a part leads back to itself for the same value.
+        #: Whether a part refers back to itself for the same value.
         self._in_circle = False
         self._unrolled: dict[tuple[int, int], int] = {}
         self._parts: dict[int, list[tuple[Any, bool]]] = {}
@@ -133,7 +133,7 @@ class _Expansion:
                 pending += [(value, bases, depth + 1) for value in cast("list[Any]", part) if isinstance(value, dict | list)]
 
     def _name(self, part: dict[str, Any], bases: tuple[str, ...]) -> tuple[str, ...]:
-        """Remember the addresses that a part gives itself; the addresses that references within it may start from."""
+        """Register the addresses that a part declares. Returns the base addresses that references in it may have."""
         names = [name for key in ("$id", "id") if isinstance(name := part.get(key), str)]
         if names:
             own = dict.fromkeys(_joined(base, name) for base in bases for name in names)
@@ -142,7 +142,7 @@ class _Expansion:
                     self._by_address.setdefault(known, []).append(part)
             bases = tuple(dict.fromkeys([*bases, *own]))
             if len(bases) > _MOST_ADDRESSES:
-                raise ToolError("The parameter schema is too complex: too many parts with an address of their own are nested.")
+                raise ToolError("The parameter schema is too complex: too many nested parts have their own address.")
         for key in ("$anchor", "$dynamicAnchor"):
             name = part.get(key)
             if isinstance(name, str):
@@ -151,7 +151,7 @@ class _Expansion:
         return bases
 
     def _cost(self, part: Any, chain: int) -> int:
-        """How many checks a part expands to, at most just over the limit. A part that leads back to it counts once."""
+        """How many checks a part expands to, at most just over the limit. A part that refers back to it counts once."""
         key = id(part)
         known = self._costs.get(key)
         if known is not None:
@@ -164,10 +164,10 @@ class _Expansion:
         return cost
 
     def _expanded(self, part: Any, chain: int, path: set[int]) -> int:
-        """`_cost`, for one value. `path` is what leads to the part for the same value.
+        """`_cost`, for one value. `path` holds the parts that lead to this one for the same value.
 
-        It is counted as the validator checks it, again and again: parts that lead to one another in a circle are gone through
-        in every order.
+        It counts what the validator checks, repeatedly: the validator visits parts that refer to one another in a circle in every
+        order.
         """
         key = id(part)
         if key in path:
@@ -187,7 +187,7 @@ class _Expansion:
         return cost
 
     def unrolled(self, depth: int, most: int) -> int:
-        """How many checks the schema expands to for arguments of that depth; more than `most` if that is too many."""
+        """How many checks the schema expands to for arguments of that depth; more than `most` if there are too many."""
         self.check()
         try:
             return most + 1 if self._in_circle else self._unroll(self._schema, depth, most)
@@ -209,7 +209,7 @@ class _Expansion:
         return cost
 
     def _inner(self, part: Any) -> list[tuple[Any, bool]]:
-        """What is checked as a part of a part, and whether it is for a part of the value."""
+        """The schemas inside a part, and for each whether it is for a part of the value."""
         known = self._parts.get(id(part))
         if known is None:
             known = self._parts[id(part)] = list(self._find_inner(part))
@@ -232,7 +232,7 @@ class _Expansion:
                 yield value, key in _OF_PARTS
 
     def _targets(self, reference: str, bases: tuple[str, ...]) -> list[Any]:
-        """What a reference can lead to, as far as that is in the schema."""
+        """The parts of the schema that a reference can mean."""
         found: dict[int, Any] = {}
         for address in dict.fromkeys(_joined(base, reference) for base in bases):
             known = self._by_address.get(address)
@@ -244,7 +244,7 @@ class _Expansion:
 
 
 def _at(document: Any, fragment: str) -> Any:
-    """What a JSON Pointer leads to."""
+    """The part that a JSON Pointer names."""
     found = document
     for step in unquote(fragment).split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
@@ -259,7 +259,7 @@ def _at(document: Any, fragment: str) -> Any:
 
 
 def _backtracking(part: Any) -> int:
-    """What the patterns of a part that cannot be matched in linear time count for."""
+    """The checks that the patterns of a part count for, if they cannot be matched in linear time."""
     if not isinstance(part, dict):
         return 0
     fields = cast("dict[str, Any]", part)

@@ -1,10 +1,10 @@
-"""The secrets that this process has used, so that no error shows one.
+"""Keeps the secrets that this process has used out of errors.
 
 Servers quote what they were sent: a key in "invalid key sk-...", a header in an error page. Code that sends a secret calls
-`learn` first. Every error that is made of a server's answer goes through `redacted`.
+`learn` first. Every error that contains a server's answer goes through `redacted`.
 
-All agents of a process share one set, because an error of one can end up in a log that another one writes too. They may run in
-different threads: no method here needs a lock.
+All agents of a process share one set, because they may share a log. They may run in different threads; no method here needs a
+lock.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from functools import lru_cache
 
 REDACTED = "[redacted]"
 
-#: A shorter text is as likely to be a word.
+#: The shortest secret. A shorter text could be a word.
 _SHORTEST = 8
-#: How many secrets are remembered. Tokens are renewed, so the oldest are forgotten; each request learns its own again.
+#: How many secrets are kept. Tokens are renewed, so the oldest are dropped; each request adds its own again.
 _MOST = 2_000
 
-#: Headers whose values are not secret. What users add under other names may be.
+#: Headers whose values are not secret. Headers that users add may be.
 _HARMLESS = frozenset(
     """accept accept-encoding accept-language anthropic-beta anthropic-dangerous-direct-browser-access anthropic-version
     cache-control connection content-length content-type host http-referer openai-beta openai-organization openai-project
     origin referer user-agent x-goog-api-client x-title""".split()
 )
-#: Names of variables, and of parameters in addresses, whose values are secret.
+#: Names of variables, and of parameters in URLs, whose values are secret.
 _SECRET_NAME = re.compile(r"key|token|secret|sig|pass|pwd|auth|cred|jwt", re.IGNORECASE)
 _SCHEME = re.compile(r"(basic|bearer|token|digest|apikey|key)\s+(.+)", re.IGNORECASE | re.DOTALL)
 
 
 class Secrets:
-    """Texts that no error may show."""
+    """A set of texts that no error may show."""
 
     def __init__(self) -> None:
-        #: In the order in which they became known. The forms of each are worked out when there is an error to show.
+        #: In the order in which they were added. Their forms are computed when there is an error to show.
         self._known: dict[str, None] = {}
 
     def learn(self, *secrets: str | None) -> None:
-        """Remember secrets. Those that are too short to be told from words are left alone."""
+        """Add secrets. Those that are too short to tell from words are ignored."""
         for secret in secrets:
             text = (secret or "").strip()
             if len(text) < _SHORTEST or text in self._known:
@@ -49,14 +49,14 @@ class Secrets:
                 self._known.pop(next(iter(list(self._known))), None)
 
     def learn_headers(self, headers: Iterable[tuple[str, str]]) -> None:
-        """Remember the values of headers that may be secret, and what they are made of."""
+        """Add the values of headers that may be secret, and their parts."""
         for name, value in headers:
             if value in self._known or len(value) < _SHORTEST or name.lower() in _HARMLESS:
                 continue
             self.learn(value, *_parts(value))
 
     def learn_url(self, url: str) -> None:
-        """Remember what is secret in an address: a password, and parameters such as `api_key`."""
+        """Add what is secret in a URL: a password, and parameters such as `api_key`."""
         from urllib.parse import parse_qsl, unquote, urlsplit
 
         try:
@@ -68,14 +68,14 @@ class Secrets:
         self.learn_variables(query)
 
     def learn_variables(self, variables: Iterable[tuple[str, str]]) -> None:
-        """Remember the values of variables whose names say that they are secret."""
+        """Add the values of variables whose names say that they are secret."""
         self.learn(*(value for name, value in variables if _SECRET_NAME.search(name)))
 
     def redacted(self, text: str) -> str:
-        """The text without the secrets, in whichever case. At its end, where it was cut off, the beginning of one is one too."""
+        """Return the text without the secrets, ignoring case. The beginning of a secret at the end of the text is removed too."""
         if not self._known or len(text) < _SHORTEST:
             return text
-        # The longest first: one secret may be part of another.
+        # Longest first, because one secret may be part of another.
         forms = sorted((form for secret in list(self._known) for form in _forms(secret)), key=len, reverse=True)
         lowered = text.lower()
         for form in forms:
@@ -83,7 +83,7 @@ class Secrets:
                 text = _pattern(form).sub(REDACTED, text)
         whole = text.rstrip("…")
         end = whole.lower()
-        if len(end) != len(whole):  # a letter that becomes two
+        if len(end) != len(whole):  # lower() turned one letter into two
             return text
         for form in forms:
             if length := _cut_off(form, end):
@@ -92,7 +92,7 @@ class Secrets:
 
 
 def _cut_off(secret: str, text: str) -> int:
-    """How many characters at the end of a text are the beginning of a secret; 0 if that is not enough to tell."""
+    """How many characters at the end of a text are the beginning of a secret; 0 if there are too few to tell."""
     start = secret[:_SHORTEST]
     at = text.find(start, max(0, len(text) - len(secret) + 1))
     while at >= 0:
@@ -103,7 +103,7 @@ def _cut_off(secret: str, text: str) -> int:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """What the value of a header is made of: a token behind the name of its scheme, a user and a password."""
+    """The secret parts of a header's value: the token after the name of its scheme, a user and a password."""
     scheme = _SCHEME.fullmatch(value.strip())
     if scheme is None:
         return
@@ -143,7 +143,7 @@ def _encodings(secret: str) -> Iterator[str]:
 
 @lru_cache(4096)
 def _anchor(form: str) -> str:
-    """The longest part of a form that no escaping changes."""
+    """The longest part of a form that escaping does not change."""
     return max(re.findall("[a-z0-9]+", form) or [""], key=len)
 
 
@@ -153,15 +153,15 @@ def _pattern(form: str) -> re.Pattern[str]:
 
 
 def _however_escaped(form: str) -> str:
-    """A pattern for a text in which JSON, addresses and HTML, also one within the other, may have escaped what is no letter."""
-    single = re.sub(r"\\+", r"\\", form)  # each pattern for a backslash is one for several
+    """A pattern for a text whose characters other than letters may be escaped for JSON, URLs or HTML, also nested."""
+    single = re.sub(r"\\+", r"\\", form)  # each pattern for a backslash matches several
     return "".join(each if each.isalnum() and each.isascii() else _escaped(each) for each in single)
 
 
 def _escaped(character: str) -> str:
     code = ord(character)
     encoded = "".join(f"%(?:25){{0,3}}{byte:02x}" for byte in character.encode("utf-8", "replace"))
-    # Possessive: a text of nothing but backslashes must not be gone through again and again.
+    # Possessive, so that a text of nothing but backslashes takes linear time.
     plain = r"\\{1,64}+" if character == "\\" else rf"\\{{0,64}}+{re.escape(character)}"
     ways = [
         plain,
@@ -179,7 +179,7 @@ def _entity(character: str) -> str:
     return f"|{names[character]}" if character in names else ""
 
 
-#: Those of this process: providers' errors end up in the same frames and files, whichever session they belong to.
+#: The secrets of this process. Errors of all its sessions can reach the same frames and files.
 _known = Secrets()
 
 learn = _known.learn

@@ -1,4 +1,4 @@
-"""A session as a listing shows it."""
+"""A session in a list of sessions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class SessionInfo(Struct, rename="camel", omit_defaults=True):
-    """A session as a listing shows it. Times are milliseconds since the epoch."""
+    """A session in a list of sessions. Times are milliseconds since the epoch."""
 
     path: str
     id: str = ""
@@ -14,10 +14,10 @@ class SessionInfo(Struct, rename="camel", omit_defaults=True):
     name: str | None = None
     created: int = 0
     modified: int = 0
-    #: How many messages all branches have together; None for a file too long to be read whole.
+    #: The number of messages in all branches; None if the file is too long to read completely.
     message_count: int | None = None
-    #: What the user said first.
+    #: The first message from the user.
     first_message: str = ""
     parent_session: str | None = None
-    #: Why the file cannot be read; then only its path and the time of its last change are known.
+    #: Why the file cannot be read. Then only its path and modification time are known.
     problem: str | None = None

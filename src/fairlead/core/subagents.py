@@ -1,4 +1,4 @@
-"""What is told of a sub-agent: that it started and ended, what it is doing, how it stands. The JSON is omp's."""
+"""Reports about sub-agents: their start and end, their progress, their state. The JSON is omp's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 #: Where an agent's definition comes from: this program, the user's home, or the project.
 AgentSource: TypeAlias = Literal["bundled", "user", "project"]
-#: A sub-agent waits for its turn, works, or has ended in one of three ways.
+#: A sub-agent is queued, works, or has ended in one of three ways.
 SubagentStatus: TypeAlias = Literal["pending", "running", "completed", "failed", "aborted"]
 
 
@@ -28,18 +28,18 @@ class SubagentActivity(Struct, rename="camel", kw_only=True):
     agent: str
     agent_source: AgentSource
     status: SubagentStatus
-    #: What it was told, and the part of that which is its own.
+    #: Its whole prompt, and the part that is for it alone.
     task: str
     assignment: str
     description: str
     #: Its last tool calls, oldest first.
     recent_tools: list[RecentTool] = []
-    #: The last lines that it said.
+    #: The last lines of its answers.
     recent_output: list[str] = []
     tool_count: int = 0
     #: Model calls that were answered.
     requests: int = 0
-    #: Tokens and US dollars, those of its own sub-agents included.
+    #: Tokens and US dollars, including those of its sub-agents.
     tokens: int = 0
     cost: float = 0
     duration_ms: int = 0
@@ -78,7 +78,7 @@ class ProgressPayload(Struct, rename="camel", kw_only=True):
 
 
 class SubagentSnapshot(Struct, rename="camel", kw_only=True):
-    """How a sub-agent stands. `last_update` is in milliseconds since the epoch."""
+    """The state of a sub-agent. `last_update` is in milliseconds since the epoch."""
 
     id: str
     index: int

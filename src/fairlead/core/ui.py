@@ -1,4 +1,4 @@
-"""Asking and telling the person behind the host, in words that no dialect owns."""
+"""How the agent asks the user and shows something, independent of the dialect."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Literal, Protocol, TypeAlias
 
 from fairlead.core.runtime import Cancel
 
-#: What a person says to something that needs their consent.
+#: The user's answer to a call that needs approval.
 Approval: TypeAlias = Literal["allow", "allow_session", "deny"]
 NotifyKind: TypeAlias = Literal["info", "warning", "error"]
 Placement: TypeAlias = Literal["aboveEditor", "belowEditor"]
 
 
 class Ui(Protocol):
-    """What a host can show and ask. Asking never raises: no answer in time, a dismissal, an abort (`cancel`) or a host that
-    has left all give the answer that changes nothing: None, or False. A `timeout` is in seconds; None waits for ever."""
+    """What a host can show and ask.
+
+    Asking never raises. Without an answer (after a timeout, a dismissal or an abort, or when the host has left), it returns the
+    value that changes nothing: None or False. `timeout` is in seconds; None waits forever."""
 
     @property
     def available(self) -> bool:
-        """Whether anybody can answer at all."""
+        """Whether there is a user who can answer."""
         ...
 
     async def select(
@@ -39,7 +41,7 @@ class Ui(Protocol):
     async def approve(
         self, title: str, message: str, *, timeout: float | None = None, cancel: Cancel | None = None
     ) -> Approval | None:
-        """Whether a tool may run; None: nobody said."""
+        """Ask whether a tool may run; None if there was no answer."""
         ...
 
     def notify(self, message: str, kind: NotifyKind | None = None) -> None: ...
@@ -56,7 +58,7 @@ class Ui(Protocol):
 
 
 class NoUi:
-    """Nobody is there: what is shown is dropped, and every question has the answer that changes nothing."""
+    """For a session without a user: shows nothing, and answers every question with the value that changes nothing."""
 
     available = False
 

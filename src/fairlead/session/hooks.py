@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from fairlead.core import events as e
 from fairlead.core.events import CompactionReason, Event
-from fairlead.core.interceptor import Interceptor
 from fairlead.core.messages import CustomMessage, ImageContent, Message
-from fairlead.core.model import ModelMessage
+from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.queues import Behavior
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ToolResult

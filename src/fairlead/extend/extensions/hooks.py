@@ -12,8 +12,8 @@ from msgspec import UNSET, json
 from msgspec.structs import replace
 
 from fairlead.core.events import CompactionEnd, CompactionReason, EntryAppended, Event
-from fairlead.core.interceptor import Interceptor
 from fairlead.core.messages import CustomMessage, ImageContent, Message, ModelMessage, TextContent
+from fairlead.core.model import Interceptor
 from fairlead.core.queues import Behavior
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
@@ -289,7 +289,7 @@ _PROVIDER_EVENTS = ("before_provider_request", "before_provider_headers", "after
 
 
 class ProviderInterceptor:
-    """Lets extensions see and change what is sent to providers. Implements `fairlead.core.interceptor.Interceptor`."""
+    """Lets extensions see and change what is sent to providers. Implements `fairlead.core.model.Interceptor`."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

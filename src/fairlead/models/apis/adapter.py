@@ -25,7 +25,7 @@ from fairlead.models.http.client import Http, HttpRequest, RequestAborted, Respo
 from fairlead.models.http.sse import SSEDecoder
 
 if TYPE_CHECKING:
-    from fairlead.core.interceptor import Interceptor
+    from fairlead.core.model import Interceptor
 
 #: How many characters of an unexpected response are shown.
 _SHOWN = 4096

@@ -20,7 +20,7 @@ from fairlead.errors import ProviderError
 from fairlead.models.http.client import Http, HttpRequest, RequestAborted, Response
 
 if TYPE_CHECKING:
-    from fairlead.core.interceptor import Interceptor
+    from fairlead.core.model import Interceptor
 
 T = TypeVar("T")
 
