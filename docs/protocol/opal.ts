@@ -1,74 +1,74 @@
 // The protocol of opal, as fairlead speaks it.
-/** Begin a session, or go on with a saved one. */
+/** Begin a session, or resume a saved one. */
 export interface SessionStartParams {
-  /** The model to use; without it, the default of the settings. */
+  /** The model to use; the default of the settings if left out. */
   model?: WantedModel | null;
-  /** Instructions for the model, in the place of the usual ones. */
+  /** Instructions for the model that replace the usual ones. */
   system_prompt?: string | null;
-  /** Where the session works; without it, where the server was started. */
+  /** The working directory; that of the server if left out. */
   working_dir?: string | null;
   features?: FeatureChanges | null;
-  /** The tools that the model may use, and no others. */
+  /** The only tools that the model may use. */
   tools?: string[] | null;
-  /** Save the session, so that it can be gone on with. */
+  /** Save the session so it can be resumed. */
   session?: boolean | null;
-  /** Go on with the session of this id, or begin it. It is saved. */
+  /** Resume the session with this id, or begin it. It is saved. */
   session_id?: string | null;
 }
 
 /**
- * Give the agent something to do. Answered when the prompt is accepted; while the agent is busy the prompt is
- * queued and heard between turns.
+ * Start a run with a prompt. The response comes when the prompt is accepted. If the agent is busy, the prompt is
+ * queued and delivered between turns.
  */
 export interface AgentPromptParams {
-  /** The session that is meant. */
+  /** The session. */
   session_id: string;
   text: string;
 }
 
 /**
- * Stop the run: its model call, its tools and their processes. `agent_abort` follows, also when nothing was
+ * Stop the run: its model call, its tools and their processes. `agent_abort` follows, even if nothing was
  * running.
  */
 export interface AgentAbortParams {
-  /** The session that is meant. */
+  /** The session. */
   session_id: string;
 }
 
-/** How the session stands. */
+/** The state of a session. */
 export interface AgentStateParams {
-  /** The session that is meant. */
+  /** The session. */
   session_id: string;
 }
 
-/** The saved sessions, those that changed last first. */
+/** The saved sessions, last changed first. */
 export type SessionListParams = Record<string, never>;
 
-/** Go on from an earlier message of the conversation. What came after it stays in the file. */
+/** Continue from an earlier message of the conversation. Later messages stay in the file. */
 export interface SessionBranchParams {
-  /** The session that is meant. */
+  /** The session. */
   session_id: string;
   /** The id of that message in `session/history`. */
   entry_id: string;
 }
 
-/** Replace the older part of the conversation by a summary. Answered when it is done and saved. */
+/** Replace the older part of the conversation with a summary. The response comes when the summary is saved. */
 export interface SessionCompactParams {
-  /** The session that is meant. */
+  /** The session. */
   session_id: string;
-  /** How many of the latest messages stay as they are; 10 if not given. */
+  /** How many of the latest messages to keep; 10 if left out. */
   keep_recent?: number | null;
 }
 
-/** The conversation, from its first message to where it stands. */
+/** The conversation, from its first message to the current one. */
 export interface SessionHistoryParams {
-  /** The session that is meant. */
+  /** The session. */
   session_id: string;
 }
 
 /** Delete a saved session. */
 export interface SessionDeleteParams {
-  /** The session that is meant. */
+  /** The session. */
   session_id: string;
 }
 
@@ -77,73 +77,73 @@ export type ModelsListParams = Record<string, never>;
 
 /** Use another model from the next turn on. */
 export interface ModelSetParams {
-  /** The session that is meant. */
+  /** The session. */
   session_id: string;
   /** The id alone, or `provider/id`. */
   model_id: string;
-  /** As in `thinking/set`; without it, what suits the model. */
+  /** As in `thinking/set`; the present level, as far as the model has it, if left out. */
   thinking_level?: string | null;
 }
 
-/** How much the model thinks. */
+/** Set how much the model thinks. */
 export interface ThinkingSetParams {
-  /** The session that is meant. */
+  /** The session. */
   session_id: string;
   /** `off`, `low`, `medium`, `high` or `max`. */
   level: string;
 }
 
-/** Whether there are credentials, after a look at every place that may have some. */
+/** Whether there are credentials, and for which providers. */
 export type AuthStatusParams = Record<string, never>;
 
-/** Begin a login with a code that the user enters on a page of the provider's. */
+/** Begin a login with a code that the user enters on the provider's page. */
 export type AuthLoginParams = Record<string, never>;
 
-/** Wait until the user has entered the code of `auth/login`, and keep the credentials that come of it. */
+/** Wait until the user has entered the code of `auth/login`, and save the new credentials. */
 export interface AuthPollParams {
   device_code: string;
-  /** As `auth/login` gave it. */
+  /** As returned by `auth/login`. */
   interval: number;
 }
 
-/** Keep the key of a provider. */
+/** Save the key of a provider. */
 export interface AuthSetKeyParams {
   provider: string;
   api_key: string;
 }
 
-/** What there is to do: the tasks that are not done. */
+/** The tasks that are not done. */
 export interface TasksListParams {
-  /** The session that is meant. */
+  /** The session. */
   session_id: string;
 }
 
 /** The user's settings. */
 export type SettingsGetParams = Record<string, never>;
 
-/** Change settings of the user's. Keys that are not given stay as they are; the answer has all. */
+/** Change the user's settings. Other keys stay unchanged. The result has all settings. */
 export interface SettingsSaveParams {
   settings: Record<string, unknown>;
 }
 
-/** What a session may do, and with which tools. */
+/** The features and the tools of a session. */
 export interface ConfigGetParams {
-  /** The session that is meant. */
+  /** The session. */
   session_id: string;
 }
 
-/** Change what a session may do. What is not given stays as it is. */
+/** Change the features and the tools of a session. What is left out stays unchanged. */
 export interface ConfigSetParams {
-  /** The session that is meant. */
+  /** The session. */
   session_id: string;
   features?: FeatureChanges | null;
-  /** The tools that the model may use, and no others. */
+  /** The only tools that the model may use. */
   tools?: string[] | null;
-  /** Null stops the Erlang node, of which there is none; one cannot be started. */
+  /** Only null is allowed: fairlead cannot start an Erlang node. */
   distribution?: WantedDistribution | null;
 }
 
-/** Answered at once, whatever else is going on. */
+/** Check the connection. The response comes at once, whatever else is running. */
 export type PingParams = Record<string, never>;
 
 /** The versions of the server and of the protocol. */
@@ -164,11 +164,11 @@ export interface AskUserResult {
 
 export interface SessionStartResult {
   session_id: string;
-  /** The folder for files of this session's own. */
+  /** The folder for this session's own files. */
   session_dir: string;
-  /** The paths of the files with instructions that the model is told of. */
+  /** The paths of the context files whose instructions the model gets. */
   context_files: string[];
-  /** The names of the skills that were found. */
+  /** The names of the available skills. */
   available_skills: string[];
   /** The name of the server, for people. */
   node_name: string;
@@ -176,7 +176,7 @@ export interface SessionStartResult {
 }
 
 export interface AgentPromptResult {
-  /** Whether the agent was busy, so that the prompt waits. */
+  /** Whether the prompt was queued because the agent is busy. */
   queued: boolean;
 }
 
@@ -188,7 +188,7 @@ export interface AgentStateResult {
   /** `idle`, `running`, `streaming` or `executing_tools`. */
   status: string;
   model: ModelInUse;
-  /** Messages of the conversation, without the system prompt. */
+  /** The number of messages in the conversation, without the system prompt. */
   message_count: number;
   /** The names of the tools that the model may use. */
   tools: string[];
@@ -231,18 +231,18 @@ export interface AuthStatusResult {
 }
 
 export interface AuthLoginResult {
-  /** What the user enters. */
+  /** The code that the user enters. */
   user_code: string;
-  /** Where. */
+  /** The page on which the user enters it. */
   verification_uri: string;
-  /** What to give to `auth/poll`. */
+  /** The parameter for `auth/poll`. */
   device_code: string;
-  /** Seconds between two looks at whether it was entered. */
+  /** Seconds between two checks of whether the user has entered it. */
   interval: number;
 }
 
 export interface AuthPollResult {
-  /** Always true: everything else is an error. */
+  /** Always true: every failure is an error. */
   authenticated: boolean;
 }
 
@@ -267,14 +267,14 @@ export interface SettingsSaveResult {
 export interface ConfigGetResult {
   features: Features;
   tools: ToolNames;
-  /** Always null here: there is no Erlang node. */
+  /** Always null: there is no Erlang node. */
   distribution: Distribution | null;
 }
 
 export interface ConfigSetResult {
   features: Features;
   tools: ToolNames;
-  /** Always null here: there is no Erlang node. */
+  /** Always null: there is no Erlang node. */
   distribution: Distribution | null;
 }
 
@@ -286,12 +286,12 @@ export interface VersionResult {
   protocol_version: string;
 }
 
-/** Ask the user whether something may be done. */
+/** Ask the user for approval. */
 export interface ConfirmParams {
   session_id: string;
-  /** A few words about what is asked. */
+  /** The question, in a few words. */
   title: string;
-  /** All that the user needs to know in order to decide. */
+  /** What the user needs to know to decide. */
   message: string;
   /** What the user may answer: `allow`, `deny`, `allow_session`. */
   actions: string[];
@@ -301,11 +301,11 @@ export interface ConfirmParams {
 export interface InputParams {
   session_id: string;
   prompt: string;
-  /** Whether the text is a secret, not to be shown while it is entered. */
+  /** Whether the text is a secret that must not be shown while the user types it. */
   sensitive?: boolean;
 }
 
-/** Ask the user a question of the model's. */
+/** Ask the user a question from the model. */
 export interface AskUserParams {
   session_id: string;
   question: string;
@@ -313,102 +313,105 @@ export interface AskUserParams {
   choices?: string[];
 }
 
-/** A run begins. */
+/** A run has started. */
 export interface AgentStartEvent {
   type: "agent_start";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
 }
 
-/** A run is over; the session is idle. */
+/** A run has ended, and the session is idle. */
 export interface AgentEndEvent {
   type: "agent_end";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   usage?: TokenUsage;
 }
 
-/** A run was stopped; the session is idle. */
+/** A run was stopped, and the session is idle. */
 export interface AgentAbortEvent {
   type: "agent_abort";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
 }
 
-/** A run ended because of a fault of the server's. The conversation is as it was, and the session is idle. */
+/**
+ * The session has recovered, after a fault in the server or from its file. The conversation is intact, and it is
+ * idle.
+ */
 export interface AgentRecoveredEvent {
   type: "agent_recovered";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
 }
 
-/** A run failed; the session is idle. */
+/** A run has failed, and the session is idle. */
 export interface ErrorEvent {
   type: "error";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   reason: string;
 }
 
-/** A prompt waits, since the agent is busy. */
+/** A prompt was queued, because the agent is busy. */
 export interface MessageQueuedEvent {
   type: "message_queued";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   text: string;
 }
 
-/** A prompt is part of the conversation now. Every prompt gets one, also one that did not wait. */
+/** A prompt is part of the conversation now. Every prompt gets this event, whether it was queued or not. */
 export interface MessageAppliedEvent {
   type: "message_applied";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   text: string;
 }
 
-/** The model begins to answer. */
+/** The model starts to answer. */
 export interface MessageStartEvent {
   type: "message_start";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
 }
 
 /** More of the answer. */
 export interface MessageDeltaEvent {
   type: "message_delta";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   delta: string;
 }
 
-/** The model begins to think. */
+/** The model starts to think. */
 export interface ThinkingStartEvent {
   type: "thinking_start";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
 }
 
-/** More of what it thinks. */
+/** More of the thinking. */
 export interface ThinkingDeltaEvent {
   type: "thinking_delta";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   delta: string;
 }
 
-/** An answer is complete, and the run goes on: with the tools that it asks for, or with prompts that waited. */
+/** An answer is complete, and the run continues: with the tools that the answer calls, or with queued prompts. */
 export interface TurnEndEvent {
   type: "turn_end";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   /** The text of the answer; empty if it had none. */
   message: string;
 }
 
-/** The tokens so far, after each answer of the model's. */
+/** The tokens so far, after each answer. */
 export interface UsageUpdateEvent {
   type: "usage_update";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   usage: TokenUsage;
 }
@@ -416,27 +419,27 @@ export interface UsageUpdateEvent {
 /** What the agent is doing, in a few words. */
 export interface StatusUpdateEvent {
   type: "status_update";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   message: string;
 }
 
-/** A tool call begins. */
+/** A tool call starts. */
 export interface ToolExecutionStartEvent {
   type: "tool_execution_start";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   tool: string;
   call_id: string;
   args: Record<string, unknown>;
-  /** The call in a few words, for people. */
+  /** A short description of the call, for people. */
   meta: string;
 }
 
-/** More of the output of a tool that is running. */
+/** More output of a running tool. */
 export interface ToolOutputEvent {
   type: "tool_output";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   tool: string;
   call_id: string;
@@ -446,17 +449,17 @@ export interface ToolOutputEvent {
 /** A tool call has its result. */
 export interface ToolExecutionEndEvent {
   type: "tool_execution_end";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   tool: string;
   call_id: string;
   result: ToolOutcome;
 }
 
-/** There are files with instructions, which the model is told of. */
+/** The context files whose instructions the model gets. */
 export interface ContextDiscoveredEvent {
   type: "context_discovered";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   /** Their paths. */
   files: string[];
@@ -465,64 +468,67 @@ export interface ContextDiscoveredEvent {
 /** The model has read a skill. */
 export interface SkillLoadedEvent {
   type: "skill_loaded";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
   name: string;
   description: string;
 }
 
-/** Something happened in the run of a sub-agent. `sub_agent_start` is the first such event, `agent_end` the last. */
+/** An event of a sub-agent's run. The first is `sub_agent_start`, the last is `agent_end`. */
 export interface SubAgentEvent {
   type: "sub_agent_event";
-  /** The session that it happened in. */
+  /** The session that the event belongs to. */
   session_id: string;
-  /** The call of the tool `sub_agent` that started it. */
+  /** The `sub_agent` tool call that started it. */
   parent_call_id: string;
   sub_session_id: string;
   /** The event, as made by `inner`. */
   inner: InnerEvent;
 }
 
-/** A run begins. */
+/** A run has started. */
 export interface InnerAgentStartEvent {
   type: "agent_start";
 }
 
-/** A run is over; the session is idle. */
+/** A run has ended, and the session is idle. */
 export interface InnerAgentEndEvent {
   type: "agent_end";
   usage?: TokenUsage;
 }
 
-/** A run was stopped; the session is idle. */
+/** A run was stopped, and the session is idle. */
 export interface InnerAgentAbortEvent {
   type: "agent_abort";
 }
 
-/** A run ended because of a fault of the server's. The conversation is as it was, and the session is idle. */
+/**
+ * The session has recovered, after a fault in the server or from its file. The conversation is intact, and it is
+ * idle.
+ */
 export interface InnerAgentRecoveredEvent {
   type: "agent_recovered";
 }
 
-/** A run failed; the session is idle. */
+/** A run has failed, and the session is idle. */
 export interface InnerErrorEvent {
   type: "error";
   reason: string;
 }
 
-/** A prompt waits, since the agent is busy. */
+/** A prompt was queued, because the agent is busy. */
 export interface InnerMessageQueuedEvent {
   type: "message_queued";
   text: string;
 }
 
-/** A prompt is part of the conversation now. Every prompt gets one, also one that did not wait. */
+/** A prompt is part of the conversation now. Every prompt gets this event, whether it was queued or not. */
 export interface InnerMessageAppliedEvent {
   type: "message_applied";
   text: string;
 }
 
-/** The model begins to answer. */
+/** The model starts to answer. */
 export interface InnerMessageStartEvent {
   type: "message_start";
 }
@@ -533,25 +539,25 @@ export interface InnerMessageDeltaEvent {
   delta: string;
 }
 
-/** The model begins to think. */
+/** The model starts to think. */
 export interface InnerThinkingStartEvent {
   type: "thinking_start";
 }
 
-/** More of what it thinks. */
+/** More of the thinking. */
 export interface InnerThinkingDeltaEvent {
   type: "thinking_delta";
   delta: string;
 }
 
-/** An answer is complete, and the run goes on: with the tools that it asks for, or with prompts that waited. */
+/** An answer is complete, and the run continues: with the tools that the answer calls, or with queued prompts. */
 export interface InnerTurnEndEvent {
   type: "turn_end";
   /** The text of the answer; empty if it had none. */
   message: string;
 }
 
-/** The tokens so far, after each answer of the model's. */
+/** The tokens so far, after each answer. */
 export interface InnerUsageUpdateEvent {
   type: "usage_update";
   usage: TokenUsage;
@@ -563,17 +569,17 @@ export interface InnerStatusUpdateEvent {
   message: string;
 }
 
-/** A tool call begins. */
+/** A tool call starts. */
 export interface InnerToolExecutionStartEvent {
   type: "tool_execution_start";
   tool: string;
   call_id: string;
   args: Record<string, unknown>;
-  /** The call in a few words, for people. */
+  /** A short description of the call, for people. */
   meta: string;
 }
 
-/** More of the output of a tool that is running. */
+/** More output of a running tool. */
 export interface InnerToolOutputEvent {
   type: "tool_output";
   tool: string;
@@ -589,7 +595,7 @@ export interface InnerToolExecutionEndEvent {
   result: ToolOutcome;
 }
 
-/** There are files with instructions, which the model is told of. */
+/** The context files whose instructions the model gets. */
 export interface InnerContextDiscoveredEvent {
   type: "context_discovered";
   /** Their paths. */
@@ -603,21 +609,21 @@ export interface InnerSkillLoadedEvent {
   description: string;
 }
 
-/** Something happened in the run of a sub-agent. `sub_agent_start` is the first such event, `agent_end` the last. */
+/** An event of a sub-agent's run. The first is `sub_agent_start`, the last is `agent_end`. */
 export interface InnerSubAgentEvent {
   type: "sub_agent_event";
-  /** The call of the tool `sub_agent` that started it. */
+  /** The `sub_agent` tool call that started it. */
   parent_call_id: string;
   sub_session_id: string;
   /** The event, as made by `inner`. */
   inner: InnerEvent;
 }
 
-/** A sub-agent begins. It is told of inside `sub_agent_event` only. */
+/** A sub-agent starts. Sent only inside `sub_agent_event`. */
 export interface SubAgentStart {
   type: "sub_agent_start";
   model: string;
-  /** What it is to do, in a few words. */
+  /** Its task, in a few words. */
   label: string;
   tools: string[];
 }
@@ -629,20 +635,20 @@ export type InnerEvent = InnerAgentStartEvent | InnerAgentEndEvent | InnerAgentA
 /** Whether there are credentials for a model. */
 export interface Auth {
   status: "ready" | "setup_required";
-  /** The provider that is used, or would be; empty if there is none. */
+  /** The provider in use, or the default one; empty if there is none. */
   provider: string;
-  /** Every place that was looked at. */
+  /** All providers. */
   providers?: AuthProvider[];
 }
 
-/** A provider, and how one comes to have credentials for it. */
+/** A provider, and how to get credentials for it. */
 export interface AuthProvider {
   id: string;
   name: string;
   method: "api_key" | "device_code";
-  /** Whether there are credentials for it. */
+  /** Whether it has credentials. */
   ready: boolean;
-  /** The environment variable that may hold its key. */
+  /** The environment variable for its key. */
   env_var?: string;
 }
 
@@ -652,64 +658,64 @@ export interface Diff {
   lines_added: number;
   lines_removed: number;
   hunks: DiffHunk[];
-  /** Whether the hunks have only the beginning of a long change. The counts are exact all the same. */
+  /** Whether the hunks have only the beginning of a long change. The counts are still exact. */
   truncated?: boolean;
 }
 
-/** Changes that are near each other, with three lines around them. */
+/** Neighbouring changes, with three lines of context. */
 export interface DiffHunk {
   old_start: number;
   new_start: number;
   lines: DiffLine[];
 }
 
-/** A line that stays (`eq`), goes (`del`) or comes (`ins`). */
+/** A line that was kept (`eq`), deleted (`del`) or inserted (`ins`). */
 export interface DiffLine {
   op: "del" | "eq" | "ins";
   text: string;
-  /** Its number before and after the change, where it has one. */
+  /** Its number before and after the change, if it has one. */
   old_no?: number;
   new_no?: number;
 }
 
-/** The Erlang node of a server that is one. */
+/** The Erlang node of a server that runs as one. */
 export interface Distribution {
   node: string;
   cookie: string;
 }
 
-/** Features to turn on or off; the others stay as they are. */
+/** Features to turn on or off. The others stay unchanged. */
 export interface FeatureChanges {
   sub_agents?: boolean | null;
   skills?: boolean | null;
   debug?: boolean | null;
 }
 
-/** What a session may do beside talking and using its tools. */
+/** The optional features of a session. */
 export interface Features {
   sub_agents: boolean;
   skills: boolean;
-  /** Whether the model may look into the state of the session. */
+  /** Whether the model may inspect the state of the session. */
   debug: boolean;
 }
 
 /** A message of the conversation. */
 export interface HistoryMessage {
-  /** What `session/branch` calls it by. */
+  /** The id for `session/branch`. */
   id: string;
   role: "assistant" | "system" | "tool_call" | "tool_result" | "user";
   content: string;
   is_error: boolean;
-  /** What the model thought before it answered. */
+  /** The model's thinking before the answer. */
   thinking?: string;
   tool_calls?: HistoryToolCall[];
-  /** Of a `tool_result`: the call that it answers, and the tool. */
+  /** For a `tool_result`: the id of its call, and the tool. */
   call_id?: string;
   name?: string;
   metadata?: Record<string, unknown>;
 }
 
-/** A tool that the model asked for. */
+/** A tool call of the model. */
 export interface HistoryToolCall {
   call_id: string;
   name: string;
@@ -719,24 +725,24 @@ export interface HistoryToolCall {
 /** A model that can be chosen. */
 export interface ListedModel {
   id: string;
-  /** What people call it. */
+  /** Its name for people. */
   name: string;
   provider: string;
   supports_thinking: boolean;
-  /** Empty for a model that does not think. */
+  /** Empty for a model without thinking. */
   thinking_levels: string[];
 }
 
-/** A session that was saved. */
+/** A saved session. */
 export interface ListedSession {
   id: string;
-  /** Null until it has one. */
+  /** Null if it has none. */
   title: string | null;
-  /** When it last changed: UTC, as in `2026-11-15T06:27:18`. */
+  /** The time of its last change in UTC, such as `2026-11-15T06:27:18`. */
   modified: string;
 }
 
-/** Something to do. Every value is a text; what is not known is empty. */
+/** A task. Every value is a string; unknown values are empty. */
 export interface ListedTask {
   id: string;
   label: string;
@@ -745,46 +751,46 @@ export interface ListedTask {
   prompt: string;
   result: string;
   notes: string;
-  /** The ids of the tasks that have to be done before, with commas between them. */
+  /** The ids of the tasks that must be done first, separated by commas. */
   blocked_by: string;
   parent_id: string;
   created_at: string;
   updated_at: string;
 }
 
-/** The model that answers. */
+/** The model in use. */
 export interface ModelInUse {
   provider: string;
   id: string;
   thinking_level: string;
 }
 
-/** What a client may show of a result. The model is not told of it. */
+/** Details of a result for the client. The model does not see them. */
 export interface ResultMeta {
   diff?: Diff;
 }
 
-/** Tokens so far. The first three grow for as long as the session is in this process. */
+/** Tokens so far. The first three count all requests of the session in this process. */
 export interface TokenUsage {
   prompt_tokens: number;
   completion_tokens: number;
   total_tokens: number;
   context_window: number;
-  /** The prompt of the latest request to the model. */
+  /** The tokens of the prompt in the latest model request. */
   current_context_tokens: number;
 }
 
-/** Which tools there are, and which of them the model may use. */
+/** All tools, and which of them the model may use. */
 export interface ToolNames {
   all: string[];
   enabled: string[];
   disabled: string[];
 }
 
-/** What came of a tool call: with `ok`, its `output`; else the `error`. */
+/** The result of a tool call: the `output` if `ok` is true, else the `error`. */
 export interface ToolOutcome {
   ok: boolean;
-  /** A text; the tool `tasks` gives an object. */
+  /** A string; an object from the tool `tasks`. */
   output?: string | Record<string, unknown>;
   error?: string;
   meta?: ResultMeta;
@@ -800,9 +806,9 @@ export interface WantedDistribution {
 export interface WantedModel {
   /** The id alone, or `provider/id`. */
   id: string;
-  /** Whose model it is. Clients of Opal send it; without it, the id decides. */
+  /** The provider of the model. If left out, the id decides. */
   provider?: string | null;
-  /** `off`, `low`, `medium`, `high` or `max`; fitted to what the model can. */
+  /** `off`, `low`, `medium`, `high` or `max`; the model uses the nearest level it has. */
   thinking_level?: string | null;
 }
 

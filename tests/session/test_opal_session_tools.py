@@ -344,7 +344,7 @@ def test_the_answer_of_the_user_is_the_output(tmp_path: Path) -> None:
 
 
 def test_a_question_that_nobody_can_answer_is_an_error(tmp_path: Path) -> None:
-    assert asked(None, tmp_path, question="Which?")["error"].startswith("Nobody can be asked")
+    assert asked(None, tmp_path, question="Which?")["error"].startswith("The user cannot be asked")
 
 
 def test_an_abort_takes_a_question_back(tmp_path: Path) -> None:

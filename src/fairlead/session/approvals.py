@@ -29,6 +29,9 @@ KNOWN_SHELLS = frozenset(("bash", "dash", "sh"))
 #: How many characters of a call's subject the user is shown.
 SHOWN = 4000
 
+# Hosts may compare these texts.
+_NO_USER = "it needs somebody's approval, and there is nobody to ask"  # prose: verbatim
+_NO_ANSWER = "nobody approved it within {:g} seconds"  # prose: verbatim
 _INSTEAD = "Do not try to do the same in another way: go on without it, or tell the user why it is needed."
 
 
@@ -78,7 +81,7 @@ class Approvals:
         """Ask the user. Raises ToolError unless the user allows the call."""
         ui = self._told.ui
         if not ui.available:
-            raise self._refused(tool, call_id, "nobody", "it needs somebody's approval, and there is nobody to ask")
+            raise self._refused(tool, call_id, "nobody", _NO_USER)
         message = shown(subject.text or _as_json(arguments))
         self._told.tell(ToolApprovalRequested(call_id, tool.name, arguments, message))
         loop = asyncio.get_running_loop()
@@ -100,7 +103,7 @@ class Approvals:
             self._refused(tool, call_id, "nobody", "the run was aborted")
             raise ToolError(ABORTED)
         if loop.time() - begun >= self._timeout:
-            raise self._refused(tool, call_id, "nobody", f"nobody approved it within {self._timeout:g} seconds")
+            raise self._refused(tool, call_id, "nobody", _NO_ANSWER.format(self._timeout))
         raise self._refused(tool, call_id, "nobody", "the user dismissed the question")
 
     def _refused(self, tool: Tool, call_id: str, by: Literal["user", "settings", "nobody"], why: str) -> ToolError:
@@ -137,7 +140,7 @@ class Approvals:
 
     @property
     def _told(self) -> Session:
-        assert self._session is not None, "whoever makes a session attaches it"
+        assert self._session is not None, "the agent attaches its session"
         return self._session
 
     def _hear(self, event: Event) -> None:

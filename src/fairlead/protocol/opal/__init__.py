@@ -1,1 +1,1 @@
-"""The declarations of Opal's JSON-RPC dialect: methods, requests to the client, events."""
+"""The declarations of Opal's JSON-RPC protocol: methods, requests to the client, events."""

@@ -1,5 +1,5 @@
-"""What a client is told while a session works: the params of the notification `agent/event`. A class is an event; its
-docstring is its documentation."""
+"""The events of a session: the params of the notification `agent/event`. A class is an event; its docstring is its
+documentation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOTIFICATION = "agent/event"
 
 
 class Event(Struct, tag_field="type"):
-    #: The session that it happened in.
+    #: The session that the event belongs to.
     session_id: str
 
 
@@ -24,25 +24,25 @@ class Event(Struct, tag_field="type"):
 
 
 class AgentStart(Event, tag="agent_start"):
-    """A run begins."""
+    """A run has started."""
 
 
 class AgentEnd(Event, tag="agent_end"):
-    """A run is over; the session is idle."""
+    """A run has ended, and the session is idle."""
 
     usage: TokenUsage | UnsetType = UNSET
 
 
 class AgentAbort(Event, tag="agent_abort"):
-    """A run was stopped; the session is idle."""
+    """A run was stopped, and the session is idle."""
 
 
 class AgentRecovered(Event, tag="agent_recovered"):
-    """A run ended because of a fault of the server's. The conversation is as it was, and the session is idle."""
+    """The session has recovered, after a fault in the server or from its file. The conversation is intact, and it is idle."""
 
 
 class Error(Event, tag="error"):
-    """A run failed; the session is idle."""
+    """A run has failed, and the session is idle."""
 
     reason: str
 
@@ -51,22 +51,22 @@ class Error(Event, tag="error"):
 
 
 class MessageQueued(Event, tag="message_queued"):
-    """A prompt waits, since the agent is busy."""
+    """A prompt was queued, because the agent is busy."""
 
     text: str
 
 
 class MessageApplied(Event, tag="message_applied"):
-    """A prompt is part of the conversation now. Every prompt gets one, also one that did not wait."""
+    """A prompt is part of the conversation now. Every prompt gets this event, whether it was queued or not."""
 
     text: str
 
 
-# What the model says
+# What the model writes
 
 
 class MessageStart(Event, tag="message_start"):
-    """The model begins to answer."""
+    """The model starts to answer."""
 
 
 class MessageDelta(Event, tag="message_delta"):
@@ -76,24 +76,24 @@ class MessageDelta(Event, tag="message_delta"):
 
 
 class ThinkingStart(Event, tag="thinking_start"):
-    """The model begins to think."""
+    """The model starts to think."""
 
 
 class ThinkingDelta(Event, tag="thinking_delta"):
-    """More of what it thinks."""
+    """More of the thinking."""
 
     delta: str
 
 
 class TurnEnd(Event, tag="turn_end"):
-    """An answer is complete, and the run goes on: with the tools that it asks for, or with prompts that waited."""
+    """An answer is complete, and the run continues: with the tools that the answer calls, or with queued prompts."""
 
     #: The text of the answer; empty if it had none.
     message: str
 
 
 class UsageUpdate(Event, tag="usage_update"):
-    """The tokens so far, after each answer of the model's."""
+    """The tokens so far, after each answer."""
 
     usage: TokenUsage
 
@@ -108,17 +108,17 @@ class StatusUpdate(Event, tag="status_update"):
 
 
 class ToolExecutionStart(Event, tag="tool_execution_start"):
-    """A tool call begins."""
+    """A tool call starts."""
 
     tool: str
     call_id: str
     args: dict[str, Any]
-    #: The call in a few words, for people.
+    #: A short description of the call, for people.
     meta: str
 
 
 class ToolOutput(Event, tag="tool_output"):
-    """More of the output of a tool that is running."""
+    """More output of a running tool."""
 
     tool: str
     call_id: str
@@ -133,11 +133,11 @@ class ToolExecutionEnd(Event, tag="tool_execution_end"):
     result: Annotated[ToolOutcome, OPEN]
 
 
-# What the session found
+# Context
 
 
 class ContextDiscovered(Event, tag="context_discovered"):
-    """There are files with instructions, which the model is told of."""
+    """The context files whose instructions the model gets."""
 
     #: Their paths.
     files: list[str]
@@ -154,9 +154,9 @@ class SkillLoaded(Event, tag="skill_loaded"):
 
 
 class SubAgentEvent(Event, tag="sub_agent_event"):
-    """Something happened in the run of a sub-agent. `sub_agent_start` is the first such event, `agent_end` the last."""
+    """An event of a sub-agent's run. The first is `sub_agent_start`, the last is `agent_end`."""
 
-    #: The call of the tool `sub_agent` that started it.
+    #: The `sub_agent` tool call that started it.
     parent_call_id: str
     sub_session_id: str
     #: The event, as made by `inner`.
@@ -164,16 +164,16 @@ class SubAgentEvent(Event, tag="sub_agent_event"):
 
 
 class SubAgentStart(Struct, tag_field="type", tag="sub_agent_start"):
-    """A sub-agent begins. It is told of inside `sub_agent_event` only."""
+    """A sub-agent starts. Sent only inside `sub_agent_event`."""
 
     model: str
-    #: What it is to do, in a few words.
+    #: Its task, in a few words.
     label: str
     tools: list[str]
 
 
 def inner(event: Event | SubAgentStart) -> dict[str, Any]:
-    """An event of a sub-agent in the form that `SubAgentEvent` carries: without its session, which is named there."""
+    """An event of a sub-agent in the form that `SubAgentEvent` has: without its session, which is named there."""
     values: dict[str, Any] = msgspec.to_builtins(event)
     values.pop("session_id", None)
     return values

@@ -1,4 +1,4 @@
-"""An example of everything that is declared, as it goes over the wire."""
+"""An example of each declared object, in its form on the wire."""
 
 from __future__ import annotations
 

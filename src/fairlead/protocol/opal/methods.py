@@ -1,4 +1,4 @@
-"""What a client may ask. A class is a method; its fields are the params; its docstring is its documentation."""
+"""The requests of a client. A class is a method, its fields are the params, its docstring is its documentation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairlead.protocol.opal.objects import (
 
 
 class OfSession(Method, kw_only=True):
-    #: The session that is meant.
+    #: The session.
     session_id: str
 
 
@@ -33,13 +33,13 @@ class OfSession(Method, kw_only=True):
 
 
 class Accepted(Struct):
-    #: Whether the agent was busy, so that the prompt waits.
+    #: Whether the prompt was queued because the agent is busy.
     queued: bool
 
 
 class AgentPrompt(OfSession, kw_only=True):
-    """Give the agent something to do. Answered when the prompt is accepted; while the agent is busy the prompt is queued and
-    heard between turns."""
+    """Start a run with a prompt. The response comes when the prompt is accepted. If the agent is busy, the prompt is queued and
+    delivered between turns."""
 
     method: ClassVar[str] = "agent/prompt"
     text: str
@@ -47,7 +47,7 @@ class AgentPrompt(OfSession, kw_only=True):
 
 
 class AgentAbort(OfSession):
-    """Stop the run: its model call, its tools and their processes. `agent_abort` follows, also when nothing was running."""
+    """Stop the run: its model call, its tools and their processes. `agent_abort` follows, even if nothing was running."""
 
     method: ClassVar[str] = "agent/abort"
     result: ClassVar[type[Struct]] = Nothing
@@ -58,7 +58,7 @@ class SessionState(Struct):
     #: `idle`, `running`, `streaming` or `executing_tools`.
     status: str
     model: ModelInUse
-    #: Messages of the conversation, without the system prompt.
+    #: The number of messages in the conversation, without the system prompt.
     message_count: int
     #: The names of the tools that the model may use.
     tools: list[str]
@@ -66,7 +66,7 @@ class SessionState(Struct):
 
 
 class AgentState(OfSession):
-    """How the session stands."""
+    """The state of a session."""
 
     method: ClassVar[str] = "agent/state"
     result: ClassVar[type[Struct]] = SessionState
@@ -77,11 +77,11 @@ class AgentState(OfSession):
 
 class Started(Struct):
     session_id: str
-    #: The folder for files of this session's own.
+    #: The folder for this session's own files.
     session_dir: str
-    #: The paths of the files with instructions that the model is told of.
+    #: The paths of the context files whose instructions the model gets.
     context_files: list[str]
-    #: The names of the skills that were found.
+    #: The names of the available skills.
     available_skills: list[str]
     #: The name of the server, for people.
     node_name: str
@@ -89,21 +89,21 @@ class Started(Struct):
 
 
 class SessionStart(Method, kw_only=True):
-    """Begin a session, or go on with a saved one."""
+    """Begin a session, or resume a saved one."""
 
     method: ClassVar[str] = "session/start"
-    #: The model to use; without it, the default of the settings.
+    #: The model to use; the default of the settings if left out.
     model: WantedModel | None = None
-    #: Instructions for the model, in the place of the usual ones.
+    #: Instructions for the model that replace the usual ones.
     system_prompt: str | None = None
-    #: Where the session works; without it, where the server was started.
+    #: The working directory; that of the server if left out.
     working_dir: str | None = None
     features: FeatureChanges | None = None
-    #: The tools that the model may use, and no others.
+    #: The only tools that the model may use.
     tools: list[str] | None = None
-    #: Save the session, so that it can be gone on with.
+    #: Save the session so it can be resumed.
     session: bool | None = None
-    #: Go on with the session of this id, or begin it. It is saved.
+    #: Resume the session with this id, or begin it. It is saved.
     session_id: str | None = None
     result: ClassVar[type[Struct]] = Started
 
@@ -113,14 +113,14 @@ class Sessions(Struct):
 
 
 class SessionList(Method):
-    """The saved sessions, those that changed last first."""
+    """The saved sessions, last changed first."""
 
     method: ClassVar[str] = "session/list"
     result: ClassVar[type[Struct]] = Sessions
 
 
 class SessionBranch(OfSession, kw_only=True):
-    """Go on from an earlier message of the conversation. What came after it stays in the file."""
+    """Continue from an earlier message of the conversation. Later messages stay in the file."""
 
     method: ClassVar[str] = "session/branch"
     #: The id of that message in `session/history`.
@@ -129,10 +129,10 @@ class SessionBranch(OfSession, kw_only=True):
 
 
 class SessionCompact(OfSession, kw_only=True):
-    """Replace the older part of the conversation by a summary. Answered when it is done and saved."""
+    """Replace the older part of the conversation with a summary. The response comes when the summary is saved."""
 
     method: ClassVar[str] = "session/compact"
-    #: How many of the latest messages stay as they are; 10 if not given.
+    #: How many of the latest messages to keep; 10 if left out.
     keep_recent: int | None = None
     result: ClassVar[type[Struct]] = Nothing
 
@@ -142,7 +142,7 @@ class History(Struct):
 
 
 class SessionHistory(OfSession):
-    """The conversation, from its first message to where it stands."""
+    """The conversation, from its first message to the current one."""
 
     method: ClassVar[str] = "session/history"
     result: ClassVar[type[Struct]] = History
@@ -183,7 +183,7 @@ class ModelSet(OfSession, kw_only=True):
     method: ClassVar[str] = "model/set"
     #: The id alone, or `provider/id`.
     model_id: str
-    #: As in `thinking/set`; without it, what suits the model.
+    #: As in `thinking/set`; the present level, as far as the model has it, if left out.
     thinking_level: str | None = None
     result: ClassVar[type[Struct]] = ModelChosen
 
@@ -193,7 +193,7 @@ class ThinkingChosen(Struct):
 
 
 class ThinkingSet(OfSession, kw_only=True):
-    """How much the model thinks."""
+    """Set how much the model thinks."""
 
     method: ClassVar[str] = "thinking/set"
     #: `off`, `low`, `medium`, `high` or `max`.
@@ -210,47 +210,47 @@ class Credentials(Struct):
 
 
 class AuthStatus(Method):
-    """Whether there are credentials, after a look at every place that may have some."""
+    """Whether there are credentials, and for which providers."""
 
     method: ClassVar[str] = "auth/status"
     result: ClassVar[type[Struct]] = Credentials
 
 
 class LoginBegun(Struct):
-    #: What the user enters.
+    #: The code that the user enters.
     user_code: str
-    #: Where.
+    #: The page on which the user enters it.
     verification_uri: str
-    #: What to give to `auth/poll`.
+    #: The parameter for `auth/poll`.
     device_code: str
-    #: Seconds between two looks at whether it was entered.
+    #: Seconds between two checks of whether the user has entered it.
     interval: int
 
 
 class AuthLogin(Method):
-    """Begin a login with a code that the user enters on a page of the provider's."""
+    """Begin a login with a code that the user enters on the provider's page."""
 
     method: ClassVar[str] = "auth/login"
     result: ClassVar[type[Struct]] = LoginBegun
 
 
 class LoggedIn(Struct):
-    #: Always true: everything else is an error.
+    #: Always true: every failure is an error.
     authenticated: bool
 
 
 class AuthPoll(Method, kw_only=True):
-    """Wait until the user has entered the code of `auth/login`, and keep the credentials that come of it."""
+    """Wait until the user has entered the code of `auth/login`, and save the new credentials."""
 
     method: ClassVar[str] = "auth/poll"
     device_code: str
-    #: As `auth/login` gave it.
+    #: As returned by `auth/login`.
     interval: int
     result: ClassVar[type[Struct]] = LoggedIn
 
 
 class AuthSetKey(Method, kw_only=True):
-    """Keep the key of a provider."""
+    """Save the key of a provider."""
 
     method: ClassVar[str] = "auth/set_key"
     provider: str
@@ -266,7 +266,7 @@ class Tasks(Struct):
 
 
 class TasksList(OfSession):
-    """What there is to do: the tasks that are not done."""
+    """The tasks that are not done."""
 
     method: ClassVar[str] = "tasks/list"
     result: ClassVar[type[Struct]] = Tasks
@@ -288,7 +288,7 @@ class SettingsGet(Method):
 
 
 class SettingsSave(Method, kw_only=True):
-    """Change settings of the user's. Keys that are not given stay as they are; the answer has all."""
+    """Change the user's settings. Other keys stay unchanged. The result has all settings."""
 
     method: ClassVar[str] = "settings/save"
     settings: dict[str, Any]
@@ -298,25 +298,25 @@ class SettingsSave(Method, kw_only=True):
 class Config(Struct):
     features: Features
     tools: ToolNames
-    #: Always null here: there is no Erlang node.
+    #: Always null: there is no Erlang node.
     distribution: Distribution | None
 
 
 class ConfigGet(OfSession):
-    """What a session may do, and with which tools."""
+    """The features and the tools of a session."""
 
     method: ClassVar[str] = "opal/config/get"
     result: ClassVar[type[Struct]] = Config
 
 
 class ConfigSet(OfSession, kw_only=True):
-    """Change what a session may do. What is not given stays as it is."""
+    """Change the features and the tools of a session. What is left out stays unchanged."""
 
     method: ClassVar[str] = "opal/config/set"
     features: FeatureChanges | None = None
-    #: The tools that the model may use, and no others.
+    #: The only tools that the model may use.
     tools: list[str] | None = None
-    #: Null stops the Erlang node, of which there is none; one cannot be started.
+    #: Only null is allowed: fairlead cannot start an Erlang node.
     distribution: WantedDistribution | UnsetType | None = UNSET
     result: ClassVar[type[Struct]] = Config
 
@@ -325,7 +325,7 @@ class ConfigSet(OfSession, kw_only=True):
 
 
 class Ping(Method):
-    """Answered at once, whatever else is going on."""
+    """Check the connection. The response comes at once, whatever else is running."""
 
     method: ClassVar[str] = "opal/ping"
     result: ClassVar[type[Struct]] = Nothing

@@ -1,4 +1,4 @@
-"""Objects that methods and events have in common. Names are on the wire as they are here."""
+"""Objects that methods and events share. Field names are the same on the wire."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class WantedModel(Struct, omit_defaults=True):
 
     #: The id alone, or `provider/id`.
     id: str
-    #: Whose model it is. Clients of Opal send it; without it, the id decides.
+    #: The provider of the model. If left out, the id decides.
     provider: Annotated[str | None, DEMANDED] = None
-    #: `off`, `low`, `medium`, `high` or `max`; fitted to what the model can.
+    #: `off`, `low`, `medium`, `high` or `max`; the model uses the nearest level it has.
     thinking_level: str | None = None
 
 
 class ModelInUse(Struct):
-    """The model that answers."""
+    """The model in use."""
 
     provider: str
     id: str
@@ -34,11 +34,11 @@ class ListedModel(Struct):
     """A model that can be chosen."""
 
     id: str
-    #: What people call it.
+    #: Its name for people.
     name: str
     provider: str
     supports_thinking: bool
-    #: Empty for a model that does not think.
+    #: Empty for a model without thinking.
     thinking_levels: list[str]
 
 
@@ -46,17 +46,17 @@ class ListedModel(Struct):
 
 
 class ListedSession(Struct):
-    """A session that was saved."""
+    """A saved session."""
 
     id: str
-    #: Null until it has one.
+    #: Null if it has none.
     title: str | None
-    #: When it last changed: UTC, as in `2026-11-15T06:27:18`.
+    #: The time of its last change in UTC, such as `2026-11-15T06:27:18`.
     modified: str
 
 
 class HistoryToolCall(Struct):
-    """A tool that the model asked for."""
+    """A tool call of the model."""
 
     call_id: str
     name: str
@@ -66,22 +66,22 @@ class HistoryToolCall(Struct):
 class HistoryMessage(Struct, kw_only=True):
     """A message of the conversation."""
 
-    #: What `session/branch` calls it by.
+    #: The id for `session/branch`.
     id: str
     role: Literal["user", "assistant", "tool_result", "system", "tool_call"]
     content: str
     is_error: bool
-    #: What the model thought before it answered.
+    #: The model's thinking before the answer.
     thinking: str | UnsetType = UNSET
     tool_calls: list[HistoryToolCall] | UnsetType = UNSET
-    #: Of a `tool_result`: the call that it answers, and the tool.
+    #: For a `tool_result`: the id of its call, and the tool.
     call_id: str | UnsetType = UNSET
     name: str | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType = UNSET
 
 
 class ListedTask(Struct):
-    """Something to do. Every value is a text; what is not known is empty."""
+    """A task. Every value is a string; unknown values are empty."""
 
     id: str
     label: str
@@ -90,7 +90,7 @@ class ListedTask(Struct):
     prompt: str
     result: str
     notes: str
-    #: The ids of the tasks that have to be done before, with commas between them.
+    #: The ids of the tasks that must be done first, separated by commas.
     blocked_by: str
     parent_id: str
     created_at: str
@@ -101,14 +101,14 @@ class ListedTask(Struct):
 
 
 class AuthProvider(Struct):
-    """A provider, and how one comes to have credentials for it."""
+    """A provider, and how to get credentials for it."""
 
     id: str
     name: str
     method: Literal["api_key", "device_code"]
-    #: Whether there are credentials for it.
+    #: Whether it has credentials.
     ready: bool
-    #: The environment variable that may hold its key.
+    #: The environment variable for its key.
     env_var: str | UnsetType = UNSET
 
 
@@ -116,9 +116,9 @@ class Auth(Struct):
     """Whether there are credentials for a model."""
 
     status: Literal["ready", "setup_required"]
-    #: The provider that is used, or would be; empty if there is none.
+    #: The provider in use, or the default one; empty if there is none.
     provider: str
-    #: Every place that was looked at.
+    #: All providers.
     providers: list[AuthProvider] | UnsetType = UNSET
 
 
@@ -126,16 +126,16 @@ class Auth(Struct):
 
 
 class Features(Struct):
-    """What a session may do beside talking and using its tools."""
+    """The optional features of a session."""
 
     sub_agents: bool
     skills: bool
-    #: Whether the model may look into the state of the session.
+    #: Whether the model may inspect the state of the session.
     debug: bool
 
 
 class FeatureChanges(Struct, omit_defaults=True):
-    """Features to turn on or off; the others stay as they are."""
+    """Features to turn on or off. The others stay unchanged."""
 
     sub_agents: bool | None = None
     skills: bool | None = None
@@ -143,7 +143,7 @@ class FeatureChanges(Struct, omit_defaults=True):
 
 
 class ToolNames(Struct):
-    """Which tools there are, and which of them the model may use."""
+    """All tools, and which of them the model may use."""
 
     all: list[str]
     enabled: list[str]
@@ -151,7 +151,7 @@ class ToolNames(Struct):
 
 
 class Distribution(Struct):
-    """The Erlang node of a server that is one."""
+    """The Erlang node of a server that runs as one."""
 
     node: str
     cookie: str
@@ -168,28 +168,28 @@ class WantedDistribution(Struct, omit_defaults=True):
 
 
 class TokenUsage(Struct):
-    """Tokens so far. The first three grow for as long as the session is in this process."""
+    """Tokens so far. The first three count all requests of the session in this process."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
     context_window: int
-    #: The prompt of the latest request to the model.
+    #: The tokens of the prompt in the latest model request.
     current_context_tokens: int
 
 
 class DiffLine(Struct):
-    """A line that stays (`eq`), goes (`del`) or comes (`ins`)."""
+    """A line that was kept (`eq`), deleted (`del`) or inserted (`ins`)."""
 
     op: Literal["eq", "del", "ins"]
     text: str
-    #: Its number before and after the change, where it has one.
+    #: Its number before and after the change, if it has one.
     old_no: int | UnsetType = UNSET
     new_no: int | UnsetType = UNSET
 
 
 class DiffHunk(Struct):
-    """Changes that are near each other, with three lines around them."""
+    """Neighbouring changes, with three lines of context."""
 
     old_start: int
     new_start: int
@@ -203,12 +203,12 @@ class Diff(Struct):
     lines_added: int
     lines_removed: int
     hunks: list[DiffHunk]
-    #: Whether the hunks have only the beginning of a long change. The counts are exact all the same.
+    #: Whether the hunks have only the beginning of a long change. The counts are still exact.
     truncated: bool | UnsetType = UNSET
 
 
 class ResultMeta(Struct):
-    """What a client may show of a result. The model is not told of it."""
+    """Details of a result for the client. The model does not see them."""
 
     diff: Diff | UnsetType = UNSET
 
@@ -217,10 +217,10 @@ ToolOutput: TypeAlias = str | dict[str, Any]
 
 
 class ToolOutcome(Struct, kw_only=True):
-    """What came of a tool call: with `ok`, its `output`; else the `error`."""
+    """The result of a tool call: the `output` if `ok` is true, else the `error`."""
 
     ok: bool
-    #: A text; the tool `tasks` gives an object.
+    #: A string; an object from the tool `tasks`.
     output: ToolOutput | UnsetType = UNSET
     error: str | UnsetType = UNSET
     meta: ResultMeta | UnsetType = UNSET

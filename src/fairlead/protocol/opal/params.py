@@ -1,4 +1,4 @@
-"""The params of a request as declared, or an error in the words that clients of Opal know."""
+"""Decodes the params of requests, with errors in the words that Opal's clients know."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ M = TypeVar("M", bound=Method)
 
 
 def required(declared: type[Method]) -> list[str]:
-    """The names of the params that a request has to have, in the order in which they are declared."""
+    """The names of the required params, in the order of their declaration."""
     return [field.name for field in msgspec.structs.fields(declared) if field.required]
 
 
 def decode(declared: type[M], params: Any) -> M:
-    """The request with these params, as JSON has them. Raises BadParams.
+    """Decode a request from its params. Raises BadParams.
 
-    Positional params are like none at all. Where one that is required is missing, all required ones are named.
+    Positional params count as none. If a required param is missing, the error names all required ones.
     """
     given = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
     wanted = required(declared)

@@ -1,5 +1,4 @@
-"""What the server asks the client, in requests of its own whose ids are `s2c-1`, `s2c-2` and so on. They are declared as
-methods are."""
+"""The requests of the server to the client, with the ids `s2c-1`, `s2c-2` and so on. They are declared like methods."""
 
 from __future__ import annotations
 
@@ -16,13 +15,13 @@ class Confirmation(Struct):
 
 
 class Confirm(Method, kw_only=True):
-    """Ask the user whether something may be done."""
+    """Ask the user for approval."""
 
     method: ClassVar[str] = "client/confirm"
     session_id: str
-    #: A few words about what is asked.
+    #: The question, in a few words.
     title: str
-    #: All that the user needs to know in order to decide.
+    #: What the user needs to know to decide.
     message: str
     #: What the user may answer: `allow`, `deny`, `allow_session`.
     actions: list[str]
@@ -39,7 +38,7 @@ class Input(Method, kw_only=True):
     method: ClassVar[str] = "client/input"
     session_id: str
     prompt: str
-    #: Whether the text is a secret, not to be shown while it is entered.
+    #: Whether the text is a secret that must not be shown while the user types it.
     sensitive: bool | UnsetType = UNSET
     result: ClassVar[type[Struct]] = InputText
 
@@ -49,7 +48,7 @@ class UserAnswer(Struct):
 
 
 class AskUser(Method, kw_only=True):
-    """Ask the user a question of the model's."""
+    """Ask the user a question from the model."""
 
     method: ClassVar[str] = "client/ask_user"
     session_id: str

@@ -114,7 +114,7 @@ class WatchedText:
 
 
 class WatchedCall:
-    """A tool call, by the name that the model wrote and the tool of that name, if there is one.
+    """A tool call, by the name that the model wrote, and the tool with that name, if there is one.
 
     Rules look at each text that the tool puts into a file (`Tool.file_texts`); without such texts, at the JSON of the arguments.
     Rules about certain files look at it as soon as the path is known, which may be after the text.

@@ -1,1 +1,1 @@
-"""Opal's JSON-RPC dialect: many sessions in one process, served to one host."""
+"""Opal's JSON-RPC protocol: many sessions in one process, for one client."""

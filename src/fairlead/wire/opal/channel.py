@@ -1,4 +1,4 @@
-"""The events of one session on their way to the client."""
+"""Sends the events of one session to the client, and merges deltas while the client is behind."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from fairlead.protocol.opal.events import Event, MessageDelta, ThinkingDelta, ToolOutput
 from fairlead.wire.output import Outlet
 
-#: Characters of one stream that wait while the client does not keep up.
+#: How many characters of one stream are held while the client is behind.
 MOST_MERGED = 1 << 16
 
 Piece: TypeAlias = MessageDelta | ThinkingDelta | ToolOutput
 
 
 class Channel:
-    """Sends events in order. While the client does not keep up, pieces of one text become one event; of the output of a tool,
-    whose result tells it again, only the end is kept then."""
+    """Sends events in order. While the client is behind, pieces of one text become one event. Of a tool's output only the end is
+    kept then, because its result has all of it."""
 
     def __init__(self, outlet: Outlet, put: Callable[[Event], None]) -> None:
         self._outlet = outlet
@@ -53,7 +53,7 @@ class Channel:
                 self.flush()
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send what is held."""
         if self._pending is not None:
             text = "".join(self._parts)
             whole = replace(self._pending, **{"chunk" if isinstance(self._pending, ToolOutput) else "delta": text})

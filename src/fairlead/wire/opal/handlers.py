@@ -1,4 +1,4 @@
-"""What each method of Opal does."""
+"""Handlers for the methods of Opal's protocol."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairlead.wire.opal.opal_session import OpalSession
     from fairlead.wire.opal.server import OpalServer
 
-#: What Opal's server calls itself where there is no Erlang node.
+#: The name of Opal's server when it runs without an Erlang node.
 NODE_NAME = "nonode@nohost"
 
 
@@ -63,7 +63,7 @@ async def _branch(server: OpalServer, params: m.SessionBranch) -> Answer:
 
 async def _compact(server: OpalServer, params: m.SessionCompact) -> Nothing:
     session = server.table.get(params.session_id)
-    with suppress(NothingToCompact):  # it is as short as it is wanted to be
+    with suppress(NothingToCompact):  # it is short enough already
         await session.compact(params.keep_recent)
     return Nothing()
 
@@ -91,13 +91,13 @@ def _abort(server: OpalServer, params: m.AgentAbort) -> Answer:
 
 
 def _abort_early(server: OpalServer, request: Request, before: Iterable[Request]) -> bool:
-    """Whether an abort acts before its turn: unless it may be meant for something of its session that has yet to start."""
+    """Whether an abort acts before its turn. It does not if earlier requests may start something that it is meant for."""
     session_id = _session_id(request)
     return session_id is None or all(_session_id(each) != session_id for each in before)
 
 
 def _session_id(request: Request) -> str | None:
-    """The session that a request names. The one whose turn it is has been decoded already."""
+    """The session that a request names. The request in progress is decoded already."""
     match request.body, request.parameters:
         case {"session_id": str(session_id)}, _:
             return session_id
@@ -132,7 +132,7 @@ def _tasks(server: OpalServer, params: m.TasksList) -> m.Tasks:
 
 def _models(server: OpalServer, params: m.ModelsList) -> m.Models:
     registry = server.registry
-    # Without a key, all that one could be for.
+    # Without any key, list all models that a key could be for.
     return m.Models([models.listed(model) for model in registry.available() or registry.all()])
 
 
@@ -228,7 +228,7 @@ def _version(server: OpalServer, params: m.Version) -> m.Versions:
     return m.Versions(__version__, PROTOCOL_VERSION)
 
 
-#: Sessions load their own extensions: no request waits for those of another.
+#: Each session loads its own extensions, so no request waits for those of another session.
 ROUTES: tuple[Route, ...] = (
     Route(m.SessionStart, _start, needs_extensions=False),
     Route(m.SessionList, _list, needs_extensions=False),

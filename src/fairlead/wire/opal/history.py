@@ -30,8 +30,7 @@ SUMMARY = "[Conversation summary — older messages were compacted]\n\n"
 
 
 def history(conversation: Conversation) -> list[HistoryMessage]:
-    """The messages from the first one to where the conversation stands, as the model is told of them. Ids are those of
-    entries."""
+    """The messages from the first to the current one, as the model sees them. Their ids are those of the entries."""
     if not conversation.has_begun:
         return []
     log = conversation.log
@@ -77,12 +76,12 @@ def _answer(id: str, message: AssistantMessage) -> HistoryMessage:
 
 
 def _note(entry: Entry, type: str, text: str, **rest: Any) -> HistoryMessage:
-    """What nobody said, but the model is told."""
+    """A message for the model that neither the user nor the model wrote."""
     return HistoryMessage(id=entry.id, role="user", content=text, is_error=False, metadata={"type": type, **rest})
 
 
 def _files(entry: Entry) -> dict[str, Any]:
-    """The files that a summary stands for."""
+    """The files of the summarised part."""
     try:
         lists = msgspec.convert(entry.details if isinstance(entry, CompactionEntry) else {}, FileLists)
     except msgspec.ValidationError:

@@ -59,8 +59,7 @@ def listed(model: Model) -> ListedModel:
 def credentials(registry: Registry, model: Model | None, *, in_full: bool = False) -> Auth:
     """Whether there are credentials for some model, and the provider: that of `model`, if it is one of those.
 
-    Credentials that only a command could give count as found; the command is not run. With `in_full`, the result lists every
-    provider.
+    It looks everywhere credentials can be, but runs no command. With `in_full`, the result lists every provider.
     """
     usable = dict.fromkeys(each.provider for each in registry.available())
     provider = model.provider if model is not None and model.provider in usable else next(iter(usable), "")

@@ -1,7 +1,7 @@
-"""What happens in a session, told in Opal's events.
+"""Turns the events of a session into Opal's events.
 
-Of every run the client hears: `message_applied` for the prompt, `agent_start`, what the model says and its tools do, and one of
-`agent_end`, `agent_abort` and `error`. What only this program knows of (another attempt, a compaction) is told as a status.
+For every run the client gets `message_applied` for the prompt, `agent_start`, what the model writes and its tools do, and one of
+`agent_end`, `agent_abort` and `error`. Events that Opal does not have (a retry, a compaction) become statuses.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ UNFINISHED = "The run ended before the tool did."
 
 
 class Narrator:
-    """Tells of one session. `window` gives the context window, as far as it is known, of the model that wrote an answer; without
-    one, of the model in use. `own_tools` are those whose updates tell what is new, not all there is so far."""
+    """Sends the events of one session. `window` returns the context window of the model that wrote an answer, or of the model in
+    use; 0 if it is unknown. `own_tools` are the tools whose updates hold only new output, not all output so far."""
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class Narrator:
         self.context_files = context_files
         self._total = Usage()
         self._context_tokens = 0
-        #: What the client said, for messages that stand for something else; by identity.
+        #: The client's text for messages whose content differs from it, by the identity of the message.
         self._said: dict[int, tuple[UserMessage, str]] = {}
-        #: A prompt that has been told of, and whether the beginning of the run still has to be.
+        #: A prompt that was announced, and whether the start of its run still has to be.
         self._announced: UserMessage | None = None
         self._start_is_due = False
-        #: Whether a command has begun whose end has not been told.
+        #: Whether a command was announced whose end was not.
         self._command_is_open = False
         self._running = False
         self._last: AssistantMessage | None = None
@@ -65,9 +65,9 @@ class Narrator:
         self._text_began = False
         self._thinking_began = False
         self._filter = StatusFilter()
-        #: The text of an answer after which the run may go on or end.
+        #: The text of an answer after which the run may continue or end.
         self._held_turn: str | None = None
-        # Its tools: the names of those that have started, what was shown of the output of foreign ones, and sub-agents.
+        # Its tools: the names of those that have started, the output so far of foreign ones, and sub-agents.
         self._tools: dict[str, str] = {}
         self._shown: dict[str, str] = {}
         self._children: dict[str, Narrator] = {}
@@ -86,7 +86,7 @@ class Narrator:
             core.SubagentEvent: self._child_told,
         }
 
-    # What others tell
+    # From the session and its client
 
     def tell(self, event: core.Event) -> None:
         heard = self._heard.get(type(event))
@@ -94,44 +94,44 @@ class Narrator:
             heard(event)
 
     def applied(self, message: UserMessage, text: str) -> None:
-        """What the client said has been accepted as `message`, and begins a run."""
+        """Announce a prompt that was accepted as `message` and starts a run."""
         self._announced = message
         self._send(events.MessageApplied(self._id, text))
 
     def command_began(self, text: str) -> None:
-        """A prompt is a command, which is no run, but has a beginning and an end all the same; during a run, those of the run."""
+        """Announce a prompt that is a command. It has a start and an end like a run; during a run, it shares those of the run."""
         self._send(events.MessageApplied(self._id, text))
         if not self._running and self._announced is None:
             self._command_is_open = True
             self._send(events.AgentStart(self._id))
 
     def command_ended(self) -> None:
-        """If it began a run, the end of that is its own."""
+        """Announce the end of a command, unless it started a run, whose end is also its own."""
         if self._command_is_open and not self._running:
             self._end(events.AgentEnd(self._id, self.usage()))
 
     def command_aborted(self) -> None:
-        """Nobody waits any more for the end of a command, if one is going on."""
+        """Announce the abort of a command, if one is open."""
         if self._command_is_open and not self._running:
             self._end(events.AgentAbort(self._id))
 
     def queued(self, message: UserMessage, text: str) -> None:
-        """What the client said waits as `message`."""
+        """Announce a prompt that was queued as `message`."""
         self._said[id(message)] = message, text
         self._send(events.MessageQueued(self._id, text))
 
     def stopped_idle(self) -> None:
-        """The client wants a run to stop that it only believes to be going on."""
+        """Announce an abort although nothing was running."""
         self._end(events.AgentAbort(self._id))
 
     def discovered(self) -> None:
-        """Tell of the files with instructions, if there are any."""
+        """Announce the context files, if there are any."""
         files = self.context_files()
         if files:
             self._send(events.ContextDiscovered(self._id, files))
 
     def recovered(self) -> None:
-        """The session goes on where it was, after a fault or from its file."""
+        """Announce that the session continues, after a fault or from its file."""
         self._send(events.AgentRecovered(self._id))
         self.discovered()
 
@@ -140,7 +140,7 @@ class Narrator:
             self._send(events.StatusUpdate(self._id, status.strip()))
 
     def usage(self) -> TokenUsage:
-        """The tokens so far."""
+        """The token usage so far."""
         total = self._total
         asked = _prompt_tokens(total)
         return TokenUsage(asked, total.output, asked + total.output, self._window(None), self._context_tokens)
@@ -148,11 +148,11 @@ class Narrator:
     # Runs
 
     def _started(self, event: core.AgentStart | None = None) -> None:
-        if self._running:  # another pass of the same run
+        if self._running:  # a retry within the same run
             return
         self._running, self._last, self._crash = True, None, None
         self.status = "running"
-        # The prompt comes before the beginning; that of a sub-agent is yet to come.
+        # The prompt is announced before the start of the run; the prompt of a sub-agent is yet to come.
         self._start_is_due = not self._command_is_open
         if self._announced is not None:
             self._begin()
@@ -163,7 +163,7 @@ class Narrator:
             self._send(events.AgentStart(self._id))
 
     def _settled(self, event: core.AgentSettled) -> None:
-        if self._announced is not None:  # a fault may have come even before the beginning
+        if self._announced is not None:  # the fault may have come before the start of the run
             self._started()
         if not self._running:
             return
@@ -215,7 +215,7 @@ class Narrator:
     def _message_began(self, event: core.MessageStart) -> None:
         if isinstance(event.message, AssistantMessage):
             self._begin()
-            if self._held_turn is not None:  # the run goes on after it
+            if self._held_turn is not None:  # the run continues after it
                 self._send(events.TurnEnd(self._id, self._held_turn))
                 self._held_turn = None
             self.status = "streaming"
@@ -284,7 +284,7 @@ class Narrator:
             return
         self._send(events.TurnEnd(self._id, text))
         self.status = "executing_tools"
-        for call in calls:  # all begin before any ends, whatever becomes of each
+        for call in calls:  # all start before any ends, whatever happens to each
             self._begin_tool(call)
 
     def _count(self, usage: Usage) -> None:
@@ -319,7 +319,7 @@ class Narrator:
                 self._child_begins(event.call_id, child)
         else:
             before, self._shown[event.call_id] = self._shown.get(event.call_id, ""), chunk
-            # Where the beginning was cut off, it cannot be told what is new.
+            # If the beginning was cut off, the new part cannot be found.
             chunk = chunk[len(before) :] if chunk.startswith(before) else chunk
         if chunk:
             self._channel.stream(events.ToolOutput(self._id, event.tool_name, event.call_id, chunk))
@@ -344,11 +344,11 @@ class Narrator:
         sub_session = cast("str", child["id"])
 
         def put(event: events.Event | events.SubAgentStart) -> None:
-            if not isinstance(event, events.Error):  # it becomes the failure of the tool
+            if not isinstance(event, events.Error):  # it becomes the error of the tool
                 self._send(events.SubAgentEvent(self._id, call_id, sub_session, events.inner(event)))
 
         def window(answer: AssistantMessage | None) -> int:
-            """That of its model, which may differ from the parent's: only its answers name it."""
+            """The window of its model, which may differ from the parent's. Only its answers name the model."""
             return self._window(answer or self._children[sub_session]._last)
 
         put(events.SubAgentStart(child["model"], child["label"], child["tools"]))

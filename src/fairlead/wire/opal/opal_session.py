@@ -1,4 +1,4 @@
-"""One session of an Opal client: an agent, what is told of it, and what it may do."""
+"""One session of an Opal client: an agent, its narrator, its features and tools."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from fairlead.session.session import Session
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, RpcError
 from fairlead.wire.opal.narrator import Narrator, RunStatus
 
-#: How many of the newest messages a compaction leaves alone, where the client does not say.
+#: How many of the newest messages a compaction keeps, unless the client says otherwise.
 KEEP_RECENT = 10
 
-#: How the names of tools of MCP servers begin. Which there are is found out with the first turn.
+#: The prefix of the names of MCP tools, which are known only after the first turn.
 SERVER_TOOLS = "mcp_"
 
 
 class Prompted(Struct, frozen=True):
-    """What became of a prompt. `then` tells of it, once the client has its answer."""
+    """The outcome of a prompt. `then` sends its events, once the client has the response."""
 
     queued: bool
     then: Callable[[], None]
 
 
 class OpalSession:
-    """`own_tools` are Opal's, in their order; what is `excluded` does not exist here. Which tools the model may use, `allow`
-    and `configure` say."""
+    """`own_tools` are Opal's tools, in their order; those in `excluded` do not exist here. `allow` and `configure` choose the
+    tools that the model may use."""
 
     def __init__(
         self,
@@ -53,13 +53,13 @@ class OpalSession:
         self._held: list[Event] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._statuses: list[str] | None = None
-        #: Commands of extensions that are going on.
+        #: Extension commands that are running.
         self.commands: set[asyncio.Task[None]] = set()
-        #: Whether the client has asked for a compaction that goes on, and whether a prompt waits for its end.
+        #: Whether a compaction that the client requested is running, and whether a prompt waits for its end.
         self._is_compacting = self._runs_after_compaction = False
         agent.session.subscribe(self._tell)
         agent.session.queues.steering.mode = "all"
-        # Requests are answered in order: a key that takes long to find must not hold up those of other sessions.
+        # Requests are answered in order: finding a key can take long, and must not delay other sessions.
         agent.session.intake.waits_for_key = False
 
     @property
@@ -68,10 +68,10 @@ class OpalSession:
 
     @property
     def is_kept(self) -> bool:
-        """Whether its conversation has a file."""
+        """Whether the conversation is saved in a file."""
         return self.session.conversation.path is not None
 
-    # Telling
+    # Events
 
     def _tell(self, event: Event) -> None:
         if self._held is not None:
@@ -81,8 +81,9 @@ class OpalSession:
 
     @contextmanager
     def silent(self) -> Generator[Callable[[], None]]:
-        """Hold back what happens until the client has its answer: call what this gives once it has been sent. After an error
-        that is at the end of the block."""
+        """Hold back events until the client has the response.
+
+        Yields a function that sends them, to be called after the response. If the block raises, they are sent at its end."""
         held = self._held = [] if self._held is None else self._held
 
         def tell_all() -> None:
@@ -98,7 +99,7 @@ class OpalSession:
             raise
 
     def show(self, status: str) -> None:
-        """Tell of a status."""
+        """Send a status."""
         if self._statuses is not None:
             self._statuses.append(status)
         else:
@@ -106,7 +107,7 @@ class OpalSession:
 
     @contextmanager
     def answering(self) -> Generator[None]:
-        """While a request is carried out: what an extension shows because of it follows the answer."""
+        """Hold back statuses during a request, so that what an extension shows because of it follows the response."""
         statuses = self._statuses = []
         try:
             yield
@@ -118,7 +119,7 @@ class OpalSession:
     # Running
 
     async def prompt(self, text: str) -> Prompted:
-        """Give the agent something to do, now or when it next listens. Raises FairleadError if it cannot be accepted."""
+        """Start a run with a prompt, or queue it during a run. Raises FairleadError if it cannot be accepted."""
         session, narrator = self.session, self.narrator
         hooks = await session.ready() if text.startswith("/") else None
         if hooks is not None and hooks.has_command(text):
@@ -128,7 +129,8 @@ class OpalSession:
         with self.silent() if not session.is_streaming else nullcontext(nothing) as tell_all:
             message = await session.prompt(text, source="rpc", behavior="steer")
             queued = message is not None and session.queues.steering.holds(message)
-            self._runs_after_compaction |= queued and self._is_compacting  # the run that hears nothing any more ends for it
+            # The run that no longer takes messages ends for the compaction.
+            self._runs_after_compaction |= queued and self._is_compacting
 
             def then() -> None:
                 if message is None:
@@ -142,7 +144,7 @@ class OpalSession:
             return Prompted(queued, then)
 
     async def _prompt_later(self, text: str) -> Prompted:
-        """Let a prompt wait for the end of a compaction, which begins its run."""
+        """Queue a prompt until a compaction has ended. Its run starts then."""
         narrator = self.narrator
         message = await self.session.steer(text, source="rpc")
         if message is None:
@@ -151,12 +153,12 @@ class OpalSession:
         return Prompted(True, lambda: narrator.queued(message, text))
 
     def _tell_handled(self, text: str) -> None:
-        """An extension has seen to a prompt: it is over."""
+        """Announce a prompt that an extension has handled."""
         self.narrator.command_began(text)
         self.narrator.command_ended()
 
     def _begin_command(self, text: str) -> None:
-        """Run a command of an extension's. It may take long, and ask the user."""
+        """Start an extension command. It may take long, and ask the user."""
         self.narrator.command_began(text)
         task = asyncio.create_task(self._command(text), name="fairlead-command")
         self.commands.add(task)
@@ -171,7 +173,7 @@ class OpalSession:
             self.narrator.command_ended()
 
     def stop(self) -> None:
-        """Stop the run, or a compaction. What is asked of this session next waits until that has ended."""
+        """Stop the run or the compaction. Later requests to this session wait until it has ended."""
         self._runs_after_compaction = False
         self.session.cancel()
         if not self.is_stopping and not self.session.is_streaming and not self._is_compacting:
@@ -183,16 +185,16 @@ class OpalSession:
 
     async def _stop(self, before: asyncio.Task[None] | None, ends_run: bool) -> None:
         await (self.session.abort() if before is None else before)
-        if not ends_run:  # else its own end was told
+        if not ends_run:  # else the run has announced its end itself
             self.narrator.stopped_idle()
 
     @property
     def is_stopping(self) -> bool:
-        """Whether a run, or a compaction, was told to stop and has not ended."""
+        """Whether a run or a compaction was stopped and has not ended yet."""
         return self._stopping is not None and not self._stopping.done()
 
     async def settled(self) -> None:
-        """Wait until what was told to stop has ended."""
+        """Wait until what was stopped has ended."""
         while self._stopping is not None and not self._stopping.done():
             await asyncio.wait([self._stopping])
 
@@ -202,7 +204,7 @@ class OpalSession:
         return "running" if told == "idle" and self.session.is_streaming else told
 
     def cancel(self) -> None:
-        """Tell whatever runs to stop, without waiting for it."""
+        """Stop whatever is running, without waiting for it."""
         self.session.cancel()
         self.narrator.command_aborted()
 
@@ -213,8 +215,9 @@ class OpalSession:
     # The conversation
 
     async def branch(self, entry_id: str) -> Callable[[], None]:
-        """Go on from another message. Returns what tells of the run that was stopped for it. Raises EntryNotFound, and
-        MoveCancelled if an extension forbids it."""
+        """Continue from another message. Returns a function that sends the events of the run that was stopped for it.
+
+        Raises EntryNotFound, and MoveCancelled if an extension blocks it."""
         from fairlead.session.history import moves
 
         await moves.allow_branch(self.session, entry_id)
@@ -224,7 +227,7 @@ class OpalSession:
             return tell_all
 
     async def compact(self, keep_recent: int | None) -> None:
-        """Replace the older part of the conversation by a summary. Raises FairleadError if the model cannot write one."""
+        """Replace the older part of the conversation with a summary. Raises FairleadError if the model cannot write one."""
         if not self.is_kept:
             raise RpcError(INTERNAL_ERROR, "Session persistence not enabled — cannot compact")
         if keep_recent is not None and keep_recent < 1:
@@ -234,7 +237,7 @@ class OpalSession:
         try:
             await compaction
         except CompactionCancelled as cancelled:
-            if not cancelled.reason:  # an abort: prompts wait on, as after any other
+            if not cancelled.reason:  # an abort: prompts stay queued, as after any abort
                 self._runs_after_compaction = False
             raise
         finally:
@@ -242,15 +245,15 @@ class OpalSession:
             if self._runs_after_compaction:
                 self.session.intake.begin_with_queued()
 
-    # What it may do
+    # Features and tools
 
     def allow(self, tools: Sequence[str] | None) -> None:
-        """Let the model use these tools, as far as there are such; None: all."""
+        """Let the model use the existing ones among these tools; None: all tools."""
         self._allowed = tools
         self._activate()
 
     def configure(self, features: FeatureChanges | None, tools: Sequence[str] | None) -> None:
-        """Change both, or neither. Raises BadParams."""
+        """Change features and tools. Raises BadParams, and changes nothing then."""
         if tools is not None:
             self._check(tools)
             self._allowed = tools
@@ -264,7 +267,7 @@ class OpalSession:
         return ToolNames(names, self._enabled(), [name for name in names if name not in allowed])
 
     def _all(self) -> list[str]:
-        """Opal's tools, and those that extensions and servers have brought."""
+        """Opal's tools, and those of extensions and MCP servers."""
         names = dict.fromkeys([*self._own_tools, *self.session.tools])
         return [name for name in names if name not in self._excluded]
 
@@ -289,7 +292,7 @@ class OpalSession:
         return self.features.skills and bool(self.skills())
 
     def skills(self) -> list[str]:
-        """The names of the skills that were found."""
+        """The names of the available skills."""
         session = self.session
         if session.additions is None:
             return []
@@ -297,7 +300,7 @@ class OpalSession:
 
 
 def changed(features: Features, changes: FeatureChanges) -> Features:
-    """The features with some turned on or off."""
+    """Return the features with these changes."""
 
     def either(change: bool | None, before: bool) -> bool:
         return before if change is None else change
@@ -310,4 +313,4 @@ def changed(features: Features, changes: FeatureChanges) -> Features:
 
 
 def nothing() -> None:
-    """Where there is nothing to tell."""
+    """Do nothing: there are no events to send."""

@@ -1,4 +1,4 @@
-"""Serving a client of Opal on standard input and output."""
+"""Serves an Opal client on standard input and output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairlead.wire.opal.store import OpalStore
 from fairlead.wire.opal.table import SessionDefaults
 from fairlead.wire.process import HostProcess, OnEof
 
-#: Threads for what would block the loop: so many that no session can take them all for a while.
+#: Threads for blocking work: enough that one session cannot occupy them all.
 THREADS = 128
 
 
@@ -41,8 +41,7 @@ def types(dialect: str, title: str) -> str:
 
 
 async def serve_sessions(base: AgentOptions, stdin: int, stdout: int, *, on_eof: OnEof = "abort") -> int:
-    """Serve one client until it leaves. Sessions are like `base` where the client does not say otherwise. Returns the exit
-    code."""
+    """Serve one client until it leaves. `base` holds the defaults for its sessions. Returns the exit code."""
     defaults = session_defaults(base)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="fairlead"))
     process = HostProcess(
@@ -59,7 +58,7 @@ def session_defaults(base: AgentOptions) -> SessionDefaults:
     told: set[str] = set()
 
     def warn_once(warning: str) -> None:
-        """Every session finds the same things wrong with what they share."""
+        """Warn once: every session finds the same problems in what they share."""
         if base.warn is not None and warning not in told:
             told.add(warning)
             base.warn(warning)

@@ -1,4 +1,4 @@
-"""Opal's server: one client, many sessions."""
+"""Serves one Opal client with many sessions."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class OpalServer:
         return Logins(self.registry, self.table.defaults.shared.http)
 
     def auth(self, model: Model | None, *, in_full: bool = False) -> Auth:
-        """Whether there are credentials, for `model` or at all."""
+        """The credentials for `model`, or for any model."""
         return credentials(self.registry, model or self._usual_model(), in_full=in_full)
 
     async def pause(self, seconds: float) -> None:
-        """Wait for something that only the client's user can do. Raises LoginFailed if the client leaves meanwhile."""
+        """Wait while the user logs in elsewhere. Raises LoginFailed if the client leaves meanwhile."""
         try:
             async with asyncio.timeout(seconds):
                 await self._client_left.wait()
@@ -71,7 +71,7 @@ class OpalServer:
         raise LoginFailed("The client has left.")
 
     def choose_model(self, session: OpalSession) -> None:
-        """Give a session that has no model one, now that there may be a key for it."""
+        """Choose a model for a session that has none: there may be a key by now."""
         model = self._usual_model()
         if model is not None:
             session.session.selection.set_model(model.provider, model.id)
@@ -85,7 +85,7 @@ class OpalServer:
         self.questions.hear(reply)
 
     def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
-        """A request waits until its session has stopped what it was told to stop."""
+        """Hold a request until its session has stopped what an abort ended."""
         if isinstance(request.parameters, AgentAbort):
             return None
         session = self._session_of(request)

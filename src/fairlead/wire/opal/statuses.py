@@ -1,17 +1,17 @@
-"""Statuses in what a model writes: a few words between `<status>` and `</status>` are for a status line, not for the answer."""
+"""Finds statuses in what a model writes: words between `<status>` and `</status>` are for a status line, not for the answer."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 OPEN, CLOSE = "<status>", "</status>"
-#: A status is short. What goes on for longer is text that happens to begin so.
+#: The longest status. Longer text only happens to start like one.
 LONGEST = 500
 
-#: What the model is told of them.
+#: What the system prompt says about statuses.
 ADVICE = (
-    f"While a longer task is under way, you may say in a few words what you are doing, between {OPEN} and {CLOSE}. "
-    "People see it as a status line; it is no part of your answer."
+    f"During a longer task, you may say in a few words what you are doing, between {OPEN} and {CLOSE}. "
+    "People see it as a status line; it is not part of your answer."
 )
 
 
@@ -20,14 +20,14 @@ class Status(Struct, frozen=True):
 
 
 class StatusFilter:
-    """Parts statuses from text that arrives in pieces. What may become a status is held back until that is certain."""
+    """Separates statuses from text that arrives in pieces. Text that may become a status is held back until that is certain."""
 
     def __init__(self) -> None:
         self._held = ""
         self._inside = False
 
     def feed(self, piece: str) -> list[str | Status]:
-        """The texts and statuses that are certain now, in order."""
+        """Add a piece. Returns the texts and statuses that are certain now, in order."""
         if not self._held and not self._inside and "<" not in piece:
             return [piece] if piece else []
         found: list[str | Status] = []
@@ -37,13 +37,13 @@ class StatusFilter:
         return found
 
     def rest(self) -> str:
-        """What was held back, at the end of the text. A status that has not ended is none."""
+        """Return what was held back at the end of the text. An unfinished status is plain text."""
         rest = (OPEN if self._inside else "") + self._held
         self._held, self._inside = "", False
         return rest
 
     def _step(self, found: list[str | Status]) -> bool:
-        """Take one text or status from what is held; False if it may become anything yet."""
+        """Take one text or status from what is held. Returns False if nothing is certain yet."""
         if self._inside:
             status, closed, after = self._held.partition(CLOSE)
             if closed and len(status) <= LONGEST:
@@ -51,7 +51,7 @@ class StatusFilter:
                     found.append(Status(status.strip()))
                 self._held, self._inside = after, False
                 return True
-            if not closed and len(status) < LONGEST + len(CLOSE):  # the end may be there in part
+            if not closed and len(status) < LONGEST + len(CLOSE):  # a part of the end may be there
                 return False
             found.append(OPEN)
             self._inside = False
@@ -67,7 +67,7 @@ class StatusFilter:
 
 
 def without_statuses(text: str) -> str:
-    """A whole text as people see it."""
+    """Return a whole text without its statuses."""
     if OPEN not in text:
         return text
     filter = StatusFilter()

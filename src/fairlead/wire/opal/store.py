@@ -1,4 +1,4 @@
-"""Where Opal's sessions and settings are: below the home, in a folder of their own."""
+"""Keeps Opal's sessions and settings, in their own folder in the home."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.paths import iso, transcripts_folder
 from fairlead.session.history.sessions import Sessions
 
-#: Characters of an id that a client may choose.
+#: The longest session id that a client may choose.
 LONGEST_ID = 1024
-#: Ids that are fit for a file's name on every system; all but these have a name made of their hash.
+#: Ids that are valid file names on every system. Files of other sessions are named by the hash of the id.
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
 
 class OpalStore(Struct, frozen=True):
-    """`home` is where settings are; `folder` where sessions are. With `keeps` false nothing is written there."""
+    """Settings are in `home`, sessions in `folder`. If `keeps` is false, no session is saved."""
 
     home: Home
     folder: Path
@@ -33,7 +33,7 @@ class OpalStore(Struct, frozen=True):
 
     @classmethod
     def below(cls, home: Home, folder: Path | None, *, keep: bool) -> OpalStore:
-        """`folder` takes the place of the usual one, also in an isolated run, which otherwise keeps nothing."""
+        """Make the store in `home`. `folder` replaces the default, also in an isolated run, which otherwise saves nothing."""
         usual = home.root / "opal" / "sessions"
         return cls(home, folder or usual, keep and (folder is not None or not home.isolated))
 
@@ -45,18 +45,18 @@ class OpalStore(Struct, frozen=True):
         return self.folder / f"{session_id if plain else '=' + sha256(session_id.encode()).hexdigest()}.jsonl"
 
     def own_folder(self, session_id: str) -> Path:
-        """The folder for what belongs to a session beside its file. It need not be there."""
+        """The folder for a session's other files. It may not exist yet."""
         return transcripts_folder(self.path(session_id))
 
     def has(self, session_id: str) -> bool:
-        """Whether there is a saved session of that id, or something in its place that cannot be used."""
+        """Whether there is a saved session with that id, or an unusable file in its place."""
         from fairlead.session.history.reading import is_blank_file
 
         path = self.path(session_id)
         return path.exists() and not is_blank_file(path)
 
     def open(self, session_id: str, sessions: Sessions) -> Conversation:
-        """The session of that id, to go on with; a new one if there is none. Raises SessionError."""
+        """Open the session with that id to resume it, or begin it. Raises SessionError."""
         path = self.path(session_id)
         if not self.has(session_id):
             return sessions.new(id=session_id, path=path)
@@ -67,7 +67,7 @@ class OpalStore(Struct, frozen=True):
         return conversation
 
     def listed(self, warn: Callable[[str], None] | None) -> list[ListedSession]:
-        """The saved sessions, those that changed last first. The list has no place for damaged files: `warn` is told of them."""
+        """The saved sessions, last changed first. Damaged files are left out, and reported to `warn`."""
         from fairlead.session.history.listing import list_sessions
 
         found = list_sessions(self.folder)
@@ -78,7 +78,7 @@ class OpalStore(Struct, frozen=True):
         return [ListedSession(info.id, info.name, iso(info.modified).partition(".")[0]) for info in usable]
 
     def delete(self, session_id: str) -> bool:
-        """Delete a saved session; False if there is none. Raises SessionError if it cannot be deleted."""
+        """Delete a saved session. Returns False if there is none. Raises SessionError if it cannot be deleted."""
         from fairlead.session.history.deleting import delete_session
 
         path = self.path(session_id)
@@ -94,19 +94,19 @@ class OpalStore(Struct, frozen=True):
         return self.home.root / "opal" / "settings.json"
 
     def settings(self) -> dict[str, Any]:
-        """What clients have saved. Raises ConfigError if the file cannot be read."""
+        """The settings that clients have saved. Raises ConfigError if the file cannot be read."""
         data = None if self.home.isolated else files.read_bytes(self.settings_path)
         return {} if data is None else json_files.parse_object(self.settings_path, data)
 
     def save(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Put these settings beside the ones that are there, or in their place; returns all. Raises ConfigError."""
+        """Add or replace settings. Returns all settings. Raises ConfigError."""
         if self.home.isolated:
             raise ConfigError("Settings are not saved in an isolated run.")
         json_files.update_object(self.settings_path, lambda content: content.update(settings))
         return self.settings()
 
     def default_model(self) -> str | None:
-        """The model that was saved as the default; None if there is none, or the file cannot be read."""
+        """The saved default model; None if there is none, or the file cannot be read."""
         try:
             chosen = self.settings().get("default_model")
         except ConfigError:
@@ -115,7 +115,7 @@ class OpalStore(Struct, frozen=True):
 
 
 def checked_id(session_id: str) -> str:
-    """Raises BadParams if it is empty, or too long to be kept."""
+    """Return a session id that a client chose. Raises BadParams if it is empty or too long."""
     if not 1 <= len(session_id) <= LONGEST_ID:
         raise BadParams(f"session_id: expected 1 to {LONGEST_ID} characters, got {len(session_id)}")
     return session_id

@@ -1,4 +1,4 @@
-"""The sessions of one process: how they begin, how they are found, how they end."""
+"""The sessions of one process: starting, finding and deleting them."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from fairlead.wire.opal.tools import TOOL_NAMES, opal_tools
 from fairlead.wire.opal.ui import OpalUi, ServerRequests
 from fairlead.wire.output import Output
 
-#: What a session may do, unless the client says otherwise.
+#: The features of a session, unless the client says otherwise.
 DEFAULT_FEATURES = Features(sub_agents=True, skills=True, debug=False)
 
 FAILED_TO_START = "Failed to start session"
 
 
 class SessionDefaults(Struct, frozen=True, kw_only=True):
-    """What all sessions have in common."""
+    """What sessions have in common, and their options unless the client says otherwise."""
 
-    #: The agent that the command line asks for; sessions differ from it where the client says so.
+    #: The options from the command line.
     base: AgentOptions
     store: OpalStore
     shared: Shared
-    #: The user's settings, as they are outside of all projects.
+    #: The user's settings, without those of any project.
     settings: Settings
 
 
@@ -65,16 +65,17 @@ class SessionTable:
         return self._running.get(session_id)
 
     def get(self, session_id: str) -> OpalSession:
-        """Raises RpcError if there is no such session here."""
+        """Return a running session. Raises RpcError if there is no such session."""
         found = self.find(session_id)
         if found is None:
             raise RpcError(INVALID_PARAMS, "Session not found", f'No session "{session_id}" has been started.')
         return found
 
     async def start(self, wanted: SessionStart) -> tuple[OpalSession, bool]:
-        """A new session, or one from a file; the flag says which. Raises RpcError or BadParams; then nothing has changed.
+        """Begin a session or resume a saved one. Returns it, and whether it was resumed.
 
-        Requests to start are carried out one after the other, so no other session takes the id meanwhile."""
+        Raises RpcError or BadParams, and changes nothing then. Requests to start are handled one at a time, so no other session
+        takes the id meanwhile."""
         defaults = self.defaults
         session_id = checked_id(wanted.session_id) if wanted.session_id is not None else os.urandom(16).hex()
         if session_id in self._running:
@@ -86,7 +87,7 @@ class SessionTable:
             agent = Agent(options, shared=defaults.shared)
         except FairleadError as error:
             raise RpcError(INTERNAL_ERROR, FAILED_TO_START, str(error)) from None
-        if wanted.working_dir is not None:  # not where the conversation took place before
+        if wanted.working_dir is not None:  # not the working directory that the conversation had before
             agent.session.workspace.cwd = Path(options.cwd)
         try:
             await agent.session.prepare()
@@ -99,8 +100,10 @@ class SessionTable:
         return session, resumed
 
     async def delete(self, session_id: str) -> Callable[[], None] | None:
-        """End a session, and delete what was kept of it. Returns what tells of the run that was stopped for it; None if there is
-        no such session. Raises SessionError."""
+        """Close a session and delete its files.
+
+        Returns a function that sends the events of the run that was stopped for it; None if there is no such session. Raises
+        SessionError."""
         session = self._running.get(session_id)
         if session is None:
             return nothing if self.defaults.store.delete(session_id) else None
@@ -110,7 +113,7 @@ class SessionTable:
             self.defaults.store.delete(session_id)
             return tell_all
 
-    # Putting one together
+    # Assembling a session
 
     def _options(self, wanted: SessionStart, session_id: str, *, kept: bool, resumed: bool) -> AgentOptions:
         defaults = self.defaults
@@ -139,7 +142,7 @@ class SessionTable:
         return options
 
     def _choose_model(self, options: AgentOptions, wanted: SessionStart, resumed: bool) -> None:
-        """The model that the client names; else that of the command line; else that of Opal's settings, for new sessions."""
+        """Choose the client's model, else that of the command line, else, for a new session, that of Opal's settings."""
         registry = self.defaults.shared.registry
         if wanted.model is not None:
             options.model, options.provider = model_named(registry, wanted.model.id, wanted.model.provider), None
@@ -155,7 +158,7 @@ class SessionTable:
                         options.warn(f"{self.defaults.store.settings_path}: default_model: {error}")
 
     def _session(self, session_id: str, agent: Agent, wanted: SessionStart) -> OpalSession:
-        """Raises BadParams if the client wants tools that there are not."""
+        """Make the session. Raises BadParams if the client names tools that do not exist."""
         base, session = self.defaults.base, agent.session
         own = [name for name in TOOL_NAMES if name not in base.exclude_tools]
 
@@ -186,14 +189,14 @@ class SessionTable:
 
 
 def _context_files(session: Session) -> list[str]:
-    """The paths of the files with instructions that the model is told of."""
+    """The paths of the context files."""
     if session.additions is None:
         return []
     return [scrub_text(str(path)) for path in session.additions.prompt_parts(session.workspace.cwd).context_files]
 
 
 def _folder(base: AgentOptions, working_dir: str | None) -> Path:
-    """Where a session works. Raises BadParams if there is no such folder."""
+    """The working directory of a session. Raises BadParams if it does not exist."""
     if working_dir is None:
         return Path(base.cwd)
     folder = Path(base.cwd, os.path.expanduser(working_dir))  # noqa: PTH111  # Path.expanduser raises for unknown users
@@ -207,5 +210,5 @@ def _folder(base: AgentOptions, working_dir: str | None) -> Path:
 
 
 def _of_servers(names: Sequence[str]) -> list[str]:
-    """The names that tools of MCP servers have."""
+    """Those of the names that can be MCP tools."""
     return [name for name in names if name.startswith(SERVER_TOOLS)]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Codec2025(PiCodec):
-    """Requests get no response. A failure is an `error` frame without an id. The host is never asked anything."""
+    """Sends no responses. A failure is an `error` frame without an id. The host gets no questions."""
 
     def message(self, name: str, ident: Id, line: bytes) -> Message:
         return Request(name, ident, line)
@@ -46,7 +46,7 @@ class EventFrames2025(EventFrames):
     def tell(self, event: events.Event) -> None:
         match event:
             case events.CompactionEnd(result=None):
-                if event.error is not None and event.reason != "manual":  # a host that asked for it gets an answer
+                if event.error is not None and event.reason != "manual":  # a host that requested it gets an `error` already
                     self.send(Error(event.error))
             case events.CompactionEnd(result=result):
                 assert result is not None

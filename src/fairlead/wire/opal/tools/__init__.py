@@ -70,7 +70,7 @@ def _sub_agent(services: ToolServices) -> Tool:
                 "prompt": string("What to do, and what the answer should contain"),
                 "tools": {"type": "array", "items": {"type": "string"}, "description": "The tools it may use; all if left out"},
                 "model": string("The id of its model; the same as yours if left out"),
-                "system_prompt": string("Takes the place of its own instructions"),
+                "system_prompt": string("Replaces its own instructions"),
             },
             "prompt",
         ),
@@ -123,9 +123,7 @@ def _ask_user(services: ToolServices) -> Tool:
         question, ui = arguments["question"], services.ui
         choices: list[str] = arguments.get("choices", [])
         if not ui.available:
-            raise ToolError(
-                "Nobody can be asked: there is no user behind this session. Decide yourself, or end with your question."
-            )
+            raise ToolError("The user cannot be asked: this session has none. Decide yourself, or end with your question.")
         # Also without choices: every Opal host can answer a question from the model, but it need not know another kind of input.
         answer = await ui.select(question, choices, cancel=context.cancel)
         if answer is None:

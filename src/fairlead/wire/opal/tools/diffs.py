@@ -1,4 +1,4 @@
-"""What a tool changed in a file, line by line, as Opal's hosts are told."""
+"""Describes what a tool changed in a file, line by line, for Opal's hosts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _CONTEXT = 3
 
 
 def diff_details(original: str, replacement: Replacement, name: str, stop: Stop) -> dict[str, Any]:
-    """The details of a result that made `replacement` in a text, with a few lines around it.
+    """The details of a result that made `replacement` in a text, with a few lines of context.
 
-    The counts are exact. Of a change that is too long to look at, the hunks have the beginning, and `truncated` is true.
+    The counts are exact. For a change that is too long to show, the hunks hold the beginning and `truncated` is true.
     """
     lines = lines_of(original, stop)
     changes = list(changes_of(original, lines, [replacement], stop))

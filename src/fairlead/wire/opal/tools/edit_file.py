@@ -1,4 +1,4 @@
-"""The edit_file tool: changes lines that are named by their anchors, and only if they still are what they were."""
+"""The edit_file tool: changes lines that are named by anchors, if they have not changed since the model saw them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fairlead.wire.opal.tools.hashlines import Anchor, line_hash, read_anchor, t
 
 Operation: TypeAlias = Literal["replace", "insert_after", "insert_before"]
 
-#: Lines shown before and after one that is not what it was.
+#: How many lines an error shows before and after a line that has changed.
 _AROUND = 5
-#: How far from there, and for how many lines, to look for one that has moved.
+#: How many lines around it to search for a line that has moved, and how many candidates to name.
 _NEAR, _MOVED = 200, 3
 
 
@@ -58,7 +58,7 @@ def _edit(
     result = apply(file.text, [replacement])
     if result == file.text:
         raise ToolError(f"No changes made to {name}: the lines are what new_string says already.")
-    # Described first: once the file has changed, nothing slow may stand between that and the report of it.
+    # Described first: once the file has changed, nothing slow may delay the report.
     details = diff_details(file.text, replacement, name, stop)
     file.save(result, stop)
     old = lines[start.number - 1 : through.number] if operation == "replace" else []
@@ -68,7 +68,7 @@ def _edit(
 
 
 def _check(lines: Sequence[str], anchor: Anchor, name: str) -> None:
-    """Raises ToolError, with the lines that are there now, if the line is not what it was when the model saw it."""
+    """Raise ToolError, with the present lines, if the line has changed since the model saw it."""
     at = anchor.number - 1
     if at < len(lines) and line_hash(lines[at]) == anchor.hash:
         return
@@ -86,7 +86,7 @@ def _check(lines: Sequence[str], anchor: Anchor, name: str) -> None:
 
 
 def _moved(lines: Sequence[str], anchor: Anchor, at: int) -> str:
-    """Where lines with the digits of an anchor are now, the nearest first."""
+    """Where lines with the hash of an anchor are now, nearest first."""
     near = range(max(0, at - _NEAR), min(len(lines), at + _NEAR + 1))
     candidates = (place for place in sorted(near, key=lambda place: abs(place - at)) if abs(place - at) > _AROUND)
     moved = [place for place in candidates if lines[place].strip() and line_hash(lines[place]) == anchor.hash][:_MOVED]
@@ -97,8 +97,8 @@ def _moved(lines: Sequence[str], anchor: Anchor, at: int) -> str:
 
 
 def _replacement(lines: Sequence[str], first: int, after: int, added: Sequence[str], operation: Operation) -> Replacement:
-    """The change in the text that is `lines` joined by newlines. Lines from `first` up to, not including, `after` are meant."""
-    # The last line has no end of its own to go by.
+    """The replacement of the lines from `first` up to, not including, `after`. The text is `lines` joined by newlines."""
+    # The last line may have no line end to copy.
     model = lines[first] if first < len(lines) - 1 else lines[0] if len(lines) > 1 else ""
     newline = "\r\n" if model.endswith("\r") else "\n"
     text = newline.join(added)
@@ -113,13 +113,13 @@ def _replacement(lines: Sequence[str], first: int, after: int, added: Sequence[s
         return Replacement(end, end, newline + text if is_last else text + newline)
     if added:
         return Replacement(start, end, text if is_last else text + newline)
-    if is_last and first:  # nothing follows, so the end of the line before goes with it
+    if is_last and first:  # nothing follows, so the preceding line end goes too
         start -= 2 if lines[first - 1].endswith("\r") else 1
     return Replacement(start, end, "")
 
 
 def _account(path: Path, number: int, old: Sequence[str], first: int, added: Sequence[str]) -> str:
-    """What the model is told: the lines that went, and those that came with the tags by which it can go on."""
+    """The text for the model: the removed lines, and the new lines with the tags for further edits."""
     parts = [f"Edit applied to: {path}"]
     if old:
         went = tagged_lines((line.removesuffix("\r") for line in old), number)

@@ -1,4 +1,4 @@
-"""Where Opal's file tools may work: in the working directory, and some of them in a folder of the session's own."""
+"""Limits Opal's file tools to the working directory and, for some of them, the session's own folder."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fairlead.tools.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class FileAccess:
-    """The workspace of a session, and the folder of its own that is open to it as well; None: there is none."""
+    """The files that tools may use: those in the workspace and in `data_dir`, the session's own folder, if it has one."""
 
     workspace: Workspace
     data_dir: Path | None = None
 
     def find(self, path: str, approved: ApprovedFile | None = None, *, data: bool = True) -> Target:
-        """The file that a call is about (see `Workspace.locate`): in the working directory or, with `data`, in `data_dir`.
+        """Find the file of a call (see `Workspace.locate`), in the working directory or, with `data`, in `data_dir`.
 
         Messages name it with links resolved. Raises ToolError if it is outside.
         """
@@ -31,6 +31,6 @@ class FileAccess:
         raise ToolError(f"Path escapes working directory: {path}")
 
     def name_of(self, path: Path) -> str:
-        """A file that `find` gave, as the model and the host are told of it: from the working directory if it is in there."""
+        """The name of a file from `find` for the model and the host: relative to the working directory if it is in there."""
         cwd = os.path.realpath(self.workspace.cwd)
         return path.relative_to(cwd).as_posix() if path.is_relative_to(cwd) else path.as_posix()

@@ -1,4 +1,4 @@
-"""The grep tool under Opal's name and form: what was found file by file, every line with the anchor that edit_file takes."""
+"""The grep tool in Opal's form: matches file by file, each line with the anchor that edit_file takes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ async def run_grep(files: FileAccess, arguments: dict[str, Any], context: ToolCo
         ignore_case=False,
         literal=False,
         context=min(max(arguments.get("context_lines", _CONTEXT), 0), _MOST_CONTEXT),
-        limit=limit + 1,  # one more, to know whether there are more
-        whole_lines=True,  # an anchor is that of the whole line
+        limit=limit + 1,  # one more, to see whether there are more
+        whole_lines=True,  # an anchor needs the whole line
     )
     report = _Report(files, limit, wanted.context)
     await search(
@@ -73,7 +73,7 @@ class _Report:
 
 
 def _groups(lines: Sequence[Line]) -> str:
-    """The lines with their anchors; where some are left out between two, `---`."""
+    """The lines with their anchors, and `---` where lines are left out."""
     parts = [_shown(lines[0])]
     for before, line in pairwise(lines):
         if line.number > before.number + 1:

@@ -1,7 +1,7 @@
-"""Lines with an anchor in front, `12:a3|text`: the line's number, and two digits that change when its text does.
+"""Anchors in front of lines, `12:a3|text`: the number of the line, and two digits that change with its text.
 
-The digits are Erlang's `phash2(Line, 256)` of the line without blanks at its ends, as Opal computes them, so that anchors which
-a client or a model has from there are valid here.
+The digits are Erlang's `phash2(Line, 256)` of the line without blanks at its ends. Opal computes the same, so its anchors are
+valid here.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 from fairlead.errors import ToolError
 
-#: What Unicode calls white space. `str.strip()` alone would also take U+001C to U+001F away, which Elixir's trim leaves.
+#: White space in Unicode. Unlike Elixir's trim, `str.strip()` would also remove U+001C to U+001F.
 _BLANKS = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 _WORD = 0xFFFFFFFF
 _GOLDEN = 0x9E3779B9
-#: What phash2 starts with for a binary.
+#: The initial value of phash2 for a binary.
 _SEED = 13 * _GOLDEN & _WORD
 
 
 class Anchor(NamedTuple):
-    """A line, by its number (from 1) and the hash that it had when it was shown."""
+    """A line: its number, from 1, and its hash when it was shown."""
 
     number: int
     hash: str
@@ -37,7 +37,7 @@ def line_hash(text: str) -> str:
 
 
 def tagged(number: int, text: str, shown: str | None = None) -> str:
-    """A line with its anchor. `shown` is what to show of it, if that is not all."""
+    """A line with its anchor. `shown` is the text to show, if it is not the whole line."""
     return f"{number}:{line_hash(text)}|{text if shown is None else shown}"
 
 
@@ -45,12 +45,12 @@ def tagged_lines(lines: Iterable[str], first: int) -> Iterator[str]:
     return (tagged(number, line) for number, line in enumerate(lines, first))
 
 
-#: Of the number of a line, at most: more than any file has.
+#: The most digits of a line number: more than any file needs.
 _DIGITS = 18
 
 
 def read_anchor(text: str, name: str) -> Anchor:
-    """The anchor that a model wrote, perhaps with the line behind it. Raises ToolError; `name` is that of the argument."""
+    """Parse the anchor that a model wrote in the argument `name`, perhaps with the line after it. Raises ToolError."""
     number, colon, rest = text.strip().partition(":")
     digits = rest.partition("|")[0].strip().lower()
     is_number = number.isascii() and number.isdigit() and len(number) <= _DIGITS and int(number) > 0
@@ -75,12 +75,12 @@ def phash2(data: bytes) -> int:
             c + word(data[at + 8 : at + 12], "little"),
         )
     rest = data[whole:]
-    # The lowest byte of the last word is for the length.
+    # The lowest byte of the last word holds the length.
     return _mix(a + word(rest[:4], "little"), b + word(rest[4:8], "little"), c + size + (word(rest[8:], "little") << 8))[2]
 
 
 def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
-    """Python's integers do not overflow: wherever bits are shifted down, those that C would have lost must be gone."""
+    """Mix three words. Python's integers do not overflow, so bits that C would lose are masked before each right shift."""
     c &= _WORD
     a = (a - b - c & _WORD) ^ c >> 13
     b = (b - c - a ^ a << 8) & _WORD

@@ -1,10 +1,10 @@
-"""What the agent can do to the machine, under the names and in the forms of Opal: read_file, write_file, edit_file, grep, shell.
+"""The tools that work on the machine, with Opal's names and forms: read_file, write_file, edit_file, grep, shell.
 
-They are faces of the tools in `fairlead.tools`: what reads, writes, searches and runs is the same. Beyond that, lines have
-anchors (`hashlines`), files outside the working directory are out of reach (`file_access`), and commands may go on running
-(`processes`). What a result holds beside its text is said in `results`.
+They use the same code as the tools in `fairlead.tools`. In addition, lines have anchors (`hashlines`), files outside the working
+directory are out of reach (`file_access`), and commands can outlive their call (`processes`). `results` says what results hold
+besides text.
 
-This module only declares the tools; what runs them is imported when a tool is first called.
+This module only declares the tools; their code is imported when a tool is first called.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["integer", "machine_tools", "object_schema", "repaired", "string"]
 
 
 def machine_tools(workspace: Workspace, data_dir: Path | None = None) -> list[Tool]:
-    """The five tools, for one session. All but edit_file may also use `data_dir`."""
+    """Make the five tools for one session. All except edit_file may also use `data_dir`."""
     files = FileAccess(workspace, data_dir)
     limit = workspace.default_timeout
     return [
@@ -160,7 +160,7 @@ def _grep(files: FileAccess, timeout: float) -> Tool:
 
 
 def _shell(files: FileAccess) -> Tool:
-    # Made with the first command: a session that runs none has nothing to end.
+    # Made with the first command: a session that runs none has nothing to close.
     running: list[Processes] = []
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -180,7 +180,7 @@ def _shell(files: FileAccess) -> Tool:
         description=(
             "Run a shell command in the working directory. Returns stdout and stderr as they came, cut to the last 2000 lines or"
             " 50KB; a longer output is saved in full to a file that the result names. A command that has not ended within timeout"
-            " goes on running: the result has its id, with which to wait for it, give it input or kill it. After 10 minutes it is"
+            " keeps running: the result has its id, with which to wait for it, give it input or kill it. After 10 minutes it is"
             " stopped. Standard input stays open: a command that reads it waits for input (give rg a path to search)."
         ),
         parameters=object_schema(
@@ -223,7 +223,7 @@ def integer(description: str) -> dict[str, Any]:
 
 
 def repaired(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Many models write null for what they leave out, and some 5.0 for 5."""
+    """Repair arguments: many models write null for what they leave out, and some write 5.0 for 5."""
     return {
         name: int(value) if isinstance(value, float) and value.is_integer() else value
         for name, value in arguments.items()

@@ -1,4 +1,4 @@
-"""A few words for people on what a call of a tool does, as Opal's hosts show them while it runs."""
+"""Describes a tool call in a few words, which Opal's hosts show while it runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _COMMAND, _PROMPT, _QUESTION = 57, 54, 60
 
 
 def meta(tool_name: str, arguments: Mapping[str, Any]) -> str:
-    """What the call does. The arguments may be anything: they are as the model wrote them, not checked yet."""
+    """Describe a call. The arguments are as the model wrote them and not validated."""
     describe = _DESCRIPTIONS.get(tool_name)
     return tool_name if describe is None else describe(arguments)
 

@@ -1,6 +1,6 @@
-"""Shell commands that may outlive the call that started them: they run on, can be waited for, written to and killed.
+"""Shell commands that can outlive the call that started them: later calls wait for them, write to them and kill them.
 
-They end with the session. So does what they leave running in the background, unless it has left the process group (`setsid`).
+They end with the session. So do their background processes, unless these have left the process group (`setsid`).
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from fairlead.tools.shell.process import ShellResult, check, run_into
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
 
-#: Seconds after which a command is stopped, whoever may still want it.
+#: Seconds after which a command is always stopped.
 HARD_LIMIT = 600.0
-#: Commands whose end nobody has asked for yet that are remembered.
+#: How many ended commands are kept whose end was not reported yet.
 _REMEMBERED = 20
-#: Seconds between asking what runs in the background to end and killing it.
+#: Seconds between asking background processes to end and killing them.
 _GRACE = 0.2
 _END_OF_INPUT = "\x04"
 
 
 class Process:
-    """A command that was started."""
+    """A command that was started, running or ended."""
 
     def __init__(self, id: str, workspace: Workspace) -> None:
         self.id = id
         #: Called with every new piece of its output.
         self.listeners: list[Callable[[str], None]] = []
-        #: The number of its process group; 0 before it has started.
+        #: Its process group; 0 before it has started.
         self.group = 0
         self._output = Output(workspace.log_dir, workspace.keep_log)
         self._told = Mark()
@@ -48,11 +48,11 @@ class Process:
         self._started_at = time.monotonic()
 
     def age(self) -> float:
-        """Seconds since it was started."""
+        """The seconds since its start."""
         return time.monotonic() - self._started_at
 
     async def start(self, workspace: Workspace, command: str, ended: Callable[[Process], None]) -> None:
-        """Start it; `ended` is called when it is over. Raises ToolError if it cannot be started."""
+        """Start the command, and call `ended` when it has ended. Raises ToolError if it cannot be started."""
         try:
             read_end, self._stdin = os.pipe()
         except OSError as error:
@@ -67,7 +67,7 @@ class Process:
         try:
             await asyncio.wait([self._work, started], return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            self.stop()  # a sandbox may still be made ready for it
+            self.stop()  # its sandbox may still be in preparation
             self._work.add_done_callback(lambda _: ended(self))
             raise
         if not started.done():
@@ -79,7 +79,7 @@ class Process:
         return self._work is not None and self._work.done()
 
     async def wait(self, seconds: float | None, cancel: Cancel | None = None) -> ShellResult | None:
-        """How it ended; None if it has not in that time. It is stopped if `cancel` fires meanwhile."""
+        """Wait for its end. Returns None if it has not ended in that time. Stops it if `cancel` fires meanwhile."""
         assert self._work is not None, "it was started"
         forget = cancel.on_fire(self.stop) if cancel is not None else None
         try:
@@ -92,17 +92,17 @@ class Process:
         return self._work.result() if self._work.done() else None
 
     def stop(self) -> None:
-        """Tell it, and all in its group, to end."""
+        """Stop the command and its process group, without waiting."""
         self._cancel.fire()
 
     async def end(self) -> None:
-        """Stop it, and wait until it is over."""
+        """Stop the command and wait until it has ended."""
         self.stop()
         if self._work is not None:
             await asyncio.wait([self._work])
 
     async def send(self, text: str) -> None:
-        """Write to its standard input, which a Ctrl-D at the end closes. Raises ToolError if that is closed already."""
+        """Write to its standard input; a Ctrl-D at the end closes it. Raises ToolError if it is closed already."""
         if self._input is None and self._stdin is not None:
             file, self._stdin = os.fdopen(self._stdin, "wb", buffering=0), None
             self._input, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.BaseProtocol, file)
@@ -113,17 +113,17 @@ class Process:
             self._input.close()
 
     def untold(self) -> str:
-        """The end of what it wrote since `take_output`."""
+        """The end of its output since `take_output`."""
         return self._output.since(self._told).content
 
     def take_output(self) -> tuple[Truncation, str]:
-        """What it wrote since this was last asked for, and a note on the part that is left out, if any is."""
+        """Return its output since the last call, and a note about what is left out, if anything is."""
         shown = self._output.since(self._told)
         self._told = self._output.mark
         return shown, self._output.notice(shown) if shown.truncated else ""
 
     async def remarks(self) -> Sequence[str]:
-        """What a sandbox has to say about the command so far."""
+        """Remarks of the sandbox about the command so far."""
         return () if self._confined is None else await check(self._confined, "", ended=False)
 
     async def _run(
@@ -133,7 +133,7 @@ class Process:
         ours.callback(os.close, stdin)
 
         def started(group: int, confined: Confined | None) -> None:
-            ours.close()  # only the command may hold this end, so that it is closed when the command ends
+            ours.close()  # only the command may hold this end of the pipe, so that it closes when the command ends
             begun(group, confined)
 
         try:
@@ -161,17 +161,17 @@ class Process:
 
 
 class Processes:
-    """The commands of a session that run, or whose end was not asked for yet."""
+    """The commands of a session that are running, or whose end was not reported yet."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._processes: dict[str, Process] = {}
         self._started = 0
-        #: Process groups whose command has ended, but not all that it started.
+        #: Process groups whose command has ended, with other processes still running.
         self._left_running: set[int] = set()
 
     async def start(self, command: str, listener: Callable[[str], None]) -> Process:
-        """Start a command whose output `listener` hears from the first byte on. Raises ToolError if it cannot be started."""
+        """Start a command. `listener` gets all of its output. Raises ToolError if it cannot be started."""
         self._started += 1
         process = self._processes[f"p{self._started}"] = Process(f"p{self._started}", self._workspace)
         process.listeners.append(listener)
@@ -189,11 +189,11 @@ class Processes:
         return self._processes[id]
 
     def forget(self, process: Process) -> None:
-        """Its end was told."""
+        """Forget a command whose end was reported."""
         self._processes.pop(process.id, None)
 
     async def close(self) -> None:
-        """End everything."""
+        """Stop all commands and their background processes."""
         processes = list(self._processes.values())
         for process in processes:
             process.stop()
@@ -211,14 +211,14 @@ class Processes:
 
     def _ended(self, process: Process) -> None:
         self._look_after_groups()
-        if process.group and _is_there(process.group):  # 0: it has not started
+        if process.group and _is_there(process.group):  # 0: it never started
             self._left_running.add(process.group)
         over = [each for each in self._processes.values() if each.is_over]
         for each in over[:-_REMEMBERED]:
             self.forget(each)
 
     def _look_after_groups(self) -> None:
-        """Forget groups that are empty: after a while, their numbers may be given to processes that are not ours."""
+        """Forget empty groups: the system may reuse their numbers for other processes."""
         self._left_running = {group for group in self._left_running if _is_there(group)}
 
 
@@ -227,7 +227,7 @@ def _is_there(group: int) -> bool:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # it runs as somebody else by now
+    except PermissionError:  # it runs as another user by now
         return True
     return True
 

@@ -42,7 +42,7 @@ def _shown(window: Window, offset: int) -> str:
     for number, line in enumerate(lines, offset):
         line = tagged(number, line.removesuffix("\r"))
         room -= len(line.encode()) + 1
-        if room < 0 and shown:  # the anchors take room too; but a single line that fits without its own is shown
+        if room < 0 and shown:  # anchors take room too, but a single line that fits without its anchor is shown
             break
         shown.append(line)
     after = offset + len(shown)

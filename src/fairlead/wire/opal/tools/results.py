@@ -1,13 +1,13 @@
-"""What the results and updates of Opal's tools hold beside text, and how a result looks on Opal's wire.
+"""What the results and updates of Opal's tools hold besides text, and the form of a result on Opal's wire.
 
 The `details` of a result may have
-    meta      an object for the host alone, the wire's `result.meta`: `{"diff": {...}}` from write_file and edit_file
-    output    an object that is the wire's `result.output` in the place of the text: from tasks
+    meta      an object for the host only, the wire's `result.meta`: `{"diff": {...}}` from write_file and edit_file
+    output    an object that replaces the text as the wire's `result.output`: from tasks
 
-An update that has text is a piece of output that was not told before: the wire's `tool_output`. One without text tells of
-something else, by its `details`
+An update with text is a new piece of output, the wire's `tool_output`. An update without text reports something else in its
+`details`
     skill       `{"name", "description"}`: use_skill has found that skill
-    sub_agent   `{"id", "label", "model", "tools"}`: sub_agent is about to start one of that id; nothing was heard from it yet
+    sub_agent   `{"id", "label", "model", "tools"}`: sub_agent is about to start a sub-agent with that id
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ META, OUTPUT, SKILL, SUB_AGENT = "meta", "output", "skill", "sub_agent"
 
 
 def outcome(result: ToolResult, is_error: bool) -> dict[str, Any]:
-    """A result as the wire has it: `{ok: true, output, meta?}` or `{ok: false, error}`."""
+    """A result in its form on the wire: `{ok: true, output, meta?}` or `{ok: false, error}`."""
     if is_error:
         return {"ok": False, "error": text_of(result)}
     details = result.details or {}

@@ -1,4 +1,4 @@
-"""The shell tool: runs a command, and comes back to one that takes longer than the model wanted to wait."""
+"""The shell tool: runs a command, or waits for, writes to or kills one that is still running."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fairlead.tools.shell.process import ShellResult, with_remarks
 from fairlead.tools.truncate import MAX_BYTES, format_size
 from fairlead.wire.opal.tools.processes import HARD_LIMIT, Process, Processes
 
-#: Milliseconds that a call waits.
+#: How many milliseconds a call waits by default.
 TIMEOUT = 30_000
-#: Seconds between two pieces of output that are told.
+#: Seconds between two updates with output.
 _PACE = 0.1
 
 
@@ -41,7 +41,7 @@ async def run_shell(processes: Processes, arguments: dict[str, Any], context: To
 
 
 async def _process(processes: Processes, action: str, arguments: dict[str, Any], chunks: _Chunks) -> Process:
-    """The process that the call is about; for `run`, a new one. From here on its output goes to `chunks`."""
+    """The process of the call; for `run`, a new one. From now on its output goes to `chunks`."""
     if action == "run":
         return await processes.start(_required(arguments, "command", action), chunks.add)
     process = processes.find(_required(arguments, "id", action))
@@ -81,7 +81,7 @@ def _with(text: str, note: str) -> str:
 
 
 def _how_to_go_on(process: Process, seconds: float, action: str) -> str:
-    # The age makes each wait's result different from the last one's: a model that waits does not go round in circles.
+    # The age makes each result of waiting different, so that waiting does not count as going round in circles.
     age = f" It was started {process.age():.1f} seconds ago." if action == "wait" else ""
     return (
         f"[The command is still running after {seconds:g} seconds, as process {process.id}. Call shell with id {process.id} and"
@@ -90,9 +90,9 @@ def _how_to_go_on(process: Process, seconds: float, action: str) -> str:
 
 
 class _Chunks:
-    """Tells of output as it comes: the first piece at once, the next ones gathered.
+    """Sends output as it arrives: the first piece at once, later ones merged.
 
-    A host cannot take gigabytes: of what comes between two pieces only the end is told. The result and the log have the rest.
+    If too much arrives between two updates, only the end is sent. The result and the log have the rest.
     """
 
     def __init__(self, context: ToolContext) -> None:

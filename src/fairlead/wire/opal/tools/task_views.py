@@ -12,7 +12,7 @@ VIEWS = ("open", "done", "blocked", "in_progress", "ready")
 
 
 def chosen(tasks: Iterable[Task], op: Op) -> list[Task]:
-    """The tasks that a `list` asks for. A view goes before what else it says."""
+    """The tasks that a `list` asks for. With a view, other filters are ignored."""
     if op.view is not None:
         status = "open" if op.view == "ready" else op.view
         return [task for task in tasks if task.status == status and not (op.view == "ready" and task.blocked_by)]
@@ -28,7 +28,7 @@ def payload(
     notes: Sequence[str] = (),
     operations: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """What a call of the tool gives back."""
+    """The result of a call, as JSON."""
     counts = {status: sum(task.status == status for task in tasks) for status in STATUSES}
     told: dict[str, Any] = {
         "kind": "tasks",
@@ -74,7 +74,7 @@ def _told(task: Task) -> dict[str, Any]:
         "prompt": task.prompt,
         "result": task.result,
         "notes": task.notes,
-        "blocked_by": [str(id) for id in task.blocked_by],  # texts, as Opal's hosts know them
+        "blocked_by": [str(id) for id in task.blocked_by],  # strings, as Opal's hosts expect
         "created_at": task.created_at,
         "updated_at": task.updated_at,
     }
@@ -93,7 +93,7 @@ def _fits(task: Task, op: Op) -> bool:
 
 
 def _as_tree(tasks: Sequence[Task]) -> list[tuple[Task, int]]:
-    """Every task behind the one that it is a part of, with its depth. One whose parent is not shown stands at the top."""
+    """Each task after its parent, with its depth. A task whose parent is not shown is at the top."""
     shown = {task.id for task in tasks}
     parts: dict[int | None, list[Task]] = {}
     for task in tasks:

@@ -1,7 +1,7 @@
-"""Opal's tasks: what there is to do, which part of it belongs to what, and what has to wait for what.
+"""Opal's tasks: what is left to do, with parents and dependencies.
 
-A task may belong to another (`parent_id`) and wait for others (`blocked_by`). Neither ever leads in a circle. A task that waits
-for one that is not done is `blocked`; when the last of those is done, or gone, it is `open`.
+A task may have a parent (`parent_id`) and wait for others (`blocked_by`). Neither may form a circle. A task is `blocked` while it
+waits for a task that is not done, and becomes `open` when the last of those is done or deleted.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from fairlead.session.history.entries import TASKS, CustomEntry
 
 Status: TypeAlias = Literal["open", "in_progress", "done", "blocked"]
 STATUSES: tuple[Status, ...] = get_args(Status)
-#: What can be said of a task beside its links to others.
+#: The fields of a task other than its links to others.
 _TEXTS = ("label", "status", "notes", "prompt", "result")
-#: What a caller can set, in the order in which changes are told.
+#: The fields that a caller can set, in the order in which changes are reported.
 FIELDS = ("label", "status", "notes", "blocked_by", "parent_id", "prompt", "result")
 
 
@@ -30,11 +30,11 @@ class Task(Struct, frozen=True, kw_only=True):
     id: int
     label: str
     status: Status = "open"
-    #: The task that it is a part of.
+    #: Its parent task.
     parent_id: int | None = None
-    #: The tasks that have to be done first. Those that are done are not among them any more.
+    #: The tasks that must be done first, without those that are done.
     blocked_by: tuple[int, ...] = ()
-    #: What a sub-agent is to be told, and what came of it.
+    #: The prompt for a sub-agent, and its result.
     prompt: str | None = None
     result: str | None = None
     notes: str = ""
@@ -44,7 +44,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 class Op(Struct, frozen=True, kw_only=True):
-    """One thing that a caller wants; what is None stays as it is. An empty `blocked_by`, and a `parent_id` of 0, take away."""
+    """One operation. Fields that are None stay unchanged. An empty `blocked_by`, and a `parent_id` of 0, remove the links."""
 
     action: Literal["insert", "list", "update", "delete"]
     ids: tuple[int, ...] = ()
@@ -60,25 +60,25 @@ class Op(Struct, frozen=True, kw_only=True):
 
 
 class TaskList(Struct, frozen=True):
-    """All tasks, by id in the order of their making. No id is given twice, also not that of a task that is gone."""
+    """All tasks by id, oldest first. No id is used twice, not even that of a deleted task."""
 
     tasks: Mapping[int, Task] = {}
     last_id: int = 0
 
 
 class Draft:
-    """Tasks while they are being changed. `finish` says whether the result may be kept."""
+    """A copy of the tasks that can be changed. `finish` validates the result."""
 
     def __init__(self, state: TaskList, now: str) -> None:
         self.tasks = dict(state.tasks)
-        #: What was changed, as hosts are told, and what somebody should know who asked for it.
+        #: The changes, as hosts get them, and notes for the caller.
         self.changes: list[dict[str, Any]] = []
         self.notes: list[str] = []
         self._last_id = state.last_id
         self._now = now
 
     def apply(self, op: Op) -> None:
-        """Make a change. Raises ToolError; then the draft is of no use any more."""
+        """Apply an operation. If it raises ToolError, the draft must not be used any more."""
         match op.action:
             case "insert":
                 self._insert(op)
@@ -92,7 +92,7 @@ class Draft:
                 pass
 
     def finish(self) -> TaskList:
-        """The new state. Raises ToolError if a link leads nowhere, or in a circle."""
+        """Return the new tasks. Raises ToolError if a link names an unknown task or forms a circle."""
         unknown = [
             f"Task #{task.id}: {field} references unknown task #{id}"
             for task in self.tasks.values()
@@ -109,11 +109,11 @@ class Draft:
                 raise ToolError(f"Cycle detected: {way} ({field}). Nothing was changed.")
         return TaskList(self.tasks, self._last_id)
 
-    # Each change
+    # Operations
 
     def _insert(self, op: Op) -> None:
         if not op.label or not op.label.strip():
-            raise ToolError("insert: expected a label that says what is to be done.")
+            raise ToolError("insert: expected a label that says what to do.")
         self._last_id += 1
         task = Task(id=self._last_id, label=op.label, created_at=self._now)
         self.changes.append({"op": "insert", "id": task.id, "label": task.label})
@@ -132,7 +132,7 @@ class Draft:
         task = self.tasks.pop(id)
         self.changes.append({"op": "delete", "id": id, "label": task.label})
         for child in list(self.tasks.values()):
-            if child.parent_id == id:  # its parts go to what it was itself a part of
+            if child.parent_id == id:  # its children move to its parent
                 self.tasks[child.id] = replace(child, parent_id=task.parent_id, updated_at=self._now)
                 self.changes.append({"op": "update", "id": child.id, "changed_fields": ["parent_id"]})
         self._take_away(id)
@@ -146,7 +146,7 @@ class Draft:
         return replace(task, **values, updated_at=self._now)
 
     def _put(self, task: Task, op: Op) -> None:
-        """Keep a task, with the status that it can have. If it is done, nobody waits for it any more."""
+        """Store a task with a status that fits its links. If it is done, no task waits for it any more."""
         waits_for = tuple(
             id for id in task.blocked_by if id not in self.tasks or self.tasks[id].status != "done" or id == task.id
         )
@@ -160,11 +160,11 @@ class Draft:
         if task.blocked_by and not waits_for:
             self.notes.append(f"Task #{task.id} waits for nothing: {_numbers(task.blocked_by)} is done already.")
         self.tasks[task.id] = replace(task, blocked_by=waits_for, status=status)
-        if status == "done":  # also for a new one: what came before it in a batch may wait for it
+        if status == "done":  # also for a new task: earlier ones of the batch may wait for it
             self._take_away(task.id)
 
     def _take_away(self, id: int) -> None:
-        """Nobody has to wait for this task any more."""
+        """Remove this task from what other tasks wait for."""
         for task in list(self.tasks.values()):
             if id not in task.blocked_by:
                 continue
@@ -198,12 +198,12 @@ def _numbers(ids: Iterable[int]) -> str:
 
 
 def _circle(tasks: Mapping[int, Task], links: Callable[[Task], Sequence[int]]) -> list[int]:
-    """A way along the links that comes back to where it began; empty if there is none. Chains may be long: no recursion."""
+    """A path along the links that returns to its start; empty if there is none. It is iterative, because chains can be long."""
     done: set[int] = set()
     for first in tasks:
         way: list[int] = []
         on_way: set[int] = set()
-        # What to look at next, on each step of the way.
+        # The links to follow next, for each step of the path.
         ahead: list[list[int]] = [[first]]
         while ahead:
             if not ahead[-1]:
@@ -223,12 +223,12 @@ def _circle(tasks: Mapping[int, Task], links: Callable[[Task], Sequence[int]]) -
 
 
 def to_entry_data(state: TaskList) -> dict[str, Any]:
-    """What an entry of the session file keeps."""
+    """The data of the entry that holds the tasks."""
     return {"tasks": [msgspec.to_builtins(task) for task in state.tasks.values()], "lastId": state.last_id}
 
 
 def from_entry_data(data: Any) -> TaskList:
-    """What `to_entry_data` wrote. What is not in that form counts as no tasks at all."""
+    """Read what `to_entry_data` wrote. Other data counts as no tasks."""
     try:
         kept = msgspec.convert(data, _Kept)
     except msgspec.ValidationError:

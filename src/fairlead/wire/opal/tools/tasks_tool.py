@@ -15,10 +15,10 @@ from fairlead.wire.opal.tools.task_views import VIEWS, chosen, payload
 from fairlead.wire.opal.tools.tasks import STATUSES, Draft, Op, TaskKeeper
 
 _DESCRIPTION = """\
-Keep the list of what there is to do. The result has all tasks as they are then.
+Keep a list of tasks. The result has all tasks after the call.
 
 - insert: a new task; takes label. parent_id makes it a part of another, blocked_by makes it wait for others
-- list: the tasks, or those of a view; ready are those that can be begun. tree puts parts behind what they belong to
+- list: the tasks, or those of a view; ready are those that can be started. tree puts parts behind what they belong to
 - update: change the task id, or several ids alike; what is left out stays as it is
 - delete: take tasks out; their parts go up to the task above
 - batch: several of these in order (ops); if one of them is wrong, none is made
@@ -48,7 +48,7 @@ def tasks_tool(keeper: TaskKeeper) -> Tool:
 
 
 def _made(keeper: TaskKeeper, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Do what the call says, all of it or nothing. Raises ToolError, or SessionError if it cannot be kept."""
+    """Carry out a call, completely or not at all. Raises ToolError, or SessionError if the tasks cannot be saved."""
     draft = keeper.draft()
     action: str = arguments["action"]
     if action == "list":
@@ -80,7 +80,7 @@ def _batch(draft: Draft, arguments: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _op(arguments: dict[str, Any]) -> Op:
-    """What arguments that satisfy the schema mean."""
+    """The operation that valid arguments describe."""
     values = {name: value for name, value in arguments.items() if name not in ("id", "blocked_by", "ops")}
     id = arguments.get("id")
     ids = cast("list[int]", id) if isinstance(id, list) else [] if id is None else [id]
@@ -98,7 +98,7 @@ def _ids(text: str | None) -> list[int] | None:
 
 
 def _in_short(told: dict[str, Any]) -> str:
-    """The model's part of a result that would be too long: which tasks there are, without their long texts."""
+    """A result that would be too long, shortened for the model: the tasks without their long texts."""
     short = [{name: task[name] for name in ("id", "label", "status", "parent_id", "blocked_by")} for task in told["tasks"]]
     text = head(msgspec.json.encode({**told, "tasks": short}).decode().replace("},{", "},\n{")).content
     return f"{text}\n\n[The texts of the tasks are left out, since there are too many. List fewer, for example with a view.]"
@@ -112,7 +112,7 @@ def _parameters() -> dict[str, Any]:
         },
         "view": {"type": "string", "enum": list(VIEWS), "description": "list: only these"},
         "tree": {"type": "boolean", "description": "list: parts behind what they belong to, with their depth"},
-        "label": string("What is to be done, in a few words"),
+        "label": string("What to do, in a few words"),
         "status": {"type": "string", "enum": list(STATUSES), "description": "How far it is"},
         "parent_id": integer("The task that it is a part of; 0: none"),
         "prompt": string("What a sub-agent that does it has to know"),
@@ -133,7 +133,7 @@ def _parameters() -> dict[str, Any]:
 
 
 def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Accept what models also send: ids as texts, and `blocked_by` as an id or a list of ids."""
+    """Accept what models also send: ids as strings, and `blocked_by` as an id or a list of ids."""
     arguments = repaired(arguments)
     for name in ("id", "parent_id"):
         if name in arguments:
@@ -159,5 +159,5 @@ def _number(value: Any) -> Any:
 
 
 def _is_id(text: str) -> bool:
-    """Whether a text may be the id of a task. None has so many digits."""
+    """Whether a text can be the id of a task. No id has more digits."""
     return text.isascii() and text.isdigit() and len(text) <= 18

@@ -1,4 +1,4 @@
-"""The write_file tool: `write`, which keeps the byte order mark and the line ends of what it replaces."""
+"""The write_file tool: `write`, but it keeps the byte order mark and the line ends of the file it replaces."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def run_write_file(files: FileAccess, arguments: dict[str, Any], context: 
 
 
 def _write(target: Target, name: str, content: str, guard: Guard | None, stop: Stop) -> dict[str, Any] | None:
-    """Returns the details of the result: none if what was there was no text, and cannot be compared."""
+    """Write the file. Returns the details of the result; None if the old content was not text and cannot be compared."""
     if found_at(target) is None:
         details = diff_details("", Replacement(0, 0, content), name, stop)
         replace_file(target, content.encode(), guard, stop)
@@ -43,14 +43,14 @@ def _write(target: Target, name: str, content: str, guard: Guard | None, stop: S
     content = content.removeprefix(BOM)
     if "\n" in text:
         content = with_line_ends_of(text, 0, len(text), content)
-    # Described first: once the file has changed, nothing slow may stand between that and the report of it.
+    # Described first: once the file has changed, nothing slow may delay the report.
     details = diff_details(text, Replacement(0, len(text), content), name, stop)
     old.save(content, stop)
     return details
 
 
 def _text_at(target: Target, name: str, guard: Guard | None, stop: Stop) -> TextFile | None:
-    """The text that is there now; None if it is something else, which has no line ends to keep."""
+    """The present text of the file; None if it is not text, and has no line ends to keep."""
     try:
         return TextFile(target, name, guard, stop)
     except ToolError:
