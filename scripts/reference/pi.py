@@ -73,7 +73,8 @@ def page() -> str:
     parts += [_line(_tag(each), defined[event_name(each)], _where(each)) for each in family.events]
     parts += _part_of_2025()
     parts.append("## Types\n")
-    parts += [definition(name, defined[name]) for name in mentioned(_shown(family, defined), defined) if name != "Event"]
+    types: dict[str, Schema] = {**family_schema("2025", lines_2025())["$defs"], **defined}
+    parts += [definition(name, types[name]) for name in mentioned(_shown(family, defined), types) if name != "Event"]
     # The union of all events is the section about events, not a type.
     return "\n".join([*parts, _profiles()]).replace("(#event)", "(#events)")
 
