@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 import pytest
-from asking import BASH, PIXEL, a_model, a_request, a_result, an_answer, ask, assert_valid, outcome, serving
-from raw_server import until
+from tests.models.asking import BASH, PIXEL, a_model, a_request, a_result, an_answer, ask, assert_valid, outcome, serving
+from tests.models.raw_server import until
 
 from fairlead.core.messages import (
     AssistantMessage,

@@ -5,7 +5,8 @@ import json
 from typing import Any
 
 import pytest
-from asking import (
+from hypothesis import given, settings
+from tests.models.asking import (
     PIXEL,
     Answer,
     Outcome,
@@ -19,8 +20,7 @@ from asking import (
     serving,
     sse,
 )
-from asking import outcome as outcome_at
-from hypothesis import given, settings
+from tests.models.asking import outcome as outcome_at
 
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, UserMessage
 from fairlead.core.model import BlockEnd, BlockStart, Request

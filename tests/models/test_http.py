@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import h11
 import pytest
-from raw_server import Talk, answering, raw_server, read_request, saying_nothing, until
+from tests.models.raw_server import Talk, answering, raw_server, read_request, saying_nothing, until
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError

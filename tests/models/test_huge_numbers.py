@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from asking import a_model, outcome, sse
+from tests.models.asking import a_model, outcome, sse
 
 from fairlead.core.messages import Usage
 from fairlead.core.model import Price
@@ -68,6 +68,6 @@ def test_a_session_says_how_full_it_is_whatever_its_file_says() -> None:
     sums.add(huge)
     assert sums.tokens.total == 10
     assert add_usage(huge, Usage(1, 1, 1, 1, 4)).total_tokens == 4
-    from asking import an_answer
+    from tests.models.asking import an_answer
 
     assert tokens_since([an_answer("anthropic-messages", usage=huge)], 0) == 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from asking import a_model, a_request, outcome, serving
+from tests.models.asking import a_model, a_request, outcome, serving
 
 from fairlead.core.model import StreamEnd, StreamEvent
 from fairlead.core.runtime import Cancel

@@ -9,8 +9,8 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
-from asking import a_model, a_request, ask, outcome, serving
-from raw_server import raw_server, read_request, saying_nothing, until
+from tests.models.asking import a_model, a_request, ask, outcome, serving
+from tests.models.raw_server import raw_server, read_request, saying_nothing, until
 
 from fairlead.core.model import Model, StreamEnd, StreamEvent
 from fairlead.core.partial_message import PartialMessage

@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from asking import (
+from hypothesis import given, settings
+from tests.models.asking import (
     PIXEL,
     a_model,
     a_request,
@@ -18,7 +19,6 @@ from asking import (
     serving,
     sse,
 )
-from hypothesis import given, settings
 
 from fairlead.core.messages import (
     ImageContent,

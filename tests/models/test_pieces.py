@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from asking import a_model, outcome, sse
+from tests.models.asking import a_model, outcome, sse
 
 from fairlead.core.messages import TextContent, ThinkingContent, ToolCall
 from fairlead.core.model import BlockDelta, BlockEnd, StreamEvent

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pytest
-from raw_server import Talk, answering, raw_server, saying_nothing
+from tests.models.raw_server import Talk, answering, raw_server, saying_nothing
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from asking import PIXEL, a_model, a_request, a_result, an_answer
+from tests.models.asking import PIXEL, a_model, a_request, a_result, an_answer
 
 from fairlead.core.messages import (
     AssistantMessage,

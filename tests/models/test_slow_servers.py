@@ -6,7 +6,7 @@ import asyncio
 from itertools import cycle
 
 import pytest
-from raw_server import RawServer, Talk, raw_server
+from tests.models.raw_server import RawServer, Talk, raw_server
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
