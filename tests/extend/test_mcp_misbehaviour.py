@@ -156,7 +156,7 @@ async def test_a_secret_that_a_server_quotes_in_an_error_is_left_out(tmp_path: P
         assert secret not in str([end.result for end in told.ends()])
 
 
-def test_a_key_in_the_address_of_a_server_is_shown_in_no_error(tmp_path: Path) -> None:
+async def test_a_key_in_the_address_of_a_server_is_shown_in_no_error(tmp_path: Path) -> None:
     class Quoting(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -172,19 +172,16 @@ def test_a_key_in_the_address_of_a_server_is_shown_in_no_error(tmp_path: Path) -
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    async def main(port: int) -> None:
-        address = f"http://127.0.0.1:{port}/mcp?api_key=made-up-key-0123456789"
-        entry = {"url": address, "headers": {"Authorization": "Bearer made-up-bearer-0123"}}
-        async with scene(tmp_path, {"web": entry}) as told:
-            await told.agent.ask("go")
-            (_, _, error) = told.errors()[0]
-            assert "is not valid" in error and "made-up" not in error
-
     with ThreadingHTTPServer(("127.0.0.1", 0), Quoting) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            asyncio.run(main(server.server_port))
+            address = f"http://127.0.0.1:{server.server_port}/mcp?api_key=made-up-key-0123456789"
+            entry = {"url": address, "headers": {"Authorization": "Bearer made-up-bearer-0123"}}
+            async with scene(tmp_path, {"web": entry}) as told:
+                await told.agent.ask("go")
+                (_, _, error) = told.errors()[0]
+                assert "is not valid" in error and "made-up" not in error
         finally:
             server.shutdown()
             thread.join()

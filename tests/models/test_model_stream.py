@@ -111,14 +111,12 @@ def test_a_dropped_connection_keeps_what_came() -> None:
     assert end.transient
 
 
-def test_a_hanging_server_is_given_up_and_what_came_is_kept() -> None:
-    async def go() -> list[StreamEvent]:
-        async with serving({"text": "some text", "hangAfter": 1}) as server:
-            http = Http(idle_timeout=0.1, env={})
-            adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
-            return [event async for batch in adapter(a_request(), Cancel()) for event in batch]
-
-    end = asyncio.run(go())[-1]
+async def test_a_hanging_server_is_given_up_and_what_came_is_kept() -> None:
+    async with serving({"text": "some text", "hangAfter": 1}) as server:
+        http = Http(idle_timeout=0.1, env={})
+        adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
+        events = [event async for batch in adapter(a_request(), Cancel()) for event in batch]
+    end = events[-1]
     assert isinstance(end, StreamEnd)
     assert end.message.error_message is not None and "No data for 0.1 s" in end.message.error_message
     assert end.message.text() == "some tex"
@@ -154,7 +152,7 @@ def test_an_answer_that_makes_no_sense_is_shown(raw: str) -> None:
     assert raw.strip() in end.message.error_message
 
 
-def test_an_answer_that_is_one_endless_line_is_cut_off_and_its_connection_closed() -> None:
+async def test_an_answer_that_is_one_endless_line_is_cut_off_and_its_connection_closed() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: ")
@@ -162,13 +160,10 @@ def test_an_answer_that_is_one_endless_line_is_cut_off_and_its_connection_closed
             writer.write(b"x" * (1 << 20))
             await writer.drain()
 
-    async def go() -> list[StreamEvent]:
-        async with raw_server(talk) as server:
-            events = await collect(server.url, lambda name, data: None)
-            await server.left.wait()
-            return events
-
-    (end,) = asyncio.run(go())
+    async with raw_server(talk) as server:
+        events = await collect(server.url, lambda name, data: None)
+        await server.left.wait()
+    (end,) = events
     assert isinstance(end, StreamEnd)
     assert "an event of more than 64 MiB" in (end.message.error_message or "")
     assert not end.transient
@@ -181,18 +176,15 @@ def test_an_event_that_cannot_be_read_is_logged_without_its_content(caplog: pyte
     assert "could not be read" in record.getMessage() and "secret" not in record.getMessage()
 
 
-def test_the_trace_of_an_unexpected_failure_is_logged_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_trace_of_an_unexpected_failure_is_logged_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "fairlead.models")
     learn("sk-very-secret-key")
 
     def fail(name: bytes, data: bytes) -> None:
         raise KeyError("sk-very-secret-key")
 
-    async def go() -> list[StreamEvent]:
-        async with serving({"text": "hi"}) as server:
-            return await collect(f"{server.url}/v1", fail)
-
-    asyncio.run(go())
+    async with serving({"text": "hi"}) as server:
+        await collect(f"{server.url}/v1", fail)
     assert "Traceback" in caplog.text and "KeyError" in caplog.text and "sk-very" not in caplog.text
 
 
@@ -215,15 +207,13 @@ def test_the_last_event_may_lack_its_empty_line() -> None:
     assert outcome(API, start + 'data: {"type":"message_stop"}').message.stop_reason == "stop"
 
 
-def test_a_mistake_of_an_adapter_ends_in_the_message() -> None:
+async def test_a_mistake_of_an_adapter_ends_in_the_message() -> None:
     def on_event(name: bytes, data: bytes) -> None:
         raise KeyError("index")
 
-    async def go() -> list[StreamEvent]:
-        async with serving({"text": "x"}) as server:
-            return await collect(server.url, on_event)
-
-    end = asyncio.run(go())[-1]
+    async with serving({"text": "x"}) as server:
+        events = await collect(server.url, on_event)
+    end = events[-1]
     assert isinstance(end, StreamEnd)
     assert end.message.error_message == "Unexpected KeyError while reading the model's answer: 'index'"
 
@@ -240,17 +230,15 @@ async def test_a_request_that_cannot_be_made_ends_in_the_message() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_an_abort_before_the_first_byte_ends_the_message(scheme: str) -> None:
-    async def go() -> list[StreamEvent]:
-        async with raw_server(saying_nothing()) as server:
-            cancel = Cancel()
-            url = server.url.replace("http", scheme)
-            events = asyncio.create_task(collect(url, lambda name, data: None, cancel=cancel))
-            await server.connected.wait()
-            cancel.fire()
-            return await asyncio.wait_for(events, 5)
-
-    (end,) = asyncio.run(go())
+async def test_an_abort_before_the_first_byte_ends_the_message(scheme: str) -> None:
+    async with raw_server(saying_nothing()) as server:
+        cancel = Cancel()
+        url = server.url.replace("http", scheme)
+        running = asyncio.create_task(collect(url, lambda name, data: None, cancel=cancel))
+        await server.connected.wait()
+        cancel.fire()
+        events = await asyncio.wait_for(running, 5)
+    (end,) = events
     assert isinstance(end, StreamEnd)
     assert end.message.stop_reason == "aborted"
 
@@ -292,16 +280,14 @@ async def test_a_message_is_done_before_its_answer_ends_and_the_connection_is_ke
         await http.close()
 
 
-def test_an_error_whose_body_breaks_off_still_has_its_status() -> None:
+async def test_an_error_whose_body_breaks_off_still_has_its_status() -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(b"HTTP/1.1 529 Overloaded\r\ncontent-length: 900\r\n\r\nhalf")
 
-    async def go() -> list[StreamEvent]:
-        async with raw_server(talk) as server:
-            return await collect(server.url, lambda name, data: None)
-
-    (end,) = asyncio.run(go())
+    async with raw_server(talk) as server:
+        events = await collect(server.url, lambda name, data: None)
+    (end,) = events
     assert isinstance(end, StreamEnd)
     assert (end.status, end.transient) == (529, True)
 

@@ -82,18 +82,14 @@ def test_of_a_body_in_drops_what_has_come_in_time_is_shown() -> None:
     assert ask(dripping(b"HTTP/1.1 500 Oops\r\n\r\nbecause ", b"."), patience=0.5).startswith(b"because .")
 
 
-def test_a_server_that_is_not_ready_and_says_so_in_drops_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_not_ready_and_says_so_in_drops_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairlead.models.apis.sending._BODY_SECONDS", 0.5)
-
-    async def main() -> bytes | None:
-        http = Http(idle_timeout=IDLE)
-        async with raw_server(dripping(b"HTTP/1.1 503 Busy\r\n\r\ntoo busy ", b".")) as server, asyncio.timeout(30):
-            request = HttpRequest("POST", server.url, [], b"{}")
-            async with send(http, request, Cancel()) as (_, body):
-                await http.close()
-                return body
-
-    assert (asyncio.run(main()) or b"").startswith(b"too busy .")
+    http = Http(idle_timeout=IDLE)
+    async with raw_server(dripping(b"HTTP/1.1 503 Busy\r\n\r\ntoo busy ", b".")) as server, asyncio.timeout(30):
+        request = HttpRequest("POST", server.url, [], b"{}")
+        async with send(http, request, Cancel()) as (_, body):
+            await http.close()
+    assert (body or b"").startswith(b"too busy .")
 
 
 @pytest.mark.parametrize("digits", [19, 400, 5_000])

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.models.asking import a_model, a_request, outcome
+from tests.models.asking import a_model, a_request, ask, outcome, serving
 from tests.models.raw_server import raw_server, until
 
 from fairlead.core.model import StreamEnd
@@ -79,21 +79,19 @@ async def test_an_abort_ends_the_wait() -> None:
         assert (await asking).message.stop_reason == "aborted"
 
 
-def test_the_wait_has_an_end_and_its_error_is_not_tried_again() -> None:
+async def test_the_wait_has_an_end_and_its_error_is_not_tried_again() -> None:
     from fairlead.session.run.retry import is_retryable
 
-    async def main() -> ProviderError:
-        async with ProviderServer([LOADING]) as server, asyncio.timeout(20):
-            http = Http(env={})
-            request = HttpRequest("POST", f"{server.url}/v1/chat/completions", [], b"{}")
-            with pytest.raises(ProviderError, match="was still loading its model after 0 s") as caught:
-                async with send(http, request, Cancel(), patience=0):
-                    pass
-            await http.close()
-            return caught.value
-
-    error = asyncio.run(main())
-    end = outcome("openai-completions", {"text": "x"}).end
+    async with ProviderServer([LOADING]) as server, asyncio.timeout(20):
+        http = Http(env={})
+        request = HttpRequest("POST", f"{server.url}/v1/chat/completions", [], b"{}")
+        with pytest.raises(ProviderError, match="was still loading its model after 0 s") as caught:
+            async with send(http, request, Cancel(), patience=0):
+                pass
+        await http.close()
+    error = caught.value
+    async with serving({"text": "x"}) as server:
+        end = (await ask(server, "openai-completions")).end
     end.message.stop_reason, end.message.error_message, end.status = "error", str(error), error.status
     assert not is_retryable(end)
 
