@@ -126,7 +126,7 @@ def make_link_to_device(path: Path) -> None:
     ("make", "found"),
     [
         (Path.mkdir, "a folder"),
-        (os.mkfifo, "a pipe"),
+        (os.mkfifo, "a named pipe"),
         (make_socket, "a socket"),
         (make_link_to_device, "a device"),
     ],

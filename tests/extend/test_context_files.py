@@ -83,7 +83,7 @@ def test_what_is_no_file_is_reported_and_the_next_name_tried(around: Around) -> 
     os.mkfifo(around.cwd / "AGENTS.md")
     around.write({"repo/app/CLAUDE.md": "instead"})
     assert paths(around) == ["repo/app/CLAUDE.md"]
-    assert around.problems == [f"{around.cwd}/AGENTS.md: cannot be read: expected a regular file, found a pipe."]
+    assert around.problems == [f"{around.cwd}/AGENTS.md: cannot be read: expected a regular file, found a named pipe."]
 
 
 def test_files_are_read_once_and_again_after_a_reload(around: Around) -> None:

@@ -218,7 +218,7 @@ def test_an_auth_json_that_is_no_regular_file_is_a_warning(home: Home) -> None:
     home.root.mkdir()
     os.mkfifo(home.auth_path)
     assert keys(home, {"ANTHROPIC_API_KEY": "k"}, warnings=warnings).key("anthropic", None) == "k"
-    assert warnings == [f"{home.auth_path}: cannot be read: expected a regular file, found a pipe."]
+    assert warnings == [f"{home.auth_path}: cannot be read: expected a regular file, found a named pipe."]
 
 
 def test_a_stored_key_is_private_and_keeps_the_other_entries(home: Home) -> None:

@@ -171,7 +171,7 @@ def test_a_models_json_that_is_no_regular_file_is_a_warning(home: Home) -> None:
     os.mkfifo(home.models_path)
     registry = load(home)
     assert registry.find("anthropic", "claude-opus-5") is not None
-    assert registry.warnings == [f"{home.models_path}: cannot be read: expected a regular file, found a pipe."]
+    assert registry.warnings == [f"{home.models_path}: cannot be read: expected a regular file, found a named pipe."]
 
 
 @pytest.mark.parametrize("tokens", [0, -1])

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
+from fairlead.config.descriptors import kind_of
 from fairlead.errors import ConfigError
 
 _BOM = b"\xef\xbb\xbf"
@@ -21,13 +22,6 @@ _BOM = b"\xef\xbb\xbf"
 LARGEST_FILE = 16 * 1024 * 1024
 LARGEST_PROJECT_FILE = 1024 * 1024
 
-_KINDS = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 #: Their files look regular, but the kernel makes them up: they hold this process's environment, or never end.
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 #: Ordinary files in memory.
@@ -212,8 +206,7 @@ def _open_regular(path: Path) -> int:
 
 def _expect_regular(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
-        raise ConfigError(f"{path}: cannot be read: expected a regular file, found {kind}.")
+        raise ConfigError(f"{path}: cannot be read: expected a regular file, found {kind_of(found.st_mode)}.")
 
 
 def _check_opened(file: int, path: Path) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
+from fairlead.config.descriptors import LIST
+
 #: Device and inode number.
 Identity: TypeAlias = tuple[int, int]
 #: Files and folders that are looked at in all.
 _MOST = 300_000
 #: Seconds for which what was found holds. A file that got a name meanwhile is told by the time of its last change.
 _FRESH = 5.0
-_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | getattr(os, "O_CLOEXEC", 0)
 
 
 class HardLinks:
@@ -60,7 +61,7 @@ class HardLinks:
                 return
             path = pending.pop()
             try:
-                file = os.open(path, _LIST)
+                file = os.open(path, LIST)
             except OSError:
                 continue
             try:

@@ -16,6 +16,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from fairlead.config.descriptors import LIST, PASS, open_below
+
 GIT = ".git"
 HEAD = "HEAD"
 #: Beside `HEAD`, each of these makes a folder look like a repository. `objects` may be elsewhere (GIT_OBJECT_DIRECTORY).
@@ -26,7 +28,6 @@ TAKEN = "-from-sandbox"
 _LONGEST_PATH = 4096
 #: Folders inside one another that are held open: all of the first, then some. Others are opened from the nearest.
 _HELD, _HELD_EVERY = 48, 32
-_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | getattr(os, "O_CLOEXEC", 0)
 
 #: A file or folder by what it is, not by its path: device and number. A `.git` that is a link, by its path and what it says.
 Identity: TypeAlias = tuple[int, int] | str
@@ -73,7 +74,7 @@ def take_away(root: Path, known: set[Identity]) -> Check:
 
 def move_aside(folder: Path, name: str) -> Path | None:
     """Rename something in a folder as `take_away` does. Returns the new path; None if that fails."""
-    opened = _listed(os.open(folder, _LIST), str(folder))
+    opened = _listed(os.open(folder, LIST), str(folder))
     try:
         new = opened.rename(name)
     finally:
@@ -128,7 +129,7 @@ class _Folder:
     def is_empty(self, name: str) -> bool:
         """Whether an empty folder is here under a name."""
         try:
-            file = os.open(name, _LIST, dir_fd=self.file)
+            file = os.open(name, LIST, dir_fd=self.file)
         except OSError:
             return False
         try:
@@ -181,7 +182,7 @@ def _walk(root: Path, most: int | None, enter: Callable[[_Folder], None]) -> Ite
     pending: list[_Folder] = []
     count = 0
     try:
-        _push(pending, _listed(os.open(root, _LIST), str(root)), enter)
+        _push(pending, _listed(os.open(root, LIST), str(root)), enter)
         while pending:
             count, pending[-1].size = count + pending[-1].size, 0
             if most is not None and count > most:
@@ -195,7 +196,7 @@ def _walk(root: Path, most: int | None, enter: Callable[[_Folder], None]) -> Ite
                 yield Path(path)
                 continue
             try:
-                inner = _open(pending, name, path)
+                inner = _open(pending, path)
             except (FileNotFoundError, NotADirectoryError):  # it has gone, or is a link by now
                 continue
             except OSError:
@@ -216,26 +217,17 @@ def _push(pending: list[_Folder], folder: _Folder, enter: Callable[[_Folder], No
         folder.close()
 
 
-def _open(pending: Sequence[_Folder], name: str, path: str) -> _Folder:
+def _open(pending: Sequence[_Folder], path: str) -> _Folder:
     """Open a folder of the last one on the stack. Raises OSError, also if it has become a link."""
     nearest = next(folder for folder in reversed(pending) if folder.file >= 0)
     names = path[len(nearest.path) + 1 :].split("/")
-    outer = nearest.file
+    mode = None
     try:
-        for each in names[:-1]:
-            passed, outer = outer, os.open(each, os.O_PATH | _LIST, dir_fd=outer)
-            if passed != nearest.file:
-                os.close(passed)
-        mode = None
-        try:
-            file = os.open(name, _LIST, dir_fd=outer)
-        except PermissionError:
-            mode = _make_readable(outer, name)
-            file = os.open(name, _LIST, dir_fd=outer)
-        return _listed(file, path, mode)
-    finally:
-        if outer != nearest.file:
-            os.close(outer)
+        file = open_below(nearest.file, names, LIST)
+    except PermissionError:
+        mode = _make_readable(nearest.file, names)
+        file = open_below(nearest.file, names, LIST)
+    return _listed(file, path, mode)
 
 
 def _listed(file: int, path: str, mode: int | None = None) -> _Folder:
@@ -247,9 +239,9 @@ def _listed(file: int, path: str, mode: int | None = None) -> _Folder:
         raise
 
 
-def _make_readable(outer: int, name: str) -> int:
+def _make_readable(outer: int, names: Sequence[str]) -> int:
     """Let a folder be listed that its owner may not list; returns its mode. Raises OSError if it is somebody else's."""
-    file = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=outer)
+    file = open_below(outer, names, PASS)
     try:
         mode = stat.S_IMODE(os.fstat(file).st_mode)
         os.chmod(f"/proc/self/fd/{file}", mode | stat.S_IRWXU)  # noqa: PTH101

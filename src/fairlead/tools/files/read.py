@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairlead.config.descriptors import READ, kind_of, opened_folder, stat_at
 from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
-from fairlead.tools.files.opening import READ, Target, failure, opened_folder, require_approved, stat_at
+from fairlead.tools.files.opening import Target, failure, require_approved
 from fairlead.tools.guard import Guard
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
 from fairlead.tools.uris import Document, as_content
@@ -102,15 +103,6 @@ def _require_regular(path: Path, mode: int) -> None:
         raise ToolError(f"EISDIR: {path} is a directory. List it with ls or bash.")
     if not stat.S_ISREG(mode):
         raise ToolError(f"{path} is {kind_of(mode)}, not a regular file.")
-
-
-def kind_of(mode: int) -> str:
-    """What a file that is not regular is, in words."""
-    if stat.S_ISFIFO(mode):
-        return "a named pipe"
-    if stat.S_ISSOCK(mode):
-        return "a socket"
-    return "a device"
 
 
 @dataclass(slots=True)

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fairlead.config.descriptors import kind_of, make_folders, opened_folder, stat_at
 from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order
-from fairlead.tools.files.opening import Target, failure, make_folders, opened_folder, require_approved, stat_at
-from fairlead.tools.files.read import kind_of
+from fairlead.tools.files.opening import Target, failure, require_approved
 from fairlead.tools.guard import Guard
 from fairlead.tools.uris import as_content
 from fairlead.tools.workspace import Workspace

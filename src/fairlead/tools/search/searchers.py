@@ -20,9 +20,9 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from fairlead.config.descriptors import READ, opened_folder
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
-from fairlead.tools.files.opening import READ, opened_folder
 
 #: Open files by the names that another program is told: the names that lead to each, and what it is.
 Opened: TypeAlias = dict[str, tuple[tuple[str, ...], os.stat_result]]

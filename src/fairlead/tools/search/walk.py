@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairlead.config.descriptors import LIST, open_below, open_real
 from fairlead.tools.background import Stop
-from fairlead.tools.files.opening import LIST, open_below, open_real
 from fairlead.tools.search.ignore import IgnoreRules, rules_above
 
 #: Folders inside one another that are held open; what is deeper is opened from the last of them.
