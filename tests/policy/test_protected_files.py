@@ -98,7 +98,7 @@ def test_no_way_leads_to_reading_or_writing_the_keys(place: Place) -> None:
 
 def test_the_refusal_names_the_setting(place: Place) -> None:
     assert place.call("read", path="~/.fairlead/auth.json") == (
-        f"{place.auth} is a protected file and is not read by tools. Go on without it. "
+        f"{place.auth} is a protected file and is not read by tools. Continue without it. "
         f'(If it should not be, the user can add "!{place.auth}" to protectedPaths in the settings.)'
     )
 

@@ -1,6 +1,6 @@
 """Opens files and folders by descriptor, step by step, without following links.
 
-Whatever replaces a part of the path in between is not opened: a link makes opening fail, and never leads anywhere else.
+If a part of the path is replaced by a link in between, opening fails; it never leads anywhere else.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def open_real(path: Path, flags: int) -> int:
 
 @contextmanager
 def opened_folder(path: Path, flags: int = PASS) -> Generator[int]:
-    """A descriptor of the folder at a real path: what is done with it is done in that folder, whatever is at the path by then."""
+    """Open the folder at a real path for the block. The descriptor keeps naming that folder, even if the path changes."""
     folder = open_real(path, flags)
     try:
         yield folder
@@ -67,7 +67,7 @@ def opened_folder(path: Path, flags: int = PASS) -> Generator[int]:
 
 
 def make_folders(path: Path, before: Callable[[], None]) -> None:
-    """Make the folder at a real path, and those that it is in, as far as they are missing.
+    """Make the folder at a real path, with all missing folders above it.
 
     `before` is called before the first one is made, and may refuse by raising. Raises OSError, also if a part of the path is a
     link or becomes one meanwhile.
@@ -82,7 +82,7 @@ def make_folders(path: Path, before: Callable[[], None]) -> None:
                 if not asked:
                     before()
                     asked = True
-                # Somebody else may make it meanwhile; if that is not a folder, opening it fails.
+                # Another process may make it meanwhile; if that is not a folder, opening it fails.
                 with suppress(FileExistsError):
                     os.mkdir(name, dir_fd=folder)
                 inner = os.open(name, PASS, dir_fd=folder)
@@ -93,7 +93,7 @@ def make_folders(path: Path, before: Callable[[], None]) -> None:
 
 
 def stat_at(folder: int, name: str) -> os.stat_result:
-    """What is in an open folder under a name. Raises OSError, also if it is a link."""
+    """Return the status of what has this name in an open folder. Raises OSError, also if it is a link."""
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     if stat.S_ISLNK(found.st_mode):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -101,5 +101,5 @@ def stat_at(folder: int, name: str) -> os.stat_result:
 
 
 def kind_of(mode: int) -> str:
-    """What something that is not a regular file is, in words."""
+    """Name the kind of something that is not a regular file, for error texts."""
     return _KINDS.get(stat.S_IFMT(mode), "something else")

@@ -1,7 +1,7 @@
-"""The end of the process, for code in it that is not ours.
+"""Ends the process in spite of code in it that is not ours.
 
-An extension may block the event loop or leave threads behind. Whoever loads such code registers a callback here; the process
-calls it when it is about to end, and exits without waiting for what was left.
+An extension may block the event loop or leave threads behind. The module that loads such code registers a callback
+here. The process calls it before it ends, and exits without waiting for what was left.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ def on_process_ending(callback: Callable[[], None]) -> None:
 
 
 def process_is_ending() -> None:
-    """Tell everything that registered that the process is about to end."""
+    """Call every registered callback: the process is about to end."""
     for callback in list(_callbacks):
         callback()
 
 
 def runs_foreign_code() -> bool:
-    """Whether code that is not ours may have run in this process."""
+    """Return whether code that is not ours may have run in this process."""
     return bool(_callbacks)

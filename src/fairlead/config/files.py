@@ -22,7 +22,7 @@ _BOM = b"\xef\xbb\xbf"
 LARGEST_FILE = 16 * 1024 * 1024
 LARGEST_PROJECT_FILE = 1024 * 1024
 
-#: Their files look regular, but the kernel makes them up: they hold this process's environment, or never end.
+#: Their files look regular, but the kernel generates them: they hold this process's environment, or never end.
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 #: Ordinary files in memory.
 _NOT_KERNEL = "/dev/shm"
@@ -40,7 +40,7 @@ Check: TypeAlias = Callable[[int, Path], None]
 
 
 class Budget:
-    """How much may still be read for one purpose. It is shared by all places that one project can fill."""
+    """Limits how much is read for one purpose. All places that one project can fill share a budget."""
 
     def __init__(self, *, entries: int = 10_000, files: int = 500, size: int = 8 * 1024 * 1024) -> None:
         self.entries = entries
@@ -66,7 +66,7 @@ def read_bytes(
 
     Args:
         path: The file. Links are followed.
-        check: Has a say in what may be read.
+        check: Raises ConfigError for an opened file that must not be read.
         within: The real path of the directory that the file must be in, for a file that comes with a project.
         largest: The largest size in bytes.
 
@@ -100,10 +100,10 @@ def read_bytes(
 
 
 def is_absent(path: Path) -> bool:
-    """Whether there is certainly no such file of this user.
+    """Return whether this user certainly has no such file.
 
     False for a link to nowhere, and if the directory cannot be searched or is itself a link to nowhere. True if the directory
-    lies in one that belongs to another user and cannot be searched, as `~/.fairlead` does where HOME is somebody else's.
+    lies in one that belongs to another user and cannot be searched, as `~/.fairlead` does where HOME belongs to another user.
     """
     try:
         path.lstat()
@@ -117,7 +117,7 @@ def is_absent(path: Path) -> bool:
 
 
 def _belongs_to_another(folder: Path) -> bool:
-    """Whether a directory cannot be searched because it, or one that it is in, is closed to this user by another one."""
+    """Return whether a directory cannot be searched because it, or one that it is in, is closed to this user by another one."""
     for each in (folder, *folder.parents):
         try:
             owner = each.stat().st_uid
@@ -136,7 +136,7 @@ def read_if_present(path: Path, *, within: Path | None = None, largest: int = LA
 
 
 def list_folder(path: Path, problems: list[str], *, within: Path | None = None, budget: Budget | None = None) -> list[str]:
-    """The sorted names in a directory; none if it does not exist.
+    """Return the sorted names in a directory; none if it does not exist.
 
     A directory outside `within`, or one that cannot be read, has no names and adds a sentence to `problems`. So does one
     with more entries than the budget has left, of which only some are returned.
@@ -169,7 +169,7 @@ def list_folder(path: Path, problems: list[str], *, within: Path | None = None, 
 
 
 def opened_path(file: int, path: Path) -> Path:
-    """Where an open file or directory really is. `path` is how it was opened, for systems that cannot tell."""
+    """Return the real path of an open file or directory. `path` is how it was opened, for systems that do not say."""
     try:
         if sys.platform == "darwin":
             import fcntl
@@ -181,7 +181,7 @@ def opened_path(file: int, path: Path) -> Path:
 
 
 def is_inside(real: Path, within: Path) -> bool:
-    """Whether a path without links is in a directory. Also true where the names differ in case alone, if the system says so."""
+    """Return whether a path without links is in a directory, also if the names differ only in a way that the system ignores."""
     if real.is_relative_to(within):
         return True
     try:
@@ -211,7 +211,7 @@ def _expect_regular(path: Path, found: os.stat_result) -> None:
 
 def _check_opened(file: int, path: Path) -> None:
     real = opened_path(file, path)
-    if _is_made_up(real, os.fstat(file)):
+    if _is_generated(real, os.fstat(file)):
         raise ConfigError(f"{path}: not read: it leads to {real}, which is not a file on a disk.")
 
 
@@ -232,15 +232,15 @@ def _check_inside(real: Path, path: Path, within: Path) -> None:
         raise ConfigError(f"{path}: not read: it leads to {real}, which belongs to git.")
 
 
-def _is_made_up(real: Path, found: os.stat_result) -> bool:
-    """Whether the kernel makes a file up, under its usual path or another one."""
+def _is_generated(real: Path, found: os.stat_result) -> bool:
+    """Return whether the kernel generates the file, under its usual path or another one."""
     if any(real.is_relative_to(folder) for folder in _KERNEL_FOLDERS) and not real.is_relative_to(_NOT_KERNEL):
         return True
     return is_of_kernel(found)
 
 
 def is_of_kernel(found: os.stat_result) -> bool:
-    """Whether a file is in /proc or /sys. Some of those never end, and reading others waits for ever."""
+    """Return whether a file is in /proc or /sys. Some of those never end, and reading others never returns."""
     return found.st_dev in _kernel_devices()
 
 

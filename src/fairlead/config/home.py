@@ -1,4 +1,4 @@
-"""Where things are: the home, the project's folder. Nothing is created by looking."""
+"""Finds the home and the folder of a project. It creates nothing."""
 
 from __future__ import annotations
 
@@ -58,36 +58,36 @@ class Home(Struct, frozen=True):
         return project_boundary(folder, self.user or Path.home(), self.root)
 
     def settings_files(self, cwd: Path) -> tuple[tuple[Level, Path], ...]:
-        """The settings files to read, and whose they are; a later one overrides an earlier one."""
+        """Return the settings files to read, and whose they are; a later one overrides an earlier one."""
         if self.isolated:
             return ()
         user, project = self.settings_path, project_folder(cwd) / "settings.json"
         return (("user", user),) if user == project else (("user", user), ("project", project))
 
     def agents_folders(self, cwd: Path) -> dict[Level, Path]:
-        """The folders of agents that can be given work; of two of the same name, that of the later one holds."""
+        """Return the folders of agents that can be given work; if two have the same name, the later one wins."""
         if self.isolated:
             return {}
         user, project = self.root / "agents", project_folder(cwd) / "agents"
         return {"user": user} if user == project else {"user": user, "project": project}
 
     def models_files(self) -> tuple[Path, ...]:
-        """The models.json files to read; an earlier one wins, provider by provider."""
+        """Return the models.json files to read; an earlier one wins, provider by provider."""
         return self._readable("models.json")
 
     def auth_files(self) -> tuple[Path, ...]:
-        """The auth.json files to read; an earlier one wins, provider by provider."""
+        """Return the auth.json files to read; an earlier one wins, provider by provider."""
         return self._readable("auth.json")
 
     def rules_folders(self, cwd: Path) -> dict[Level, Path]:
-        """The folders of stream rules; of two rules of the same name, that of the later one holds."""
+        """Return the folders of stream rules; if two rules have the same name, the later one wins."""
         if self.isolated:
             return {}
         user, project = self.root / "rules", project_folder(cwd) / "rules"
         return {"user": user} if user == project else {"user": user, "project": project}
 
     def mcp_files(self, cwd: Path) -> tuple[tuple[Level, Path], ...]:
-        """The files of MCP servers, and whose they are; of two servers of the same name, that of the later file holds."""
+        """Return the files of MCP servers, and whose they are; if two servers have the same name, the later file wins."""
         if self.isolated:
             return ()
         user, own = self.root / "mcp.json", project_folder(cwd) / "mcp.json"
@@ -103,20 +103,20 @@ class Home(Struct, frozen=True):
 
 
 def user_folder(env: Mapping[str, str]) -> Path:
-    """The user's own directory, as `env` has it."""
+    """Return the user's own directory, as `env` has it."""
     return Path(env.get("HOME") or Path.home())
 
 
 def project_folder(cwd: Path) -> Path:
-    """Where a project keeps its own settings."""
+    """Return where a project keeps its own settings."""
     return cwd / PROJECT_FOLDER
 
 
 def project_boundary(folder: Path, user: Path, home: Path) -> Path | None:
-    """The directory that project files in `folder` must stay in: its repository, or `folder` itself outside of any.
+    """Return the directory that project files in `folder` must stay in: its repository, or `folder` itself outside of any.
 
     A link in a project may lead to any place in its repository, but not out of it. A repository that holds the user's home
-    directory does not count: everything of the user's is in it.
+    directory does not count: all files of the user are in it.
 
     Args:
         folder: The directory in which a file was found, or `.fairlead` with one.

@@ -16,7 +16,7 @@ from fairlead.errors import ConfigError
 
 
 def parse_object(path: Path, data: bytes) -> dict[str, Any]:
-    """The JSON object in `data`; comments and trailing commas are tolerated, no text at all is an empty object.
+    """Parse the JSON object in `data`. Comments and trailing commas are allowed; empty text is an empty object.
 
     Raises ConfigError, naming the file and the line, if it is something else.
     """
@@ -47,7 +47,7 @@ def _parse_relaxed(path: Path, data: bytes) -> Any:
 def _plain_json(text: str) -> str:
     """Replace comments and trailing commas by spaces, so that everything else keeps its line and column.
 
-    One pass from left to right in which nothing is looked at twice: the file may have been made to take long.
+    One pass from left to right that looks at nothing twice: the file may be made to take long.
     """
     import re
 
@@ -60,7 +60,7 @@ def _plain_json(text: str) -> str:
         piece, at = found[0], found.end()
         if piece == "/" and text.startswith("*", at):
             end = text.find("*/", at + 1) + 2
-            if end < 2:  # the comment has no end: whoever parses it will complain
+            if end < 2:  # the comment has no end: the parser reports it
                 return "".join([*pieces, text[at - 1 :]])
             piece, at = text[at - 1 : end], end
         if piece.startswith(("//", "/*")):
@@ -76,7 +76,7 @@ def _plain_json(text: str) -> str:
 
 
 def found(value: Any) -> str:
-    """What a JSON value is, for error texts."""
+    """Describe a JSON value for error texts."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -107,9 +107,9 @@ def change_object(path: Path, key: str, value: Any) -> None:
 
 
 def update_object(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Let `change` work on the JSON object that `path` holds.
+    """Call `change` with the JSON object in the file `path`, and write the result.
 
-    The file is replaced as a whole and readable by its owner alone; its folder is made if need be.
+    The file is replaced as a whole and readable by its owner alone; its folder is made if it is missing.
     Raises ConfigError, leaving the file as it is, if that cannot be done without losing what it says.
     """
     try:

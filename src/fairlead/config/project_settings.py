@@ -1,4 +1,4 @@
-"""The settings of a project: what counts of them, and what has to wait until the project is trusted."""
+"""Decides which settings of a project apply, and which have to wait until the project is trusted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def for_project(
     default_trust: Any,
     warnings: list[str],
 ) -> dict[str, Any]:
-    """What counts of a project's settings.
+    """Return the settings of a project that apply.
 
     Args:
         values: What the project's file says.
@@ -35,7 +35,7 @@ def for_project(
         path: The file.
         approve: Whether the project is trusted in this run; None: not decided.
         default_trust: The user's `defaultProjectTrust`, as it is in the user's file.
-        warnings: Gets a sentence for what does not count.
+        warnings: Gets a sentence for each setting that does not apply.
     """
     given = {key: value for key, value in values.items() if value is not None and key not in _READ_LATER}
     refused = [key for key in given if key in NOT_FOR_PROJECTS]
@@ -52,7 +52,7 @@ def for_project(
 
 
 def project_extensions(home: Home, cwd: Path, warnings: list[str]) -> list[str]:
-    """The paths of extensions that a project's settings name. The caller decides whether the project may have any."""
+    """Return the paths of extensions that a project's settings name. The caller decides whether the project may have any."""
     for level, path in home.settings_files(cwd):
         if level == "project":
             try:
@@ -80,7 +80,7 @@ def _is_trusted(home: Home, cwd: Path, approve: bool | None, default_trust: Any,
 
 
 def _setting_names(key: str, value: Any) -> list[str]:
-    """The settings that a key of the file sets, as the documentation calls them; none if the key means nothing here."""
+    """Return the settings that a key of the file sets, as the documentation calls them; none if the key means nothing here."""
     kind = next((field.type for field in msgspec.structs.fields(Settings) if field.encode_name == key), None)
     if kind is None:
         return []
@@ -91,7 +91,7 @@ def _setting_names(key: str, value: Any) -> list[str]:
 
 
 def _inside(key: str, value: Any, home: Home, cwd: Path, path: Path, warnings: list[str]) -> Any:
-    """A list of paths without those that lead out of the project; any other value as it is."""
+    """Return a list of paths without those that lead out of the project; any other value as it is."""
     within = home.boundary(cwd)
     if key not in PATHS or not isinstance(value, list) or within is None:
         return cast("Any", value)

@@ -1,7 +1,7 @@
-"""A private folder for files that only this process needs; and removing those of processes that were killed.
+"""Makes a private folder for files that only this process needs, and removes those of killed processes.
 
-A folder belongs to a living process as long as the file `.lock` in it is locked. That holds whatever number a process
-has, and whichever container it is in.
+A folder belongs to a living process as long as the file `.lock` in it is locked. This works for any
+process number and in any container.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ _MOST_LOOKED_AT, _MOST_REMOVED = 20_000, 100
 class Scratch:
     """A private folder for logs of commands, under the system's temporary directory.
 
-    It is made, readable by its owner alone, when first asked for, and removed when the process exits,
-    unless a file in it was named to the host: then that file stays, and all others go. The folder of a process that
-    was killed goes as a whole, at the next start.
+    It is made on first use, readable by its owner alone, and removed when the process exits. Files that a host
+    knows of stay. The next start removes the whole folder of a process that was killed.
     """
 
     def __init__(self) -> None:
@@ -37,7 +36,7 @@ class Scratch:
         self._making = threading.Lock()
 
     def path(self) -> Path:
-        """The folder."""
+        """Return the folder, and make it on first use."""
         with self._making:
             if self._folder is None:
                 import tempfile
@@ -49,11 +48,11 @@ class Scratch:
             return self._folder
 
     def keep(self, file: Path) -> None:
-        """The host was told of `file`: it must outlive this process."""
+        """Keep `file` after this process ends, because a host knows its path."""
         self._named.add(file.resolve())
 
     def remove(self) -> None:
-        """Delete the folder, or all of it that no host was told of. What cannot be deleted is left."""
+        """Delete the folder, except for files that were kept. What cannot be deleted stays."""
         folder, self._folder = self._folder, None
         lock, self._lock = self._lock, None
         if folder is None:
@@ -103,7 +102,7 @@ def _claim(folder: Path) -> int | None:
 
 
 def _remove_leftover(folder: Path) -> bool:
-    """Remove a folder if it is ours and its process is gone; whether it was. No link is followed."""
+    """Remove a folder if it is ours and its process has ended. Returns whether it was removed. Follows no link."""
     place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     lock = -1
     try:

@@ -39,10 +39,10 @@ Positive: TypeAlias = Annotated[int, Meta(ge=1)]
 RuleInterruptMode: TypeAlias = Literal["always", "prose-only", "tool-only", "never"]
 RepeatMode: TypeAlias = Literal["once", "after-gap"]
 
-#: What becomes of calls that no rule speaks of: they run, somebody is asked, or they are refused.
+#: What happens to calls that no rule matches: they run, the user is asked, or they are refused.
 ApprovalMode: TypeAlias = Literal["auto", "ask", "deny"]
 ApprovalAction: TypeAlias = Literal["allow", "ask", "deny"]
-#: What becomes of a project that nobody has decided about.
+#: What happens to a project without a decision about trust.
 DefaultTrust: TypeAlias = Literal["ask", "always", "never"]
 SandboxMode: TypeAlias = Literal["off", "workspace"]
 
@@ -124,7 +124,7 @@ class TasksSettings(_Group, frozen=True):
 class AskSettings(_Group, frozen=True):
     """The questions that the model asks the user."""
 
-    #: Seconds that the user has to answer a question of the model's; 0: as long as it takes.
+    #: Seconds that the user has to answer a question from the model; 0 means no limit.
     timeout: Count = 0
 
 
@@ -161,7 +161,7 @@ class RuleSettings(_Group, frozen=True):
 
 
 class ApprovalRule(_Group, frozen=True):
-    """What becomes of some calls of some tools."""
+    """What happens to some calls of some tools."""
 
     action: ApprovalAction
     #: The names of the tools, with `*` for any characters.
@@ -173,9 +173,9 @@ class ApprovalRule(_Group, frozen=True):
 
 
 class ApprovalSettings(_Group, frozen=True):
-    """Which calls of tools need somebody's consent."""
+    """Which tool calls need the user's consent."""
 
-    #: What becomes of calls that no rule speaks of: `auto` lets them run, `ask` asks, `deny` refuses them.
+    #: What happens to calls that no rule matches: `auto` runs them, `ask` asks the user, `deny` refuses them.
     mode: ApprovalMode = "auto"
     #: Of all rules that fit a call, the strictest holds.
     rules: list[ApprovalRule] = []
@@ -184,7 +184,7 @@ class ApprovalSettings(_Group, frozen=True):
 
 
 class Settings(_Group, frozen=True):
-    """Everything a user can set, with what holds if they do not."""
+    """Everything a user can set, with the defaults."""
 
     default_provider: str | None = None
     default_model: str | None = None
@@ -198,27 +198,27 @@ class Settings(_Group, frozen=True):
     #: Patterns of the models that `cycle_model` goes through; None: all available ones.
     enabled_models: list[str] | None = None
     shell_path: str | None = None
-    #: Put before every shell command, on a line of its own.
+    #: A line that is put before every shell command.
     shell_command_prefix: str | None = None
     session_dir: str | None = None
     #: Skills beside those in the usual folders: files, or folders in which to look for some.
     skills: list[str] = []
     #: Prompt templates beside those in the usual folders: files, or folders of such.
     prompts: list[str] = []
-    #: Whether `/skill:name` in a prompt stands for the skill of that name.
+    #: Whether `/skill:name` in a prompt stands for the skill `name`.
     enable_skill_commands: bool = True
     #: Extensions beside those in the usual folders: files, or folders. A project's own count once it is trusted.
     extensions: list[str] = []
     #: Seconds that an extension has to be loaded, and to answer each time that the agent waits for it.
     extension_timeout_seconds: Annotated[float, Meta(gt=0)] = 30
-    #: What becomes of a project's own extensions and servers if nothing is known about the project.
+    #: What happens to extensions and servers of a project without a decision about trust.
     default_project_trust: DefaultTrust = "ask"
     #: How many model calls one prompt may take before the run ends with an error; 0: any number.
     max_turns: Count = 0
     #: How often in a row the model may make the same calls and get the same results before the run ends with an error. From the
     #: second time on, the result says so. 0: as often as it likes.
     max_repeated_calls: Count = 4
-    #: How long a provider's stream may be silent; 0: for ever.
+    #: How long a provider's stream may be silent; 0 means no limit.
     http_idle_timeout_ms: Count = 300_000
     compaction: CompactionSettings = CompactionSettings()
     retry: RetrySettings = RetrySettings()
@@ -264,9 +264,9 @@ def load_settings(home: Home, cwd: Path, *, approve: bool | None = None) -> tupl
 
                 values = for_project(values, home, cwd, path, approve, merged.get("defaultProjectTrust"), warnings)
             if any(key in values for key in GUARDING):
-                from fairlead.config.guarding import guarded
+                from fairlead.config.restrictions import restricted
 
-                merged = merged | guarded(values, merged, path, warnings, of_project=within is not None)
+                merged = merged | restricted(values, merged, path, warnings, of_project=within is not None)
             values = usable(values, path, warnings)
             merged = _merge(merged, {**values, **{key: [*merged.get(key, ()), *values[key]] for key in PATHS if key in values}})
         except ConfigError as error:
@@ -282,7 +282,7 @@ def _read(path: Path, within: Path | None, merged: dict[str, Any]) -> dict[str, 
         data = files.read_if_present(path, within=within, largest=largest)
         return {} if data is None else json_files.parse_object(path, data)
     except ConfigError as error:
-        from fairlead.config.guarding import closed
+        from fairlead.config.restrictions import closed
 
         changed, meaning = closed(data, merged, of_project=within is not None)
         merged |= changed
@@ -290,7 +290,7 @@ def _read(path: Path, within: Path | None, merged: dict[str, Any]) -> dict[str, 
 
 
 def usable(values: dict[str, Any], path: Path, warnings: list[str]) -> dict[str, Any]:
-    """The settings of a file that can be used, with paths that begin at its directory. Each other one leaves a warning."""
+    """Return the settings of a file that can be used, with paths that begin at its directory. Each other one leaves a warning."""
     found = _usable(values, Settings, path, "", warnings)
     for key in PATHS:
         if key in found:
@@ -343,7 +343,7 @@ def _unusable(path: Path, name: str, expected: str, value: Any) -> str:
 
 
 def _expected(kind: Any) -> str:
-    """What a setting of this type can be, in words."""
+    """Return what a setting of this type can be, in words."""
     from msgspec import inspect
 
     return _in_words(inspect.type_info(kind))

@@ -1,7 +1,7 @@
 """Whether a project is trusted: whether it may run extensions and servers here, and whether its settings count.
 
-Opening a repository must not execute it. What a project brings is run only once somebody has said that it may, in this order:
-`--approve` or `--no-approve` for one run; an extension of the user's own (`project_trust`); `trust.json` in the home, where the
+Opening a repository must not execute it. Code of a project runs only after a decision, looked for in this order:
+`--approve` or `--no-approve` for one run; one of the user's extensions (`project_trust`); `trust.json` in the home, where the
 nearest of the project's folder and the folders above it decides; the setting `defaultProjectTrust`. With `ask`, the user is asked
 where there is a way to ask.
 """
@@ -43,20 +43,20 @@ class ProjectTrust:
         self._decided: dict[Path, bool] = {}
         #: Decisions that are being made.
         self._pending: dict[Path, asyncio.Future[bool]] = {}
-        #: What holds if nobody has decided. A trust.json that cannot be read may say that a project is never trusted.
+        #: The answer without a decision. A trust.json that cannot be read may say that a project is never trusted.
         self._undecided = default == "always"
 
     def known(self, cwd: Path) -> bool:
-        """Whether the project is trusted as far as is known without asking anybody."""
+        """Return whether the project is trusted, as far as is known without asking."""
         real = real_folder(cwd)
         return self._decided[real] if real in self._decided else bool(self._said(real))
 
     async def decide(self, cwd: Path) -> bool:
-        """Whether the project is trusted; whoever may be asked is asked. If it is not, a warning says what that means."""
+        """Return whether the project is trusted; ask extensions and the user if need be. If it is not, warn what that means."""
         real = real_folder(cwd)
         if real in self._decided:
             return self._decided[real]
-        if real not in self._pending:  # nobody is asked twice
+        if real not in self._pending:  # the user is asked once
             self._pending[real] = asyncio.ensure_future(self._decide(real))
         return await asyncio.shield(self._pending[real])
 
@@ -110,7 +110,7 @@ def how_to_trust(folder: Path) -> str:
 
 
 def is_own_folder(home: Home, cwd: Path) -> bool:
-    """Whether what looks like the project's folder is the user's own home."""
+    """Return whether what looks like the project's folder is the user's own home."""
     return real_folder(cwd / PROJECT_FOLDER) == real_folder(home.root)
 
 
@@ -119,7 +119,7 @@ def trust_path(home: Home) -> Path:
 
 
 def saved_decision(home: Home, folder: Path) -> bool | None:
-    """What trust.json says of a folder, or of the nearest one above it; None: nothing.
+    """Return what trust.json says of a folder, or of the nearest one above it; None: nothing.
 
     Raises ConfigError if the file cannot be understood.
     """
@@ -157,5 +157,5 @@ def save_decision(home: Home, folder: Path, trusted: bool | None) -> None:
 
 
 def real_folder(folder: Path) -> Path:
-    """The folder without links in its path: what is decided about it holds however it is reached."""
+    """Return the folder without links in its path: a decision about it holds however it is reached."""
     return Path(os.path.realpath(folder))

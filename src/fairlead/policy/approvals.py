@@ -82,12 +82,12 @@ class Policy:
 
 
 def _is_about(rule: ApprovalRule, tool: str) -> bool:
-    """A rule that forbids is also about a tool whose name differs in case alone."""
+    """Return whether a rule is about a tool. A rule that forbids ignores the case of names."""
     return _pattern(rule.tool, rule.action != "allow").fits(tool)
 
 
 def _stricter(forbidding: Sequence[ApprovalRule], verdicts: Sequence[Verdict]) -> Verdict:
-    """The strictest of some verdicts, and of that of the rules that forbid."""
+    """Return the strictest of some verdicts, and of that of the rules that forbid."""
     every = [*([_strictest(forbidding, verdicts[0])] if forbidding else []), *verdicts]
     return max(every, key=lambda verdict: _STRICTNESS.index(verdict.action))
 
@@ -101,14 +101,14 @@ def _strictest(fitting: Sequence[ApprovalRule], fallback: Verdict) -> Verdict:
 
 
 def _may_fit(rule: ApprovalRule, possible: Sequence[str]) -> bool:
-    """Whether a rule is about one of the commands that a line may run."""
+    """Return whether a rule is about one of the commands that a line may run."""
     if rule.pattern is None or rule.pattern == "*":
         return True
     return any(map(_command_pattern(rule.pattern).may_fit, possible))
 
 
 def _covers(rule: ApprovalRule, command: PlainCommand | None) -> bool:
-    """Whether a rule is certainly about this command. None is a command that could not be read."""
+    """Return whether a rule is certainly about this command. None is a command that could not be read."""
     if rule.pattern is None or rule.pattern == "*":
         return True
     if command is None:

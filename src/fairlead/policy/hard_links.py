@@ -1,4 +1,4 @@
-"""Files with several names (hard links): which names a file has, as far as they can be found in some folders."""
+"""Finds the names of files that have several (hard links), as far as they are in some folders."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class HardLinks:
             self._add(folder)
 
     def is_fresh(self, found: os.stat_result | None = None) -> bool:
-        """Whether what was found still holds, also for a file that was opened just now."""
+        """Return whether what was found still holds, also for a file that was opened just now."""
         return time.monotonic() < self._until and (found is None or found.st_ctime < self._began - 1)
 
     def names(self, identity: Identity) -> list[Path]:
         return list(self._names.get(identity, {}).values())
 
     def has_all_names(self, path: Path, found: os.stat_result) -> bool:
-        """Whether every name of an open file is known. `path` is one of them."""
+        """Return whether every name of an open file is known. `path` is one of them."""
         known = set(self._names.get((found.st_dev, found.st_ino), {}))
         try:
             known.add((_identity(path.parent.stat()), path.name))
@@ -91,7 +91,7 @@ class HardLinks:
 
 
 def has_several(found: os.stat_result | None) -> bool:
-    """Whether something is a file with several names."""
+    """Return whether something is a file with several names."""
     return found is not None and found.st_nlink > 1 and stat.S_ISREG(found.st_mode)
 
 

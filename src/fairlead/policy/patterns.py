@@ -28,11 +28,11 @@ class Pattern:
         self._steps = _steps(text.casefold() if fold else text, paths)
 
     def fits(self, text: str) -> bool:
-        """Whether the text matches, whatever stands where it is not known."""
+        """Return whether the text matches, whatever stands where it is not known."""
         return self._run(text, certain=True)
 
     def may_fit(self, text: str) -> bool:
-        """Whether something that the text may turn out to be matches."""
+        """Return whether something that the text may turn out to be matches."""
         return self._run(text, certain=False)
 
     def _run(self, text: str, *, certain: bool) -> bool:
@@ -53,7 +53,7 @@ class Pattern:
         return at < len(self._steps) and (self._steps[at] == _ALL or (self._steps[at] == _NAME and not self._paths))
 
     def _after(self, at: int, character: str) -> tuple[int, ...]:
-        """Where the pattern stands after it took a character at `at`; nowhere if it cannot."""
+        """Return where the pattern stands after it took a character at `at`; nowhere if it cannot."""
         step = self._steps[at]
         if step == _ALL:
             return (at,)

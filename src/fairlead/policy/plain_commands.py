@@ -1,6 +1,6 @@
 """The command lines that a rule with a pattern can allow: so plain that every shell reads them in the same way.
 
-This reader accepts a line only if it is made of the grammar below, and of nothing else. Other lines may be harmless too, but no
+This reader accepts a line only if the grammar below covers all of it. Other lines may be harmless too, but no
 pattern allows them.
 
     line         = command { separator command } [ ";" ], with blank lines anywhere between commands

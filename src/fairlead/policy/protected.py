@@ -1,4 +1,4 @@
-"""Files that the file tools leave alone, whatever anybody approves: those with keys, and those that users list."""
+"""Protects files from the file tools, whatever is approved: those with keys, and those that users list."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ READ_ONLY_IN_SANDBOX = (PROJECT_FOLDER, ".mcp.json", GIT)
 
 
 class Masks(Struct):
-    """What is to be hidden from commands: folders, and single files."""
+    """What a sandbox hides from commands: folders, and single files."""
 
     folders: list[Path]
     files: list[Path]
 
 
 def key_files(home: Home, env: Mapping[str, str]) -> list[Path]:
-    """The files with keys, and with what the user trusts, of fairlead and of pi. They need not exist."""
+    """Return the files with keys, and with what the user trusts, of fairlead and of pi. They need not exist."""
     user = user_folder(env)
     own = dict.fromkeys([home.root, user / ".fairlead"])
     named = env.get("PI_CODING_AGENT_DIR") or "~/.pi/agent"
@@ -107,7 +107,7 @@ class Protected:
         return names
 
     def _check(self, path: Path, found: os.stat_result | None, done: str) -> None:
-        """Raises ToolError if a file is protected, or if that cannot be ruled out."""
+        """Raise ToolError if a file is protected, or if that cannot be ruled out."""
         if self._matches(self._lifted, path):
             return
         if self._is_listed(path):
@@ -124,12 +124,12 @@ class Protected:
                 raise self._refusal(path, done) if verdict else self._doubt(path, done)
 
     def _is_listed(self, path: Path) -> bool:
-        """Whether a file is protected by its path: it is a key, or on the user's list, and not lifted."""
+        """Return whether a file is protected by its path: it is a key, or on the user's list, and not lifted."""
         is_key = any(_folded(path) in (_folded(key), _folded(_real(key))) for key in self._keys)
         return (is_key or self._matches(self._listed, path)) and not self._matches(self._lifted, path)
 
     def _by_other_names(self, path: Path, found: os.stat_result) -> bool | None:
-        """Whether another name of a file is protected; None if that cannot be told."""
+        """Return whether another name of a file is protected; None if that cannot be told."""
         if self._near is None or not self._near.is_fresh(found):
             self._near, self._far = HardLinks([_real(self._cwd()), *self._bases()]), None
         identity = found.st_dev, found.st_ino
@@ -147,11 +147,11 @@ class Protected:
         return False if self._far.has_all_names(path, found) else None
 
     def _bases(self) -> list[Path]:
-        """The folders in which the patterns of the user's list are, as far as they have a slash."""
+        """Return the folders in which the patterns of the user's list are, as far as they have a slash."""
         return [_real(self._base(text)) for text in self._listed if "/" in text]
 
     def _base(self, text: str) -> Path:
-        """The part of a path before the first wildcard."""
+        """Return the part of a path before the first wildcard."""
         parts = self._absolute(text).parts
         wild = next((at for at, part in enumerate(parts) if _WILD & set(part)), len(parts))
         return Path(*parts[:wild])
@@ -160,7 +160,7 @@ class Protected:
         return any(pattern.matches(str(path)) for text in texts for pattern in self._pattern(text))
 
     def _pattern(self, text: str) -> list[PathPattern]:
-        """A pattern as it is written, and with the links resolved in what comes before the first wildcard."""
+        """Return a pattern as it is written, and with the links resolved in what comes before the first wildcard."""
         cwd = os.path.realpath(self._cwd())
         texts = {text}
         if "/" in text:
@@ -175,7 +175,7 @@ class Protected:
         return self._home / text[2:] if text.startswith("~/") else self._cwd() / text
 
     def _found(self) -> Iterator[Path]:
-        """What the user's list stands for at present. Names are looked for in the working directory, at any depth."""
+        """Yield what the user's list stands for at present. Names are looked for in the working directory, at any depth."""
         for text in self._listed:
             if "/" not in text:
                 yield from self._below(self._cwd(), text)
@@ -188,7 +188,7 @@ class Protected:
                 yield from self._below(Path(*path.parts[:wild]), text)
 
     def _below(self, folder: Path, text: str) -> Iterator[Path]:
-        """What a pattern fits in a folder. Links are not followed: they may lead in circles."""
+        """Yield what a pattern fits in a folder. Links are not followed: they may lead in circles."""
         fits = self._fits(text)
         for where, folders, files in os.walk(folder):
             fitting = [name for name in (*folders, *files) if fits(where, name)]
@@ -196,7 +196,7 @@ class Protected:
             folders[:] = [name for name in folders if name not in fitting]
 
     def _fits(self, text: str) -> Callable[[str, str], bool]:
-        """Whether a pattern fits something in a folder; for names, without a look at the folder."""
+        """Return whether a pattern fits something in a folder; for names, without a look at the folder."""
         if "/" in text:
             patterns = self._pattern(text)
             return lambda where, name: any(each.matches(os.path.join(where, name)) for each in patterns)  # noqa: PTH118
@@ -206,13 +206,13 @@ class Protected:
     def _doubt(self, path: Path, done: str) -> ToolError:
         return ToolError(
             f"{path} has further names (hard links) that were not found, and one of them may be that of a protected file. It is"
-            f" not {done} by tools. Go on without it. "
+            f" not {done} by tools. Continue without it. "
             f'(If it should be, the user can add "!{path}" or "!{path.parent}" to protectedPaths in the settings.)'
         )
 
     def _refusal(self, path: Path, done: str) -> ToolError:
         return ToolError(
-            f"{path} is a protected file and is not {done} by tools. Go on without it. "
+            f"{path} is a protected file and is not {done} by tools. Continue without it. "
             f'(If it should not be, the user can add "!{path}" to protectedPaths in the settings.)'
         )
 
@@ -240,12 +240,12 @@ def _real(path: Path) -> Path:
 
 
 def _folded(path: Path) -> str:
-    """A path, for file systems that do not tell upper from lower case."""
+    """Return a path, for file systems that do not tell upper from lower case."""
     return str(path).casefold()
 
 
 def _is_same(path: Path, found: os.stat_result) -> bool:
-    """Whether an open file is the one at `path`, by whatever name it was opened."""
+    """Return whether an open file is the one at `path`, by whatever name it was opened."""
     try:
         there = path.stat()
     except OSError:

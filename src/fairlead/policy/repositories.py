@@ -1,4 +1,4 @@
-"""Git repositories below a folder: which there are, and taking away those that a command made.
+"""Finds git repositories below a folder, and takes away those that a command made.
 
 Git runs commands that a repository's configuration names, even for `git status`. It takes a folder for a repository if there is
 a `.git` in it, or if the folder itself looks like one: it has a `HEAD`, and `refs` or a `commondir` that leads to them.
@@ -83,7 +83,7 @@ def move_aside(folder: Path, name: str) -> Path | None:
 
 
 def looks_like_repository(has: Callable[[str], bool]) -> bool:
-    """Whether git may take a folder for a repository, given which names are in it."""
+    """Return whether git may take a folder for a repository, given which names are in it."""
     return has(HEAD) and any(map(has, LOOKS))
 
 
@@ -114,7 +114,7 @@ class _Folder:
             self.head = None
 
     def identity(self, name: str) -> tuple[int, int] | None:
-        """What is here under a name; None if nothing is."""
+        """Return what is here under a name; None if nothing is."""
         try:
             found = os.stat(name, dir_fd=self.file, follow_symlinks=False)
         except OSError:
@@ -127,7 +127,7 @@ class _Folder:
         return self.identity(GIT)
 
     def is_empty(self, name: str) -> bool:
-        """Whether an empty folder is here under a name."""
+        """Return whether an empty folder is here under a name."""
         try:
             file = os.open(name, LIST, dir_fd=self.file)
         except OSError:
@@ -231,7 +231,7 @@ def _open(pending: Sequence[_Folder], path: str) -> _Folder:
 
 
 def _listed(file: int, path: str, mode: int | None = None) -> _Folder:
-    """The folder with the descriptor `file`, which is closed if the folder cannot be listed. Raises OSError."""
+    """Return the folder with the descriptor `file`, which is closed if the folder cannot be listed. Raises OSError."""
     try:
         return _Folder(file, path, mode)
     except BaseException:
@@ -240,7 +240,7 @@ def _listed(file: int, path: str, mode: int | None = None) -> _Folder:
 
 
 def _make_readable(outer: int, names: Sequence[str]) -> int:
-    """Let a folder be listed that its owner may not list; returns its mode. Raises OSError if it is somebody else's."""
+    """Let a folder be listed that its owner may not list; returns its mode. Raises OSError if another user owns it."""
     file = open_below(outer, names, PASS)
     try:
         mode = stat.S_IMODE(os.fstat(file).st_mode)

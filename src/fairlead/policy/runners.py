@@ -18,7 +18,7 @@ _RUNNERS = frozenset(
     """. ash bash builtin busybox bwrap caffeinate catchsegv choom chronic chroot chrt command cpulimit csh daemonize dash
     dbus-run-session direnv doas entr env eval exec expect faketime fakeroot find firejail fish flock gdb gosu hyperfine ionice
     jobs ksh linux32 linux64 logsave ltrace mksh mosh nice nix-shell nohup npx nsenter numactl parallel perf pipenv pkexec poetry
-    prlimit proot proxychains proxychains4 rbash rlwrap run0 runcon runuser screen script sem setarch setpriv setsid sg sh socat
+    prlimit proot proxychains rbash proxychains4 rlwrap run0 runcon runuser screen script sem setarch setpriv setsid sg sh socat
     source ssh ssh-agent sshpass start-stop-daemon stdbuf strace su su-exec sudo systemd-run taskset tcsh time timeout tmux torify
     torsocks toybox trap unbuffer unshare uv valgrind watch watchexec xargs xvfb-run zsh""".split()
 )
@@ -26,7 +26,7 @@ _RUNNERS = frozenset(
 _LOADER = re.compile(r"ld[-.].*so.*")
 #: Programs that read commands from standard input unless they are given a script.
 _SHELLS = frozenset(("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "zsh"))
-#: Programs that start a shell if they are given no command, and how many words they take that are no command either.
+#: Programs that start a shell if they are given no command, and how many words before a command they take.
 _START_SHELLS = {
     **dict.fromkeys(("doas", "fakeroot", "nsenter", "proot", "run0", "sudo", "unshare"), 0),
     **dict.fromkeys(("chroot", "newgrp", "script", "sg", "su"), 1),
@@ -35,7 +35,7 @@ _START_SHELLS = {
 _TAKE_LINES = _SHELLS | {"eval", "trap"}
 #: Runners that make one command line of all their words.
 _JOIN_WORDS = frozenset(("eval", "ssh", "tmux", "watch"))
-#: Runners that add words of their own to the command.
+#: Runners that add words to the command.
 _ADD_WORDS = frozenset(("parallel", "sem", "xargs"))
 #: Commands that change which program a name stands for, and those that run commands in other ways than the runners.
 _UNCERTAIN = frozenset("alias at batch bind compgen complete crontab enable fc hash history let".split())
@@ -124,7 +124,7 @@ class SimpleCommand:
 
 
 def _evaluates(name: str, words: list[str]) -> bool:
-    """Whether a built-in may evaluate a subscript in one of its words."""
+    """Return whether a built-in may evaluate a subscript in one of its words."""
     options = [word for word in words if word.startswith("-")]
     if name in ("[", "test"):
         return any(option in ("-v", "-R") for option in options) and _has_subscript(words)
@@ -148,7 +148,7 @@ def _has_subscript(words: list[str]) -> bool:
 
 
 def _name(program: str) -> str:
-    """The name of a program for lookups: some file systems do not tell upper from lower case."""
+    """Return the name of a program for lookups: some file systems do not tell upper from lower case."""
     return program.rpartition("/")[2].lower()
 
 
@@ -166,12 +166,12 @@ def _spellings(words: list[str]) -> list[str]:
 
 
 def _joined(words: list[str]) -> str:
-    """The words with blanks between them. An unknown word may turn out to be nothing, and its blank with it."""
+    """Return the words with blanks between them. An unknown word may turn out to be nothing, and its blank with it."""
     return words[0] + "".join(word if not word.strip(ANY) else f" {word}" for word in words[1:])
 
 
 def _reads_commands(words: list[str]) -> bool:
-    """Whether this is a shell that reads its commands from its input."""
+    """Return whether this is a shell that reads its commands from its input."""
     name, rest = _name(words[0]), words[1:]
     if name in (".", "source"):
         script = next(iter(rest), "")
@@ -192,7 +192,7 @@ def _starts_shell(name: str, rest: list[str]) -> bool:
 
 
 def _script(rest: list[str]) -> str:
-    """The first word of a shell that is neither an option nor the value of one: a script, or a line after -c."""
+    """Return the first word of a shell that is neither an option nor the value of one: a script, or a line after -c."""
     values = 0
     for word in rest:
         if values:
@@ -207,7 +207,7 @@ def _script(rest: list[str]) -> str:
 
 
 def _is_line(text: str) -> bool:
-    """Whether a word may be a command line rather than a single word of one."""
+    """Return whether a word may be a command line rather than a single word of one."""
     return any(character in text for character in " \t\n;&|()<>$`")
 
 
@@ -220,7 +220,7 @@ def _has_command(name: str, word: str) -> bool:
 
 
 def _rests(name: str, words: list[str]) -> list[list[str]]:
-    """The ends of a runner's words that may be the command that it runs."""
+    """Return the ends of a runner's words that may be the command that it runs."""
     starts = range(1, len(words))
     if name == "find":
         starts = [at + 1 for at, word in enumerate(words[:-1]) if any(Pattern(each).may_fit(word) for each in _FIND_RUNS)]

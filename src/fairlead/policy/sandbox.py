@@ -1,4 +1,4 @@
-"""The sandbox that commands are kept in: bubblewrap, which gives them a view of the machine of their own.
+"""Runs commands in a sandbox: bubblewrap, which gives them a restricted view of the machine.
 
 In it the working directory can be written, and a folder for temporary files that lasts as long as the agent does. Everything
 else is read-only. There is no network, no process but their own, no socket of the user's session; what is protected is hidden.
@@ -54,7 +54,7 @@ _HOW_TO_GET_IT = (
 class Bubblewrap:
     """Implements `fairlead.tools.guard.Sandbox`. Raises ConfigError if there can be no sandbox here.
 
-    `scratch` is a private folder of the agent's own, and `masks` says what to hide when a command starts. `own` are the folders
+    `scratch` is a private folder of the agent, and `masks` says what to hide when a command starts. `own` are the folders
     in which fairlead keeps what is the user's; of those only the skills can be seen.
     """
 
@@ -133,7 +133,7 @@ class Bubblewrap:
             return entered
 
     def _repositories(self) -> list[Repository]:
-        """The repositories in the working directory. Raises ToolError if they cannot be found or are too many."""
+        """Return the repositories in the working directory. Raises ToolError if they cannot be found or are too many."""
         try:
             found = find_repositories(self._cwd, _MOST_FILES)
         except TooMany:
@@ -158,12 +158,12 @@ class Bubblewrap:
         for entered in list(self._entered):
             entered.check("", ended=True)
         for path in self._kept_empty:
-            # It may not be there, or somebody may have put something into it.
+            # It may not be there, or another program may have put something into it.
             with contextlib.suppress(OSError):
                 path.rmdir()
 
     def words(self, command: Sequence[str], cwd: Path, entered: _Entered, info: int) -> list[str]:
-        """A command for `enter`."""
+        """Return the command line for a command that has entered."""
         mounts = self._writable(entered.repositories, entered.masks, entered.in_place)
         return self._words(command, cwd, mounts, ["--info-fd", str(info)])
 
@@ -173,7 +173,7 @@ class Bubblewrap:
             check = take_away(self._cwd, entered.known)
             # A link in the working directory may lead there: outside, it is a folder like any other.
             temporary = take_away(self._temporary_files(), set())
-            # Somebody outside may have deleted or replaced what was mounted there, and with it the mount.
+            # A program outside may have deleted or replaced what was mounted there, and with it the mount.
             changed = [name for name in READ_ONLY_IN_SANDBOX if self._is_another(name, entered)]
             aside = {name: move_aside(self._cwd, name) for name in changed}
         except OSError as error:
@@ -204,7 +204,7 @@ class Bubblewrap:
         self._entered.discard(entered)
 
     def _name(self, path: Path) -> str:
-        """What commands call a path in the working directory, or among the temporary files."""
+        """Return what commands call a path in the working directory, or among the temporary files."""
         if path.is_relative_to(self._cwd):
             return str(path.relative_to(self._cwd))
         return f"/tmp/{path.relative_to(self._temporary_files())}"
@@ -225,12 +225,12 @@ class Bubblewrap:
         return [*words, *more, "--", *command]
 
     def _temporary(self) -> list[str]:
-        """A /tmp of the agent's own, in which logs of earlier commands can be read."""
+        """Return a private /tmp, in which logs of earlier commands can be read."""
         scratch = str(self._scratch())
         return ["--bind", str(self._temporary_files()), "/tmp", "--ro-bind", scratch, scratch]
 
     def _temporary_files(self) -> Path:
-        """Where that is outside."""
+        """Return the path of the private /tmp outside the sandbox."""
         folder = self._scratch() / "tmp"
         folder.mkdir(exist_ok=True)
         return folder
@@ -244,7 +244,7 @@ class Bubblewrap:
         for path in (self._cwd / name for name in READ_ONLY_IN_SANDBOX):
             if path.exists() and not path.is_symlink():
                 words += ["--ro-bind", str(path), str(path)]
-            else:  # in its place is an empty folder, which means nothing to anybody
+            else:  # in its place is an empty folder, which has no meaning
                 empty = self._scratch() / "empty"
                 empty.mkdir(exist_ok=True)
                 words += ["--ro-bind", str(empty), str(path)]
@@ -265,7 +265,7 @@ class Bubblewrap:
         return words
 
     def folders_to(self, paths: Sequence[Path]) -> list[Path]:
-        """The folders between the working directory and `paths`, the outer ones first."""
+        """Return the folders between the working directory and `paths`, the outer ones first."""
         inside = [path for path in paths if path.is_relative_to(self._cwd)]
         folders = {folder for path in inside for folder in path.parents if folder.is_relative_to(self._cwd)} - {self._cwd}
         return sorted(folders, key=lambda folder: len(folder.parts))
@@ -360,7 +360,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _installation() -> list[str]:
-    """What this program runs from, where that is in a folder which a sandbox has for itself: searches take place inside.
+    """Return the mounts for this program where it lies in a folder that the sandbox replaces: searches run inside.
 
     Not all of `sys.path`: it may have such a folder itself in it."""
     packages = (str(Path(__file__).parents[1]), str(Path(msgspec.__file__).parent))
@@ -370,7 +370,7 @@ def _installation() -> list[str]:
 
 
 def _is_free(path: Path) -> bool:
-    """Whether there is nothing at `path`, or an empty folder, as an agent that was killed leaves it there."""
+    """Return whether there is nothing at `path`, or an empty folder, as an agent that was killed leaves it there."""
     try:
         return not any(path.iterdir())
     except FileNotFoundError:

@@ -206,13 +206,13 @@ class _Reader:
     # Characters
 
     def _peek(self) -> str:
-        """The next character that the shell sees; nothing at the end."""
+        """Return the next character that the shell sees; nothing at the end."""
         while self._text.startswith(_CONTINUATION, self._at):
             self._at += len(_CONTINUATION)
         return self._text[self._at : self._at + 1]
 
     def _after(self, expected: str) -> int | None:
-        """Where the text goes on after these characters. None: others come next."""
+        """Return where the text continues after these characters; None if other characters come next."""
         at = self._at
         for character in expected:
             while self._text.startswith(_CONTINUATION, at):
@@ -233,7 +233,7 @@ class _Reader:
         return after is not None
 
     def _escaped(self) -> str:
-        """The character after a backslash, whatever it is."""
+        """Return the character after a backslash, whatever it is."""
         self._at += 1
         return self._text[self._at - 1 : self._at]
 

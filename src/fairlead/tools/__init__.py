@@ -1,6 +1,6 @@
 """What the agent can do to the machine: read, bash, edit, write, grep, find, ls.
 
-This module only declares the tools; what runs them is imported when a tool is first called.
+This module only declares the tools. The code of a tool is imported when the tool is first called.
 
 Private: see `fairlead` for the public modules.
 """
@@ -21,7 +21,7 @@ DEFAULT_TOOLS = ("read", "bash", "edit", "write")
 
 
 def builtin_tools(workspace: Workspace) -> dict[str, Tool]:
-    """All built-in tools by name, working in `workspace`."""
+    """Return all built-in tools by name, working in `workspace`."""
     limit = workspace.default_timeout
     tools = (
         _read_tool(workspace, limit),

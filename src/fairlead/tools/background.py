@@ -1,4 +1,4 @@
-"""File work off the event loop: it can be told to stop, and the changes of one file happen in the order they were asked for."""
+"""Does file work off the event loop. It can be stopped, and changes of one file happen in the order of the calls."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _LINES_BLOCK = 1024 * 1024
 
 
 class Stop:
-    """Looked at by work in a thread between two steps, so that it does not outlive its call and changes nothing after it.
+    """Asks work in a thread to stop. The work checks it between two steps, so that it does not outlive its call.
 
-    It is asked from another thread. Work that changes something commits itself right before: whoever
-    asks it to stop comes either early enough that nothing changes, or too late, and knows which.
+    The request comes from another thread. Work that changes something commits right before the change: a request to stop
+    is either early enough that nothing changes, or too late, and `committed` says which.
     """
 
     __slots__ = ("_guard", "asked", "committed")
@@ -41,7 +41,7 @@ class Stop:
                 self.asked = True
 
     def check(self) -> None:
-        """Raise ToolError if the work is to stop."""
+        """Raise ToolError if the work should stop."""
         if self.asked:
             raise ToolError("Operation aborted")
 
@@ -52,16 +52,16 @@ class Stop:
             self.committed = True
 
     def each(self, items: Iterable[T]) -> Iterator[T]:
-        """The items, with a check before each."""
+        """Yield the items, with a check before each."""
         for item in items:
             self.check()
             yield item
 
 
 def split_lines(text: str, stop: Stop) -> list[str]:
-    """What lies between the newlines, as `text.split("\\n")` gives it.
+    """Split a text at its newlines, as `text.split("\\n")` does.
 
-    Done block by block: one split of a huge text would keep the interpreter, and the event loop with it, busy for seconds.
+    It works block by block: one split of a huge text would block the interpreter, and so the event loop, for seconds.
     """
     lines: list[str] = []
     start = 0
@@ -90,14 +90,14 @@ _latest_change_guard = threading.Lock()
 
 
 async def change_in_order(target: Target, cancel: Cancel, work: Callable[[Stop], T]) -> T:
-    """Run `work`, which changes the file `target`, in a thread, after all changes of that file that were asked for before.
+    """Run `work`, which changes the file `target`, in a thread, after all earlier changes of that file.
 
     When `cancel` fires or the caller is cut off before `work` has committed itself, the file stays as
     it is; after that, the result is the work's own. The next change begins when the thread has ended.
     """
     key = str(target.real)
     done: Future[None] = Future()
-    done.set_running_or_notify_cancel()  # whoever waits for it may give up, but not take it away from the others
+    done.set_running_or_notify_cancel()  # a caller that gives up must not cancel it for the others
     with _latest_change_guard:
         before = _latest_change.get(key)
         _latest_change[key] = done
@@ -145,13 +145,13 @@ async def _end_or_abort(change: Future[None], cancel: Cancel) -> None:
 
 
 async def _result_or_cut(running: asyncio.Future[T], stop: Stop, path: Path) -> T:
-    """The result of work in a thread. A caller that is cut off still gets it if the file is changing already."""
+    """Return the result of work in a thread. A caller that is cut off still gets it if the file is changing already."""
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         stop.ask()
         if not stop.committed:
-            running.add_done_callback(_ignore_failure)  # it stops by raising, and nobody is left to be told
+            running.add_done_callback(_ignore_failure)  # it stops by raising, and no caller is left to see that
             raise
     # The cut is not passed on: it would be reported as a call that did nothing.
     await asyncio.wait([running], timeout=_SETTLING)

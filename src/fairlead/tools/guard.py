@@ -1,4 +1,4 @@
-"""Files that tools must leave alone, and commands that must be kept in. Who decides that is not known here."""
+"""What tools ask before they open a file or start a command. `fairlead.policy` has the answers; tools do not know it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from fairlead.errors import ConfigError, ToolError
 
 
 class Guard(Protocol):
-    """Says no to files. It is asked about the file that was opened, not about the path that led there: `path` is where that file
-    really is, with all links followed, and `found` what it is. Both methods raise ToolError, worded for the model."""
+    """Refuses files by raising ToolError, with a text for the model.
+
+    It judges the file that was opened, not the path that led there: `path` is the real path of that file, and `found` its status.
+    """
 
     def check_reading(self, path: Path, found: os.stat_result) -> None: ...
 
     def check_writing(self, path: Path, found: os.stat_result | None) -> None:
-        """`found` is None for a file that is about to be made."""
+        """Refuse a file for writing. `found` is None for a file that does not exist yet."""
         ...
 
 
 class LateGuard:
-    """A guard that is made when it is first asked."""
+    """Makes a guard when it is first asked."""
 
     def __init__(self, make: Callable[[], Guard]) -> None:
         self._make = make
@@ -42,7 +44,7 @@ class LateGuard:
 
 
 def readable(guard: Guard | None) -> Check | None:
-    """The same guard for what is read on its way to the model without a tool."""
+    """Turn a guard into a check for files that reach the model without a tool."""
     if guard is None:
         return None
 
@@ -56,16 +58,16 @@ def readable(guard: Guard | None) -> Check | None:
 
 
 class Sandbox(Protocol):
-    """Keeps commands in."""
+    """Restricts what commands can see and change."""
 
     def wrapped(self, command: Sequence[str], cwd: Path) -> list[str]:
-        """The command that runs `command` in the sandbox, where it can only read."""
+        """Return the command that runs `command` in the sandbox, where it can only read."""
         ...
 
     def enter(self, cwd: Path) -> Confined:
-        """Make ready for a command that may change files. This takes a moment, so it should not hold up an event loop.
+        """Prepare the sandbox for a command that may change files. This takes time, so call it off the event loop.
 
-        Raises ToolError if the command cannot be kept in.
+        Raises ToolError if the sandbox cannot be set up.
         """
         ...
 
@@ -74,18 +76,18 @@ class Confined(Protocol):
     """A command that is about to run in a sandbox, runs, or has ended."""
 
     def wrapped(self, command: Sequence[str], info: int) -> list[str]:
-        """The command that runs `command` in the sandbox. It writes a JSON object to the file descriptor `info`, in which
-        `child-pid` is the number of the process group that the command is in."""
+        """Return the command that runs `command` in the sandbox. It writes a JSON object to the file descriptor `info`, in
+        which `child-pid` is the number of the process group of the command."""
         ...
 
     def ending(self, process: int) -> None:
-        """Called when the command has ended or is about to be killed, with that number: what it started may live for a moment."""
+        """Note that the command has ended or will be killed, with that number: its children may live for a moment."""
         ...
 
     def check(self, said: str, *, ended: bool) -> list[str]:
-        """Take away what the command made and must not leave behind. Called once when it has `ended`, and before that when its
-        caller is told something while it goes on. `said` is the end of its output.
+        """Remove what the command made and must not leave behind.
 
-        Returns remarks for the caller. This takes a moment, so it should not hold up an event loop.
+        Called once when it has `ended`, and before that whenever its caller gets output of the running command. `said` is the
+        end of its output. Returns remarks for the caller. This takes time, so call it off the event loop.
         """
         ...

@@ -1,4 +1,4 @@
-"""Telling of something that changes often, now and then."""
+"""Limits how often something is reported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Paced:
-    """Calls `act` when it is asked to, but not more often than every `interval` seconds: what comes sooner waits its time."""
+    """Calls `act` on request, but at most once every `interval` seconds. An earlier request is delayed until then."""
 
     def __init__(self, act: Callable[[], None], interval: float) -> None:
         self._act = act
@@ -25,7 +25,7 @@ class Paced:
                 self._timer = self._loop.call_at(due, self._now)
 
     def stop(self) -> None:
-        """Forget what waits."""
+        """Drop a delayed request."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

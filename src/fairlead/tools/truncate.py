@@ -36,7 +36,7 @@ class Truncation(Struct, rename="camel"):
 
 
 def whole(text: str, size: int | None = None) -> Truncation:
-    """The account of a text that was not cut."""
+    """Return the account of a text that was not cut."""
     lines = count_lines(text)
     size = len(text.encode()) if size is None else size
     return Truncation(text, False, None, lines, size, lines, size)
@@ -61,7 +61,7 @@ def head(text: str) -> Truncation:
 
 
 def tail(end: str, total_lines: int, total_bytes: int) -> Truncation:
-    """The last lines of a text of which `end` holds at least the last `MAX_BYTES` bytes."""
+    """Return the last lines of a text of which `end` holds at least the last `MAX_BYTES` bytes."""
     if total_lines <= MAX_LINES and total_bytes <= MAX_BYTES:
         return Truncation(end, False, None, total_lines, total_bytes, total_lines, total_bytes)
     data = end.encode().removesuffix(b"\n")

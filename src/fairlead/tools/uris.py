@@ -1,4 +1,4 @@
-"""Documents that are not files: somebody outside, such as the program that embeds the agent, answers for their URIs."""
+"""Documents that are not files. A provider, such as the host or an MCP server, reads and writes them by URI."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Document(Struct):
 
 
 class Uris(Protocol):
-    """Whoever answers for the URIs of some schemes. What fails raises ToolError, also because `cancel` fired."""
+    """Reads and writes documents by the URIs of some schemes. A failure raises ToolError, also if `cancel` fired."""
 
     def has(self, path: str) -> bool:
-        """Whether `path` is such a URI, and no file."""
+        """Return whether `path` is such a URI, and no file."""
         ...
 
     async def read(self, uri: str, cancel: Cancel) -> Document: ...
@@ -35,7 +35,7 @@ class Uris(Protocol):
 
 
 def beside(first: Uris, other: Uris | None) -> Uris:
-    """Whoever answers for the URIs of both; where both would, `first` does."""
+    """Combine two providers of documents. `first` wins where both know a scheme."""
     return first if other is None else _Both(first, other)
 
 
@@ -62,7 +62,7 @@ def as_content(notes: Sequence[str]) -> list[UserBlock]:
 
 
 def scheme_of(path: str) -> str:
-    """What stands before `://`, in lower case; empty for a path that has none."""
+    """Return what stands before `://`, in lower case; empty for a path that has none."""
     scheme, separator, _ = path.partition("://")
     plain = scheme.replace("+", "").replace("-", "").replace(".", "")
     return scheme.lower() if separator and scheme[:1].isalpha() and plain.isalnum() and plain.isascii() else ""

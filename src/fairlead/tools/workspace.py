@@ -1,4 +1,4 @@
-"""Where the tools work: a directory, an environment, a shell, and a place for logs."""
+"""The directory, environment, shell and log folder that the tools of a session use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Workspace(Struct):
     env: Mapping[str, str]
     #: Names a private folder for full output logs, which it makes on first use.
     log_dir: Callable[[], Path]
-    #: Told of every log that a result names, so that it outlives the session.
+    #: Called with every log that a result names, so that the log outlives the session.
     keep_log: Callable[[Path], None]
     #: The shell that runs commands; None: bash from PATH, else /bin/sh.
     shell: str | None = None
@@ -31,15 +31,15 @@ class Workspace(Struct):
     resize_images: bool = True
     #: Seconds until a tool other than bash is cut off.
     default_timeout: float = 120
-    #: Who answers for paths that are URIs and no files; None: nobody.
+    #: Reads and writes paths that are URIs; None if there are no such paths.
     uris: Uris | None = None
-    #: Says which files are to be left alone; None: nobody does.
+    #: Refuses protected files; None if all files may be used.
     guard: Guard | None = None
-    #: What commands are kept in; None: nothing.
+    #: The sandbox that commands run in; None if they run without one.
     sandbox: Sandbox | None = None
 
     def resolve(self, path: str) -> Path:
-        """The absolute path that a model or a host means by `path`.
+        """Return the absolute path that a model or a host means by `path`.
 
         Relative paths start at `cwd`; `~`, `file://` and an `@` in front, as in mentions, are understood.
         """
@@ -58,12 +58,12 @@ class Workspace(Struct):
         return Path(os.path.normpath(self.cwd / path))
 
     def locate(self, path: str, approved: ApprovedFile | None = None) -> Target:
-        """The file that a call is about: the one that was `approved` for it, if one was, wherever `path` leads by now."""
+        """Return the file that a call is about: the one that was `approved` for it, if one was, wherever `path` leads by now."""
         named = self.resolve(path)
         return Target(named, Path(os.path.realpath(named) if approved is None else approved.path), approved)
 
     def which(self, name: str) -> str | None:
-        """The first executable called `name` on the workspace's PATH."""
+        """Return the first executable called `name` on the workspace's PATH."""
         for folder in self.env.get("PATH", os.defpath).split(os.pathsep):
             candidate = os.path.join(folder or ".", name)  # noqa: PTH118
             if os.path.isfile(candidate) and os.access(candidate, os.X_OK):  # noqa: PTH113
@@ -71,14 +71,14 @@ class Workspace(Struct):
         return None
 
     def confined(self, command: Sequence[str], cwd: Path | None = None) -> list[str]:
-        """The command that runs `command` in the sandbox, where it can only read; without a sandbox, `command` itself.
+        """Return the command that runs `command` in the sandbox, where it can only read; without a sandbox, `command` itself.
 
         This may look through many files, so it should not run on the event loop.
         """
         return list(command) if self.sandbox is None else self.sandbox.wrapped(command, cwd or self.cwd)
 
     def find_shell(self) -> str:
-        """The shell to run commands with. Raises ToolError if there is none."""
+        """Return the shell to run commands with. Raises ToolError if there is none."""
         if self.shell is not None:
             shell = self.shell if os.sep in self.shell else self.which(self.shell)
             if shell is None or not os.access(shell, os.X_OK):
@@ -90,5 +90,5 @@ class Workspace(Struct):
         return shell
 
     def _exists(self, path: str) -> bool:
-        """Whether `path` or the folder it starts with is there by that very name, such as `@types/node`."""
+        """Return whether `path` or the folder it starts with exists under that name, such as `@types/node`."""
         return os.path.lexists(self.cwd / path.split("/", 1)[0])

@@ -1,4 +1,4 @@
-"""What an edit changed, for people and for programs.
+"""Describes what an edit changed, for people and for programs.
 
 The places are known from the edit, so nothing is searched for outside them: cost grows with the change, not the file squared.
 """
@@ -45,7 +45,7 @@ class Diff:
 
 
 def apply(original: str, replacements: Sequence[Replacement]) -> str:
-    """The text after replacements that are in order and do not overlap."""
+    """Return the text after replacements that are in order and do not overlap."""
     parts: list[str] = []
     at = 0
     for replacement in replacements:
@@ -55,7 +55,7 @@ def apply(original: str, replacements: Sequence[Replacement]) -> str:
 
 
 def describe(original: str, replacements: Sequence[Replacement], name: str, stop: Stop) -> Diff:
-    """The difference that `replacements`, in order and not overlapping, make."""
+    """Return the difference that `replacements`, in order and not overlapping, make."""
     lines = lines_of(original, stop)
     changes = list(changes_of(original, lines, replacements, stop))
     hunks = list(hunks_of(changes, CONTEXT))
@@ -84,14 +84,14 @@ def describe(original: str, replacements: Sequence[Replacement], name: str, stop
 
 
 def lines_of(text: str, stop: Stop) -> list[str]:
-    """Lines with their ends. Only LF ends a line: a form feed or a separator inside a line is no line end to an editor."""
+    """Lines with their ends. Only LF ends a line: editors do not end a line at a form feed or a separator."""
     lines = [line + "\n" for line in stop.each(split_lines(text, stop))]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
 
 
 def changes_of(original: str, lines: Sequence[str], replacements: Sequence[Replacement], stop: Stop) -> Iterator[Change]:
-    """The lines that change, replacements that share a line taken together."""
+    """Yield the lines that change, replacements that share a line taken together."""
     starts = [0, *accumulate(len(line) for line in stop.each(lines))]
     at = 0
     while at < len(replacements):
@@ -110,7 +110,7 @@ def changes_of(original: str, lines: Sequence[str], replacements: Sequence[Repla
 
 
 def _line_after(starts: Sequence[int], lines: Sequence[str], replacement: Replacement) -> int:
-    """The line after the last that a replacement touches; if it ends at a line's start, its text may join that line."""
+    """Return the line after the last that a replacement touches; if it ends at a line's start, its text may join that line."""
     joins = not replacement.text.endswith("\n")
     position = replacement.end if joins else max(replacement.end - 1, replacement.start)
     return min(bisect_right(starts, position, 0, max(len(lines), 1)), len(lines))
@@ -175,7 +175,7 @@ def _body(lines: Sequence[str], hunk: Sequence[Change], start: int, end: int, sh
 
 
 def _header(old_start: int, old_count: int, new_start: int, new_count: int) -> str:
-    """An empty side is named by the line before it, which is what `start` counted from 0 says."""
+    """Return the header of a hunk. An empty side is named by the line before it: `start`, which counts from 0."""
     old = old_start + 1 if old_count else old_start
     new = new_start + 1 if new_count else new_start
     return f"@@ -{old},{old_count} +{new},{new_count} @@\n"

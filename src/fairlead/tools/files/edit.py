@@ -67,7 +67,7 @@ def _edit_file(workspace: Workspace, target: Target, name: str, edits: list[tupl
 
 
 def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> list[diff.Replacement]:
-    """Where each edit applies in the original, in the file's order."""
+    """Return where each edit applies in the original, in the file's order."""
     haystack = Haystack(text, stop)
     placed: list[tuple[int, diff.Replacement]] = []
     for index, (old, new) in enumerate(stop.each(edits)):
@@ -98,7 +98,7 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
 
 
 def _what_is_there(haystack: Haystack, text: str, index: int, edits: list[tuple[str, str]], stop: Stop) -> str:
-    """What helps a model to correct an edit whose old text is not in the file."""
+    """Return what helps a model to correct an edit whose old text is not in the file."""
     from fairlead.tools.files.similar import lines_of, similar_text
 
     old, new = edits[index]
@@ -115,7 +115,7 @@ def _what_is_there(haystack: Haystack, text: str, index: int, edits: list[tuple[
 
 
 def _is_made_by_others(text: str, index: int, edits: list[tuple[str, str]], stop: Stop) -> bool:
-    """Whether the old text of an edit would be in the file once the edits before it were made."""
+    """Return whether the old text of an edit would be in the file once the edits before it were made."""
     if len(text) > _SHORT_ENOUGH:
         return False
     for old, new in stop.each(edits[:index]):
@@ -124,7 +124,7 @@ def _is_made_by_others(text: str, index: int, edits: list[tuple[str, str]], stop
 
 
 def _where(text: str, match: Match) -> str:
-    """The lines in which a text begins that is there more than once."""
+    """Return the lines in which a text begins that is there more than once."""
     from fairlead.tools.files.similar import lines_of
 
     lines = lines_of(text, match.starts)

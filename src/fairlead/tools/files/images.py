@@ -26,7 +26,7 @@ _MAX_FILE = 64 * 1024 * 1024
 
 
 def read_image(file: int, path: Path, mime_type: str, stop: Stop, *, resize: bool) -> ToolResult:
-    """The image in an open file, with a note on its size. Raises ToolError if no model would take it."""
+    """Return the image in an open file, with a note on its size. Raises ToolError if no model would take it."""
     size = os.fstat(file).st_size
     if size > _MAX_FILE:
         raise ToolError(f"{path} is an image of {format_size(size)}; images over {format_size(_MAX_FILE)} are not read.")
@@ -60,7 +60,7 @@ def _too_large(path: Path, data: bytes, sides: tuple[int, int] | None, why: str,
 
 
 def _shrink(data: bytes, stop: Stop) -> tuple[bytes, str, tuple[int, int]] | None:
-    """A smaller copy of an image, within both limits; None if Pillow is missing or cannot read it."""
+    """Return a smaller copy of an image, within both limits; None if Pillow is missing or cannot read it."""
     from importlib import import_module
 
     try:

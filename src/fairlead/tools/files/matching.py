@@ -1,4 +1,4 @@
-"""Finding the text that an edit wants to replace, exactly or nearly, in the file as it is."""
+"""Finds the text that an edit wants to replace, exactly or nearly, in the file as it is."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Match:
     starts: tuple[int, ...] = ()
 
     def moved(self, place: Callable[[int], int]) -> Match:
-        """The same in another text, in which `place` says where each position is."""
+        """Return the same in another text, in which `place` says where each position is."""
         return Match(self.count, place(self.start), place(self.end), tuple(map(place, self.starts)))
 
 

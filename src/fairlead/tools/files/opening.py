@@ -27,7 +27,7 @@ _LINK = (errno.ELOOP, errno.ENOTDIR)
 class Target(Struct, frozen=True):
     """The file that a call is about: `real` is where it is, with all links resolved, and `named` how messages call it.
 
-    `approved` is what somebody, or a rule, approved; None: nobody was asked.
+    `approved` is the file that the user or a rule approved; None if no approval was needed.
     """
 
     named: Path
@@ -36,7 +36,7 @@ class Target(Struct, frozen=True):
 
 
 def found_at(target: Target) -> os.stat_result | None:
-    """What is at the target now; None if nothing is. Raises ToolError if that cannot be told."""
+    """Return the status of what is at the target now; None if nothing is. Raises ToolError if that cannot be found out."""
     try:
         with opened_folder(target.real.parent) as folder:
             return stat_at(folder, target.real.name or ".")
@@ -51,7 +51,7 @@ def found_at(target: Target) -> os.stat_result | None:
 def require_approved(target: Target, found: os.stat_result) -> None:
     """Raise ToolError if what is `found` at the target has further names (hard links) and is not the file that was approved.
 
-    A file with one name only can be another one: whoever saved it meanwhile may have replaced it.
+    A file with a single name may be another one: programs replace a file when they save it.
     """
     approved = target.approved
     if approved is not None and found.st_nlink > 1 and (found.st_dev, found.st_ino) != approved.identity:
@@ -62,7 +62,7 @@ def require_approved(target: Target, found: os.stat_result) -> None:
 
 
 def failure(error: OSError, action: str, target: Target) -> ToolError:
-    """What an error of the operating system means for a call that acts on `target`."""
+    """Turn an error of the operating system into one for a call that acts on `target`."""
     if became_link(error, target):
         return ToolError(
             f"{target.named} was left alone: a part of its path became a link after the call was checked. Call the tool again."
@@ -74,5 +74,5 @@ def failure(error: OSError, action: str, target: Target) -> ToolError:
 
 
 def became_link(error: OSError, target: Target) -> bool:
-    """Whether an error means that a part of the target's path has become a link since it was resolved."""
+    """Return whether an error means that a part of the target's path has become a link since it was resolved."""
     return error.errno in _LINK and os.path.realpath(target.real) != str(target.real)

@@ -43,7 +43,7 @@ async def run_read(workspace: Workspace, arguments: dict[str, Any], context: Too
 def read_file(
     workspace: Workspace, target: Target, offset: int, limit: int | None, show: Callable[[Window], ToolResult], stop: Stop
 ) -> ToolResult:
-    """An image, or what `show` makes of a window of a text file. Raises ToolError."""
+    """Return an image, or the result of `show` for a window of a text file. Raises ToolError."""
     from fairlead.core.images import image_type
     from fairlead.tools.files.images import read_image
 
@@ -90,7 +90,7 @@ def open_regular(target: Target, guard: Guard | None) -> int:
 
 
 def read_all(file: int, stop: Stop) -> bytes:
-    """The rest of an open file."""
+    """Read the rest of an open file."""
     blocks: list[bytes] = []
     while block := os.read(file, _BLOCK):
         stop.check()
@@ -167,7 +167,7 @@ class _Reader:
                 return self._newlines + (1 if ends_in_mid_line else 0)
 
     def _more(self) -> bool:
-        """Whether there is something at `_at`; reads the next block if need be."""
+        """Return whether there is something at `_at`; reads the next block if need be."""
         if self._at == len(self._block):
             self._stop.check()
             block = self._next_block()
@@ -181,7 +181,7 @@ class _Reader:
 
 
 def read_window(next_block: Callable[[], bytes], offset: int, limit: int | None, stop: Stop) -> Window:
-    """The lines from `offset` (from 1) on: at most `limit`, and never more than a result may hold. Memory stays flat."""
+    """Return the lines from `offset` (from 1) on: at most `limit`, and never more than a result may hold. Memory stays flat."""
     reader = _Reader(next_block, stop)
     reader.skip_lines(offset - 1)
     kept: list[bytes] = []
@@ -205,7 +205,7 @@ def read_window(next_block: Callable[[], bytes], offset: int, limit: int | None,
 
 
 def _document_result(document: Document, offset: int, limit: int | None, stop: Stop) -> ToolResult:
-    """A window of a document that is no file, with what else is known of it."""
+    """Show a window of a document that is not a file, with the notes that came with it."""
     data = io.BytesIO(scrub_text(document.text).encode())
     result = _text_result(None, offset, limit, read_window(lambda: data.read(_BLOCK), offset, limit, stop))
     result.content += [*document.images, *as_content(document.notes)]
@@ -214,7 +214,7 @@ def _document_result(document: Document, offset: int, limit: int | None, stop: S
 
 
 def _text_result(file: str | None, offset: int, limit: int | None, window: Window) -> ToolResult:
-    """What the model sees of a window. `file` is the path by which a command finds the text, if one does."""
+    """Return what the model sees of a window. `file` is the path by which a command finds the text, if one does."""
     total = window.total_lines
     if offset > max(total, 1):
         raise ToolError(f"Offset {offset} is beyond end of file ({total} lines total)")
@@ -250,7 +250,7 @@ def _text_result(file: str | None, offset: int, limit: int | None, window: Windo
 
 
 def _way_around(file: str | None, line: int) -> str:
-    """How to see the start of a line that is too long to show, if there is a way."""
+    """Return how to see the start of a line that is too long to show, if there is a way."""
     if file is None:
         return ""
     from shlex import quote

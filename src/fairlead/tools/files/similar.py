@@ -1,4 +1,4 @@
-"""The part of a file that is most like a text that was looked for and not found, so that a model can correct what it wrote.
+"""Finds the part of a file that is most like a text that an edit did not find, so that a model can correct the edit.
 
 Lines are compared by the groups of three characters that they share. Each group that a line of the file has in common with a line
 of the text is a vote for the place at which the text would then begin. Of the places with the most votes, the one that has most
@@ -55,7 +55,7 @@ def similar_text(text: str, wanted: str, stop: Stop) -> str:
 
 
 def lines_of(text: str, positions: Sequence[int]) -> list[int]:
-    """The numbers of the lines in which these positions are. The positions are in order."""
+    """Return the numbers of the lines in which these positions are. The positions are in order."""
     numbers: list[int] = []
     number, before = 1, 0
     for position in positions:
@@ -67,7 +67,7 @@ def lines_of(text: str, positions: Sequence[int]) -> list[int]:
 
 
 def _rewritten(text: str, wanted: str) -> tuple[_Found | None, str]:
-    """The wanted text if it is there once a usual slip is undone, and what the slip is."""
+    """Return the wanted text if it is there once a usual slip is undone, and what the slip is."""
     for undo, slip in _SLIPS:
         meant = undo(wanted)
         at = text.find(meant) if meant != wanted and meant.strip() else -1
@@ -106,7 +106,7 @@ _SLIPS: tuple[tuple[Callable[[str], str], str], ...] = (
 
 
 def _lines(wanted: str) -> list[str]:
-    """The lines of a text, without empty ones at its ends."""
+    """Return the lines of a text, without empty ones at its ends."""
     lines = wanted.split("\n")
     kept = [number for number, line in enumerate(lines) if line.strip()]
     return lines[kept[0] : kept[-1] + 1]
@@ -136,7 +136,7 @@ def _windows(places: Sequence[int], length: int) -> Iterator[tuple[int, int]]:
 
 
 def _places(lines: Sequence[str], wanted: Sequence[str], stop: Stop) -> list[int]:
-    """Where the text may begin, the likeliest place first, counted from 0. A place may be before the first line."""
+    """Return where the text may begin, the likeliest place first, counted from 0. A place may be before the first line."""
     numbers_of: dict[str, list[int]] = {}
     for number, line in enumerate(wanted):
         for group in set(_groups([line])):
@@ -152,7 +152,7 @@ def _places(lines: Sequence[str], wanted: Sequence[str], stop: Stop) -> list[int
 
 
 def _groups(lines: Iterable[str]) -> list[str]:
-    """The groups of characters of some lines; a line that is shorter than a group is one itself."""
+    """Return the groups of characters of some lines; a line that is shorter than a group is one itself."""
     groups: list[str] = []
     left = _MAX_TEXT
     for line in lines:
@@ -177,7 +177,7 @@ def _difference(found: _Found, wanted: Sequence[str]) -> str:
     for number, (line, other) in enumerate(zip(found.lines, wanted, strict=False), found.first):
         if line != other:
             return f"The first difference is in line {number}, where the old text has: {_cut(other)}"
-    return "The old text goes on after it." if len(wanted) > len(found.lines) else ""
+    return "The old text continues after it." if len(wanted) > len(found.lines) else ""
 
 
 def _indentation(line: str) -> str:

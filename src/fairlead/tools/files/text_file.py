@@ -1,4 +1,4 @@
-"""A text file that is to be changed in some places: as it was found, and saved only if nobody else has changed it since."""
+"""A text file that an edit changes in some places. It is saved only if no other program has changed it since it was read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The write tool, and the way every tool replaces a file: all of it or nothing."""
+"""The write tool, and how every tool replaces a file: as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ async def run_write(workspace: Workspace, arguments: dict[str, Any], context: To
 
 
 def make_parents(target: Target, cwd: Path, guard: Guard | None) -> None:
-    """Make the folders that the target is in. A working directory that was deleted is not brought back.
+    """Make the folders that the target is in. A deleted working directory is not made again.
 
-    Raises ToolError, also if `guard` forbids the file that is to be in them.
+    Raises ToolError, also if `guard` forbids the file that they are made for.
     """
     if not cwd.is_dir() and target.real.is_relative_to(os.path.realpath(cwd)):
         raise ToolError(f"The working directory {cwd} does not exist, so nothing can be written in it.")

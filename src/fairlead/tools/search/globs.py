@@ -1,7 +1,7 @@
 """Glob patterns over paths: `*`, `?`, `[a-z]` within a name, `**` for any folders, `{a,b}` for either.
 
-Matching takes time in proportion to pattern times path, whatever the pattern: patterns come from models and
-from the files of strangers.
+The time to match grows with pattern times path at most, for any pattern: patterns come from models and from files
+that strangers wrote.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def name_matcher(pattern: str) -> NameMatcher:
 
 
 def _translate(pattern: str) -> str:
-    """A regular expression. What follows a star is searched for once and for all (an atomic group), which is what
-    keeps it from trying every way to divide a name among the stars."""
+    """Translate a pattern to a regular expression. What follows a star is an atomic group, so that matching does not try
+    every way to divide a name among the stars."""
     pieces = [""]
     at = 0
     while at < len(pattern):
@@ -126,7 +126,7 @@ def _translate(pattern: str) -> str:
 
 
 def _class_end(pattern: str, start: int) -> int:
-    """Where the bracket closes; a bracket that comes first is a member of the class."""
+    """Return where the bracket closes; a bracket that comes first is a member of the class."""
     first = start + 1 if pattern[start : start + 1] in ("!", "^") else start
     return pattern.find("]", first + 1)
 
@@ -140,7 +140,7 @@ def _character_class(members: str) -> str:
 
 
 def alternatives(pattern: str) -> list[str]:
-    """The patterns that `{a,b}` stands for."""
+    """Return the patterns that `{a,b}` stands for."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:

@@ -29,7 +29,7 @@ from fairlead.tools.search.walk import walk
 from fairlead.tools.workspace import Workspace
 
 _LIMIT = 100
-#: No output is as long: larger numbers mean the same.
+#: No result is that long, so larger numbers mean the same.
 _MOST = 1_000_000
 _LINE_LENGTH = 500
 #: Entries of a tree that are walked over before ripgrep walks over all of them.
@@ -52,12 +52,12 @@ async def run_grep(workspace: Workspace, arguments: dict[str, Any], context: Too
 
 
 class Report(Protocol):
-    """Whoever takes what is found, until it is enough."""
+    """Collects what is found until it is full."""
 
     full: bool
 
     def add(self, path: str, lines: Sequence[Line]) -> None:
-        """Take what was found in one file."""
+        """Add the lines found in one file."""
         ...
 
 
@@ -108,7 +108,7 @@ def _may_be_read(guard: Guard, path: Path, found: os.stat_result) -> bool:
 
 
 def _is_file(workspace: Workspace, root: Target) -> bool:
-    """Whether a file is to be searched, and not a folder. Raises ToolError if it may not be, or if it is neither."""
+    """Return whether `root` is a file and not a folder. Raises ToolError if it must not be read, or if it is neither."""
     there = found_at(root)
     if there is None:
         raise ToolError(f"Path not found: {root.named}")
@@ -140,8 +140,11 @@ class _Tree:
         self._walked = 0
 
     async def batches(self, searcher: Searcher, wanted: Wanted, cancel: Cancel) -> AsyncGenerator[list[Parts], None]:
-        """Lists of files, each for one process. The first files are walked over here: in a small tree these are all, and for
-        a common pattern they are enough. ripgrep then walks over the whole tree, much faster, and names those that match."""
+        """Yield lists of files, each for one process.
+
+        The first files come from our own walk: in a small tree these are all, and for a common pattern they are enough. Then
+        ripgrep walks the whole tree, much faster, and names the files that match.
+        """
         size = searcher.batch
         while self._last is not None and self._walked < WALKED_FIRST:
             yield await asyncio.to_thread(self._walk_on, size, WALKED_FIRST - self._walked)
@@ -159,7 +162,7 @@ class _Tree:
             yield await asyncio.to_thread(self._walk_on, size)
 
     def _walk_on(self, files: int, entries: int | None = None) -> list[Parts]:
-        """The next files, as many as are wanted, among the next entries."""
+        """Return the next files, as many as are wanted, among the next entries."""
         found: list[Parts] = []
         for count, entry in enumerate(self._entries, 1):
             self._walked += 1
@@ -173,7 +176,7 @@ class _Tree:
 
 
 def first_matches(lines: Sequence[Line], room: int, context: int) -> tuple[Sequence[Line], int]:
-    """The lines of a file up to its `room`th match, with the `context` after that; and how many matches there are."""
+    """Return the lines of a file up to its `room`th match, with the `context` after that; and how many matches there are."""
     matching = [line.number for line in lines if line.matches]
     if len(matching) <= room:
         return lines, len(matching)
@@ -183,7 +186,7 @@ def first_matches(lines: Sequence[Line], room: int, context: int) -> tuple[Seque
 
 
 class _Report:
-    """What was found, until it is enough."""
+    """Implements `Report` for the result of the grep tool."""
 
     def __init__(self, root: Path, limit: int, context: int) -> None:
         self.full = False

@@ -1,4 +1,4 @@
-"""Which files a tree's .gitignore files name."""
+"""Decides which files are ignored, by the .gitignore files of a tree."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Rule:
         return self.path is not None and self.path.matches(parts)
 
     def remainders(self, way: Sequence[str]) -> set[str]:
-        """The patterns that this rule amounts to for paths that start in the folder at the end of `way`."""
+        """Return the patterns that this rule amounts to for paths that start in the folder at the end of `way`."""
         names = ["**", self.text] if self.name is not None else self.text.split("/")
         places = {0}
         for part in way:
@@ -60,7 +60,7 @@ class IgnoreFile:
         return bool(self._rules)
 
     def verdict(self, parts: Sequence[str], is_folder: bool) -> bool | None:
-        """Whether the file at `parts`, relative to this file's folder, is ignored; None if no rule speaks of it."""
+        """Return whether the file at `parts`, relative to this file's folder, is ignored; None if no rule matches it."""
         for rule in self._rules:
             if rule.matches(parts, is_folder):
                 return rule.ignores
@@ -100,7 +100,7 @@ class IgnoreRules:
         return False
 
     def inside(self, name: str, folder: Path, names: Sequence[str]) -> IgnoreRules:
-        """The rules inside `folder`, called `name`, which holds `names`. A repository of its own starts afresh."""
+        """The rules inside `folder`, called `name`, which holds `names`. Outer rules do not apply in a nested repository."""
         outer = () if ".git" in names and _is_repository(folder) else tuple((file, (*way, name)) for file, way in self.files)
         own = _load(folder) if ".gitignore" in names else None
         return IgnoreRules(((own, ()), *outer) if own else outer)
@@ -157,7 +157,7 @@ class TreeRules:
 
 
 def rules_above(folder: Path, stop: Path) -> IgnoreRules:
-    """The rules that the folders above `folder` set for it.
+    """Return the rules that the folders above `folder` set for it.
 
     Inside a repository these are the folders up to its root; elsewhere those up to `stop`, or none if
     `folder` is not below it: a .gitignore in someone's home is not about every folder below.
@@ -186,7 +186,7 @@ def _is_repository(folder: Path) -> bool:
 
 
 def _load(folder: Path) -> IgnoreFile | None:
-    """The rules of a folder. A .gitignore that is not a regular file has none."""
+    """Return the rules of a folder. A .gitignore that is not a regular file has none."""
     path = folder / ".gitignore"
     try:
         with os.fdopen(open_regular(Target(path, Path(os.path.realpath(path))), None), "rb") as file:
@@ -214,7 +214,7 @@ def _parse(line: str) -> _Rule | None:
             pattern = pattern.removeprefix("/")
             return _Rule(pattern, ignores, folders_only, None, PathPattern(pattern))
         return _Rule(pattern, ignores, folders_only, name_matcher(pattern), None)
-    except ToolError:  # a line that is no pattern names nothing
+    except ToolError:  # a line that is not a pattern matches nothing
         return None
 
 

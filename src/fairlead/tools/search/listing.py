@@ -69,7 +69,7 @@ async def run_ls(workspace: Workspace, arguments: dict[str, Any], context: ToolC
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """A link to a folder is listed as one; a link that leads nowhere, or in circles, is not."""
+    """Return whether an entry is listed as a folder, as a link to one is. A link to nowhere, or to itself, is not."""
     try:
         return entry.is_dir()
     except OSError:
@@ -77,7 +77,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def listing(lines: Sequence[str], details: dict[str, Any], notices: Sequence[str] = ()) -> ToolResult:
-    """The lines as a result, cut to what a result may hold. File names that are not Unicode become readable text."""
+    """Return the lines as a result, cut to what a result may hold. File names that are not Unicode become readable text."""
     shown = head(scrub_text("\n".join(lines)))
     details = dict(details)
     notices = list(notices)

@@ -1,4 +1,4 @@
-"""The searcher for machines without ripgrep. Runs in a process of its own, because `re` cannot be interrupted."""
+"""The searcher for machines without ripgrep. It runs in a separate process, because `re` cannot be interrupted."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _answer(found: Found) -> None:
 
 
 def _search(file: BinaryIO, pattern: re.Pattern[str], wanted: Wanted) -> list[Line]:
-    """The lines that match and those around them; none if the file turns out to be binary."""
+    """Return the lines that match and those around them; none if the file turns out to be binary."""
     found: list[Line] = []
     before: deque[Line] = deque(maxlen=wanted.context)
     matches = after = 0

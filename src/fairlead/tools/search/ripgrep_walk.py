@@ -1,8 +1,8 @@
-"""Finding the files of a tree that match, with ripgrep's own walk and all its threads.
+"""Finds the files of a tree that match, with the walk and all threads of ripgrep.
 
 Only names are taken from ripgrep here. What is shown of a file is read by descriptor afterwards (`searchers.Ripgrep`), so a
 name that has become a link, or that belongs to a protected file, shows nothing. ripgrep reads no .gitignore by itself either:
-one that is a named pipe would hold it up, and one that is a link could lead anywhere. It gets our reading of all of them.
+a named pipe would block it, and a link could lead anywhere. It gets the rules that we have read.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class RipgrepWalk:
         return await asyncio.to_thread(self._read_rules, marked)
 
     async def matching(self, after: Parts) -> Candidates:
-        """The first files after `after` that match. Raises ToolError if ripgrep fails."""
+        """Return the first files after `after` that match. Raises ToolError if ripgrep fails."""
         most = max(MOST_NAMES, min(self._wanted.limit, 10 * MOST_NAMES))
         found: list[Parts] = []
         last: Parts | None = None  # nothing after it is kept

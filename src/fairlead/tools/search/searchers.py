@@ -1,4 +1,4 @@
-"""The two programs that can look for a pattern in files. Both are child processes: a search that takes too long is killed."""
+"""Searches files for a pattern with one of two child processes, ripgrep or Python. One that takes too long is killed."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from fairlead.config.descriptors import READ, opened_folder
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
 
-#: Open files by the names that another program is told: the names that lead to each, and what it is.
+#: Open files by the paths that ripgrep gets: the names that lead to each from the folder searched, and its status.
 Opened: TypeAlias = dict[str, tuple[tuple[str, ...], os.stat_result]]
-#: Makes of a command one that cannot read what is protected. It may look through many files, so it is called in a thread.
+#: Wraps a command so that it cannot read protected files. It may look through many files, so it is called in a thread.
 KeepIn: TypeAlias = Callable[[Sequence[str]], list[str]]
 
-#: Seconds that Python's `re` may take; some patterns would keep it busy for ever.
+#: Seconds that Python's `re` may take; with some patterns it would never end.
 PYTHON_DEADLINE = 20.0
 #: The longest line of a searcher's report that is read.
 _LONGEST = 64 * 1024 * 1024
 _BLOCK = 64 * 1024
-#: Where open files have names.
+#: Where open files have paths.
 OPEN_FILES = "/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd"
 
 
@@ -93,7 +93,7 @@ class Searcher(Protocol):
     def search(
         self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: Cancel
     ) -> AsyncGenerator[Match, None]:
-        """What is found in files of a folder, in the order given.
+        """Yield what is found in files of a folder, in the order given.
 
         `folder` is a real path, and the files are names from there on; a file that is, or is behind, a link is not read. Binary
         files are skipped. Raises ToolError if the pattern cannot be used.
@@ -102,7 +102,7 @@ class Searcher(Protocol):
 
 
 class Ripgrep:
-    """Gets the files open: by their names it would follow a link that somebody puts there meanwhile."""
+    """Searches with ripgrep. It gets open files: a name may become a link, which ripgrep would follow."""
 
     def __init__(self, program: str, env: Mapping[str, str], keep_in: KeepIn = list) -> None:
         import resource
@@ -116,7 +116,7 @@ class Ripgrep:
 
     @staticmethod
     def is_usable() -> bool:
-        """Whether open files have names here, by which another program can be told of them."""
+        """Return whether open files have paths on this system, which can be passed to another program."""
         return Path(OPEN_FILES).is_dir()
 
     async def search(
@@ -158,7 +158,7 @@ class Ripgrep:
 
 
 def ripgrep_pattern(wanted: Wanted) -> list[str]:
-    """The options that make ripgrep look for a pattern. The user's ripgrep configuration is not read."""
+    """Return the options that make ripgrep look for a pattern. The user's ripgrep configuration is not read."""
     options = ["--no-config", "--no-messages", "--no-mmap", "--crlf"]
     if wanted.ignore_case:
         options.append("--ignore-case")
@@ -168,7 +168,7 @@ def ripgrep_pattern(wanted: Wanted) -> list[str]:
 
 
 async def check_ripgrep(process: SearchProcess, cancel: Cancel) -> None:
-    """Raise ToolError if ripgrep has failed. It has ended, or its output has."""
+    """Raise ToolError if ripgrep has failed. Call this after reading its output to the end."""
     problem = await process.problem()
     if not problem or cancel.fired:
         return
@@ -211,8 +211,10 @@ class PythonSearcher:
 
 
 def _open_all(folder: Path, files: Sequence[tuple[str, ...]], opened: Opened) -> list[int]:
-    """Open files for another program. Returns their descriptors; `opened` gets, by the names that the other program is told,
-    what they are. Files that are gone or cannot be read are left out. Raises ToolError if too many files are open."""
+    """Open files for another program and add them to `opened`, by the paths that the program gets.
+
+    Returns their descriptors. Leaves out files that do not exist or cannot be read. Raises ToolError if too many files are open.
+    """
     numbers: list[int] = []
     try:
         for inner, together in groupby(files, key=lambda names: names[:-1]):
@@ -230,7 +232,7 @@ def _open_all(folder: Path, files: Sequence[tuple[str, ...]], opened: Opened) ->
 
 
 def _close_opened(opening: asyncio.Task[list[int]]) -> None:
-    """Close what was opened for a search that nobody waits for."""
+    """Close the files of a search that was cancelled."""
     if not opening.cancelled() and opening.exception() is None:
         _close_all(opening.result())
 
@@ -296,13 +298,13 @@ class SearchProcess:
             raise ToolError(f"A line that matches is longer than {_LONGEST} bytes. Search in the shell instead.") from None
 
     async def blocks(self) -> AsyncGenerator[bytes, None]:
-        """The output, in pieces of any length."""
+        """Yield the output, in pieces of any length."""
         assert self.process.stdout is not None
         while block := await self.process.stdout.read(_BLOCK):
             yield block
 
     async def problem(self) -> str:
-        """What it said on stderr."""
+        """Return what it said on stderr."""
         return (await self._errors).decode("utf-8", "replace").strip()
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""Walking a tree as grep and find see it: in order, without what .gitignore names, never in circles."""
+"""Walks a tree for grep and find: in order, without ignored files, never in circles."""
 
 from __future__ import annotations
 

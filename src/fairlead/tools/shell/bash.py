@@ -46,7 +46,7 @@ async def run_bash(workspace: Workspace, arguments: dict[str, Any], context: Too
 
 
 def problem_of(result: ShellResult, timeout: float | None) -> str | None:
-    """Why a command failed, in a sentence; None if it did not."""
+    """Say why a command failed, in a sentence; None if it did not."""
     if result.cancelled:
         return "Command aborted"
     if result.timed_out:

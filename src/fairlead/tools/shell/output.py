@@ -1,4 +1,4 @@
-"""The output of a command while it arrives: the end of it in memory, all of it in a log once it is long."""
+"""Keeps the output of a command while it arrives: the end in memory, and all of it in a log once it is long."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Output:
         return text
 
     def snapshot(self) -> Truncation:
-        """The end of the output so far."""
+        """Return the end of the output so far."""
         end = "".join(self._parts)
         self._parts = [end]
         return tail(end, self._total_lines(), self._total_bytes)
@@ -78,7 +78,7 @@ class Output:
         return Mark(self._total_characters, self._total_bytes, self._newlines)
 
     def since(self, mark: Mark) -> Truncation:
-        """The end of what came after `mark`. If it is cut, lines and bytes are counted from the very beginning, as in the log."""
+        """The end of what came after `mark`. If it is cut, lines and bytes are counted from the beginning, as in the log."""
         end = "".join(self._parts)
         self._parts = [end]
         new = self._total_characters - mark.characters
@@ -98,7 +98,7 @@ class Output:
         return self._log.problem is not None
 
     def notice(self, shown: Truncation) -> str:
-        """What a model is told about the part it does not see."""
+        """Return what a model is told about the part it does not see."""
         if shown.last_line_partial:
             size = format_size(self._last_line_bytes)
             what = f"Showing last {format_size(shown.output_bytes)} of line {shown.total_lines} (line is {size})"
@@ -202,7 +202,7 @@ class Cleaner:
         return self._strip("", text)
 
     def _unfinished(self, text: str) -> int:
-        """Where a sequence starts that the end of `text` cuts off; the length of `text` if none does."""
+        """Return where a sequence starts that the end of `text` cuts off; the length of `text` if none does."""
         position = text.rfind("\x1b")
         if position > 0 and text[position:] in ("\x1b", "\x1b\\"):
             # It may be, or begin, the terminator of a string that started earlier.

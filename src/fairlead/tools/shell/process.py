@@ -1,4 +1,4 @@
-"""Running a shell command: its whole process group, both its streams through one pipe, never longer than wanted."""
+"""Runs a shell command with its whole process group, both output streams in one pipe, and a time limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from subprocess import Popen
 
-#: Seconds that an aborted command waits for what a sandbox finds, for the same reason; the search goes on.
+#: Seconds that an aborted command waits for what a sandbox finds, for the same reason; the search continues.
 _LAST_CHECK = 0.05
 _STILL_CHECKING = "[Sandbox: the working directory is still being looked through for git repositories.]"
 
@@ -68,7 +68,7 @@ async def run_shell(
 
 
 def with_remarks(output: str, remarks: Sequence[str]) -> str:
-    """The output of a command, with what its sandbox has to say."""
+    """Return the output of a command, with what its sandbox has to say."""
     return "\n\n".join(filter(None, [output.removesuffix("\n"), *remarks])) if remarks else output
 
 

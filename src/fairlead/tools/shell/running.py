@@ -30,8 +30,8 @@ _CHUNK = 64 * 1024
 class RunningCommand:
     """A started command, from the first byte to the last.
 
-    It has ended when the shell has exited and nobody can write to the pipe any more; or a moment
-    after the exit, when something in the background still holds the pipe.
+    It has ended when the shell has exited and all write ends of the pipe are closed, or a moment after the exit if a
+    background process still holds the pipe.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class RunningCommand:
             self._stop()
 
     def close(self) -> int | None:
-        """Let go of everything; what was to be stopped is killed. Returns the exit code, if there is one."""
+        """Release everything, and kill the command if it should have stopped. Returns the exit code, if there is one."""
         for timer in self._timers:
             timer.cancel()
         self._close_pipe()
@@ -147,7 +147,7 @@ class RunningCommand:
             self.after(_DRAIN, self._drained)
 
     def _drained(self) -> None:
-        # What the shell itself wrote is in the pipe, at most 1 MiB of it; a background child may write for ever.
+        # What the shell itself wrote is in the pipe, at most 1 MiB of it; a background child may never stop writing.
         for _ in range(1024 * 1024 // _CHUNK):
             if not self._read():
                 break
@@ -174,14 +174,14 @@ class RunningCommand:
 
         def wait() -> None:
             self._process.wait()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits
                 self._loop.call_soon_threadsafe(self._on_exit)
 
         threading.Thread(target=wait, name="fairlead-wait", daemon=True).start()
 
 
 def _group_inside(info: int) -> int | None:
-    """The process group of a command in a sandbox; None if it has not been started yet."""
+    """Return the process group of a command in a sandbox; None if it has not been started yet."""
     import msgspec
 
     os.set_blocking(info, False)

@@ -1,4 +1,4 @@
-"""The settings that keep an agent in bounds: approvals, protected files, the sandbox.
+"""Reads the settings that restrict an agent: approvals, protected files, the sandbox.
 
 Two things set them apart from other settings. A project may make them stricter, but not looser: it comes with its repository, and
 often from a stranger. And what cannot be understood in them is read as the stricter of what it may have meant.
@@ -18,12 +18,12 @@ _SANDBOXES = ("off", "workspace")
 _ASKED = 'Until that is corrected, everything is asked for that changes something (approvals.mode "ask").'
 
 
-def guarded(
+def restricted(
     values: dict[str, Any], before: dict[str, Any], path: Path, warnings: list[str], *, of_project: bool
 ) -> dict[str, Any]:
-    """What the settings in bounds are once a file has been read; its keys are taken out of `values`.
+    """Return the restrictions after one more file, and remove its keys from `values`.
 
-    `before` is what other files have said so far, and `path` the file, whose mistakes become `warnings`.
+    `before` holds the settings from other files so far. Mistakes in the file `path` become `warnings`.
     """
     given = {key: values.pop(key) for key in GUARDING if values.get(key) is not None}
     if not given:
@@ -43,12 +43,12 @@ def guarded(
 
 
 def closed(data: bytes | None, before: dict[str, Any], *, of_project: bool) -> tuple[dict[str, Any], str]:
-    """Return the guarding settings to use when a file exists but cannot be understood, and a sentence that says so.
+    """Return the restrictions to use when a file exists but cannot be understood, and a sentence that says so.
 
     The file may have held rules for any tool and protected any file. So a rule asks for every call, whatever `--approval` says.
 
     Args:
-        data: The contents of a file that is not JSON. If no guarding setting is named in it, nothing changes. None: the file
+        data: The contents of a file that is not JSON. If no restriction is named in it, nothing changes. None: the file
             could not be read, so it may hold any of them. Only the user's file demands the sandbox then: a link in a stranger's
             repository should not keep an agent from starting where there is no sandbox, and every command is asked for anyway.
         before: What other files have said so far.
@@ -76,12 +76,12 @@ def closed(data: bytes | None, before: dict[str, Any], *, of_project: bool) -> t
 
 
 def stricter(one: str, other: str) -> str:
-    """The stricter of two modes of approval."""
+    """Return the stricter of two approval modes."""
     return max(one, other, key=_STRICTNESS.index)
 
 
 class _Reading:
-    """One file's bounds."""
+    """Reads the restrictions of one file."""
 
     def __init__(self, path: Path, warnings: list[str], of_project: bool) -> None:
         #: Something that may have been meant to forbid could not be understood.
@@ -154,7 +154,7 @@ class _Reading:
         return rules
 
     def _doubtful_rule(self, name: str, problem: str, rule: Any) -> dict[str, Any]:
-        """What a rule that cannot be understood stands for: the calls that it may be about are asked for."""
+        """Replace a rule that cannot be understood by one that asks for all calls it may be about."""
         tool = cast("dict[str, Any]", rule).get("tool") if isinstance(rule, dict) else None
         about = tool if isinstance(tool, str) and tool else "*"
         which = f"every call of {about}" if about != "*" else "every call of a tool"
@@ -183,7 +183,7 @@ class _Reading:
 
 
 def _wrong_with(rule: Any) -> str | None:
-    """Why something is no rule; None: it is one."""
+    """Say why a value is not a rule; None if it is one."""
     if not isinstance(rule, dict):
         return f": expected an object with tool, pattern and action, found {found(rule)}."
     fields = cast("dict[str, Any]", rule)
