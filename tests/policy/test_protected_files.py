@@ -298,7 +298,7 @@ def test_confined_tools_make_no_git_repository_and_change_none(tmp_path: Path, n
     (place.cwd / "bare" / "HEAD").write_text("ref: refs/heads/main\n")
     tools = {tool.name: tool for tool in machine_tools(place.workspace)} if opal else None
     said = [place.call("write_file" if opal else "write", tools, path=name, content="x") for name in names]
-    assert "takes effect outside of the sandbox" in said[-1]
+    assert "takes effect outside the sandbox" in said[-1]
     assert not [text for text in said[:-1] if "sandbox" in text]
     assert not (place.cwd / names[-1]).exists()
 

@@ -324,7 +324,7 @@ def test_the_models_commands_and_writes_are_kept_in(root: Path) -> None:
         said = ends(host)
         assert [is_error for _, is_error in said].count(True) == 2
         assert any("text:1: find me in here" in text for text, _ in said)
-        assert any("outside of the working directory" in text for text, _ in said)
+        assert any("outside the working directory" in text for text, _ in said)
 
 
 def test_a_command_that_is_aborted_may_tidy_up_and_then_ends(root: Path) -> None:

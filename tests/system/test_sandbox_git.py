@@ -298,7 +298,7 @@ def test_the_inside_of_a_repository_cannot_be_a_sandbox(root: Path, inner: str) 
     (root / "user").mkdir()
     git(root, root, "init", "-q", "--bare", "work")
     done = start(root, folder=f"work/{inner}")
-    assert done.returncode == 1 and "is the inside of a git repository" in done.stderr
+    assert done.returncode == 1 and "belongs to a git repository" in done.stderr
 
 
 def test_there_are_no_user_namespaces_inside(root: Path) -> None:

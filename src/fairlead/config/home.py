@@ -113,7 +113,7 @@ def project_folder(cwd: Path) -> Path:
 
 
 def project_boundary(folder: Path, user: Path, home: Path) -> Path | None:
-    """Return the directory that project files in `folder` must stay in: its repository, or `folder` itself outside of any.
+    """Return the directory that project files in `folder` must stay in: its repository, or `folder` itself outside any.
 
     A link in a project may lead to any place in its repository, but not out of it. A repository that holds the user's home
     directory does not count: all files of the user are in it.

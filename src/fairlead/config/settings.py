@@ -148,7 +148,7 @@ class RuleSettings(_Group, frozen=True):
 
     #: Compare what a model writes with the stream rules.
     enabled: bool = True
-    #: What becomes of an answer that a rule cut off: `discard` takes it out of what the model sees next, `keep` leaves it there.
+    #: What happens to an answer that a rule cut off: `discard` takes it out of what the model sees next, `keep` leaves it there.
     context_mode: Literal["discard", "keep"] = "discard"
     #: What a rule may cut off: `always`, `prose-only` (text and thinking), `tool-only` or `never`.
     interrupt_mode: RuleInterruptMode = "always"

@@ -12,7 +12,7 @@ from typing import TypeAlias
 ANY = "\0"
 
 #: One step of a pattern: a character; or any one character, any within a name, any at all, the start of any number of
-#: folders, the inside of one of these.
+#: folders, what is in one of these.
 _Step: TypeAlias = str
 _ONE, _NAME, _ALL, _FOLDERS, _FOLDER = "?one", "*name", "**all", "**/start", "**/inside"
 

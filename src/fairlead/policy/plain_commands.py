@@ -10,7 +10,7 @@ pattern allows them.
     word         = one or more of: letters, digits, _ . / + @ % : , = - ; '...' ; "..." without $ ` \\ !
     redirection  = 2>&1 | >&2 | 1>&2 | >/dev/null | 1>/dev/null | 2>/dev/null | </dev/null (one space before the path is fine)
 
-Why nothing is expanded: outside of quotes stand only characters that have no meaning to a shell, and blanks and separators. In
+Why nothing is expanded: outside quotes stand only characters that have no meaning to a shell, and blanks and separators. In
 single quotes a shell looks for nothing but the closing quote; in double quotes for that and $ ` \\ and !, which are not there.
 Nothing is assigned, since `=` is not part of a name. No function, alias or loop begins, since that takes a parenthesis, a
 reserved word or a built-in. Control characters and unusual blanks are refused everywhere, and characters outside ASCII unless

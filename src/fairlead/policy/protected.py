@@ -18,7 +18,7 @@ from fairlead.policy.repositories import GIT, looks_like_repository
 _WILD = frozenset("*?")
 #: Further names of protected files that a sandbox hides, each of which costs time.
 _MOST_HIDDEN = 200
-#: What is run, or read as configuration, outside of the sandbox, and lies in the working directory.
+#: What is run, or read as configuration, outside the sandbox, and lies in the working directory.
 READ_ONLY_IN_SANDBOX = (PROJECT_FOLDER, ".mcp.json", GIT)
 
 
@@ -41,7 +41,7 @@ def key_files(home: Home, env: Mapping[str, str]) -> list[Path]:
 class Protected:
     """Implements `fairlead.tools.guard.Guard`.
 
-    `listed` are the user's own paths and patterns; one after a `!` lifts the protection. With `confined`, nothing outside of the
+    `listed` are the user's own paths and patterns; one after a `!` lifts the protection. With `confined`, nothing outside the
     working directory is written, nor what the sandbox keeps from being written inside of it.
     """
 
@@ -70,10 +70,10 @@ class Protected:
             return
         cwd = _real(self._cwd())
         if not path.is_relative_to(cwd):
-            raise ToolError(f"{path} is outside of the working directory {cwd}. In the sandbox, nothing is written there.")
+            raise ToolError(f"{path} is outside the working directory {cwd}. In the sandbox, nothing is written there.")
         names = path.relative_to(cwd).parts
         if not names or names[0].casefold() in READ_ONLY_IN_SANDBOX or _is_of_repository(cwd, names):
-            raise ToolError(f"{path} is not written in the sandbox: what it says takes effect outside of the sandbox.")
+            raise ToolError(f"{path} is not written in the sandbox: what it says takes effect outside the sandbox.")
 
     def masks(self) -> Masks:
         """What a sandbox has to hide, as far as it exists now. Keys are hidden with their folder: a file may be replaced."""

@@ -83,7 +83,7 @@ class Bubblewrap:
                 raise ConfigError(f"{text} Start in the folder of a project, or without a sandbox.")
         for folder in (self._cwd, *self._cwd.parents):
             if looks_like_repository(lambda name, folder=folder: os.path.lexists(folder / name)):
-                text = f"The working directory {self._cwd} cannot be a sandbox: {folder} is the inside of a git repository"
+                text = f"The working directory {self._cwd} cannot be a sandbox: {folder} belongs to a git repository"
                 raise ConfigError(f"{text}, whose configuration commands could change. Start elsewhere, or without a sandbox.")
         for path in (self._cwd / name for name in _NO_LINKS):
             if path.is_symlink():
@@ -328,7 +328,7 @@ class _Entered:
         if "Read-only file system" in said and GIT in said:
             remarks.append(
                 f"{GIT} is read-only here: commands that change the repository, such as git add and git commit, have to be run"
-                " outside of the sandbox."
+                " outside the sandbox."
             )
         return [f"[Sandbox: {remark}]" for remark in remarks]
 

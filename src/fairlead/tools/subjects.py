@@ -42,7 +42,7 @@ _FILE_TEXTS: Mapping[str, frozenset[KeyPath]] = {
 
 
 def usual_file_texts(name: str | None) -> frozenset[KeyPath]:
-    """Where the arguments of a tool with this name usually hold text for files."""
+    """Where the arguments of a tool called `name` usually hold text for files."""
     return _FILE_TEXTS.get(name or "", frozenset())
 
 
