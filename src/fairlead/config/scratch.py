@@ -7,6 +7,7 @@ process number and in any container.
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import stat
 import threading
@@ -81,8 +82,10 @@ def remove_leftovers() -> None:
             if number >= _MOST_LOOKED_AT or removed >= _MOST_REMOVED:
                 return
             if item.name.startswith(_PREFIX) and item.is_dir(follow_symlinks=False):
-                with suppress(OSError):
+                try:
                     removed += _remove_leftover(Path(item.path))
+                except OSError as error:
+                    logging.getLogger("fairlead.config").debug("%s is left alone (%s)", item.path, error.strerror)
 
 
 def _claim(folder: Path) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,7 +83,9 @@ def _shrink(data: bytes, stop: Stop) -> tuple[bytes, str, tuple[int, int]] | Non
             for smaller, mime_type in stop.each(_encodings(image)):
                 if _encoded_size(smaller) <= MAX_ENCODED:
                     return smaller, mime_type, image.size
-    except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError):  # what Pillow raises on damaged images
+    # What Pillow raises on damaged images.
+    except (OSError, ValueError, SyntaxError, image_module.DecompressionBombError) as error:
+        logging.getLogger("fairlead.tools").debug("an image could not be made smaller (%s)", type(error).__name__)
         return None
     return None
 

@@ -6,6 +6,7 @@ Both search the same files in the same order. Only the syntax of regular express
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import stat
 import sys
@@ -27,6 +28,8 @@ from fairlead.tools.search.ripgrep_walk import Parts, RipgrepWalk
 from fairlead.tools.search.searchers import Line, PythonSearcher, Ripgrep, Searcher, Wanted
 from fairlead.tools.search.walk import walk
 from fairlead.tools.workspace import Workspace
+
+_log = logging.getLogger("fairlead.tools")
 
 _LIMIT = 100
 #: No result is that long, so larger numbers mean the same.
@@ -158,6 +161,7 @@ class _Tree:
                         yield found.files[at : at + size]
                     after = None if found.complete else found.files[-1]
                 return
+            _log.debug("ripgrep cannot apply the ignore rules of %s; the slower walk continues", self._root)
         while self._last is not None:
             yield await asyncio.to_thread(self._walk_on, size)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +13,8 @@ from fairlead.errors import ToolError
 from fairlead.tools.files.opening import Target
 from fairlead.tools.files.read import open_regular
 from fairlead.tools.search.globs import NameMatcher, PathPattern, name_matcher
+
+_log = logging.getLogger("fairlead.tools")
 
 #: Bytes of a .gitignore that are read. Those that people write are far shorter.
 _LONGEST = 1024 * 1024
@@ -191,7 +194,9 @@ def _load(folder: Path) -> IgnoreFile | None:
     try:
         with os.fdopen(open_regular(Target(path, Path(os.path.realpath(path))), None), "rb") as file:
             return IgnoreFile(file.read(_LONGEST).decode("utf-8", "replace"))
-    except (ToolError, OSError):
+    except (ToolError, OSError) as error:
+        if os.path.lexists(path):
+            _log.debug("%s is not read (%s)", path, type(error).__name__)
         return None
 
 
