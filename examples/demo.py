@@ -84,7 +84,7 @@ def chat(agent: Agent, runner: asyncio.Runner) -> None:
     """Ask for lines and answer them. Ctrl-C aborts an answer; while a line is waited for, it ends the chat."""
     model = agent.session.model
     assert model is not None
-    print(f"Chatting with {model.provider}/{model.id} about {agent.session.workspace.cwd}. End with an empty line.")
+    print(f"Chatting with {model.provider}/{model.id} about {agent.session.host.workspace.cwd}. End with an empty line.")
     while True:
         # Outside the event loop, which could not be interrupted while it waits for a line.
         try:

@@ -117,6 +117,7 @@ def main(root: Path) -> None:
         ("modules in the fullest folder", f"{fullest[1]} ({fullest[0].relative_to(root)})"),
         ("public members of Session", len(session_members(found))),
         ("classes that take a Session", len(takes_session(found))),
+        ("of these inside session/", sum(name.startswith("fairlead.session.") for name in takes_session(found))),
         ("imports inside functions", late_imports(found)),
     ]
     for name, value in rows:

@@ -19,7 +19,7 @@ from fairlead.core.tool import ToolResult
 from fairlead.core.ui import Ui
 from fairlead.errors import FairleadError, ToolError
 from fairlead.extend.extensions.api import Fairlead
-from fairlead.extend.extensions.context import CommandContext, Context, ContextUsage, SessionView, ToolRunContext
+from fairlead.extend.extensions.context import CommandContext, Context, SessionView, ToolRunContext
 from fairlead.extend.extensions.events import (
     AfterProviderResponse,
     AgentBeforeSettle,
@@ -63,6 +63,7 @@ from fairlead.extend.extensions.results import (
     Trust,
 )
 from fairlead.extend.extensions.state import State
+from fairlead.session.context.budget import ContextUsage
 
 __all__ = [
     "AfterProviderResponse",

@@ -36,7 +36,7 @@ def results(agent: Agent) -> list[tuple[str, bool]]:
     """What the tools gave back, and whether it is an error."""
     return [
         ("".join(getattr(block, "text", "") for block in message.content), message.is_error)
-        for message in agent.session.conversation.messages
+        for message in agent.session.messages
         if isinstance(message, ToolResultMessage)
     ]
 
@@ -92,7 +92,7 @@ async def test_closing_stops_the_run_and_the_hosts_commands(tmp_path: Path) -> N
     agent = an_agent(Scripted([Turn(text="word", pause=asyncio.Event().wait)]), tmp_path)
     async with asyncio.timeout(20):
         await agent.session.prompt("hi")
-        command = agent.session.commands.run("tail -f /dev/null")
+        command = agent.session.host.bash("tail -f /dev/null")
         await asyncio.sleep(0)
         await agent.close()
         assert not agent.session.is_streaming
@@ -167,7 +167,7 @@ async def test_an_answer_that_was_stopped_is_not_the_one_before(tmp_path: Path) 
         agent.session.subscribe(lambda event: began.set())
         asking = asyncio.create_task(agent.ask("two"))
         await began.wait()
-        agent.session.cancel()
+        agent.session.activity.cancel()
         with pytest.raises(RunAborted):
             await asking
 
@@ -204,7 +204,7 @@ async def test_an_abort_while_the_key_is_looked_up_is_not_lost(tmp_path: Path) -
     async with Agent(model="fake/m", cwd=tmp_path, env=env) as agent, asyncio.timeout(20):
         asking = asyncio.create_task(agent.ask("one"))
         await asyncio.sleep(0)
-        agent.session.cancel()
+        agent.session.activity.cancel()
         os.write(gate, b"\n")
         with pytest.raises(RunAborted):
             await asking
@@ -242,7 +242,7 @@ async def test_closing_removes_scratch_files_that_nobody_was_told_of(tmp_path: P
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     many_lines = "i=0; while [ $i -lt 3000 ]; do echo line; i=$((i+1)); done"
     async with an_agent(Scripted([Turn(text="x")]), tmp_path) as agent:
-        done = await agent.session.commands.run(many_lines)
+        done = await agent.session.host.bash(many_lines)
         assert done.message.truncated and done.message.full_output_path
         named = Path(done.message.full_output_path)
         (named.parent / "unnamed").write_text("left over")
@@ -278,7 +278,7 @@ async def test_a_model_without_a_key_refuses_the_prompt(tmp_path: Path) -> None:
     async with Agent(model="openai/gpt-6.1-sol", env={}, cwd=tmp_path, isolated=True) as agent:
         with pytest.raises(NoCredentials, match="set OPENAI_API_KEY or pass --api-key"):
             await agent.ask("hi")
-        assert agent.session.conversation.messages == []
+        assert agent.session.messages == []
 
 
 def test_an_unknown_model_is_an_error_that_tells_of_unreadable_files(tmp_path: Path) -> None:
@@ -292,7 +292,7 @@ def test_settings_of_the_user_hold_and_what_is_unusable_is_told(tmp_path: Path) 
     settings = {"steeringMode": "all", "followUpMode": "sometimes", "interruptMode": "immediate", "enabledModels": ["gone"]}
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     agent = Agent(env={"FAIRLEAD_HOME": str(tmp_path)}, cwd=tmp_path)
-    queues = agent.session.queues
+    queues = agent.session.queue
     assert (queues.steering.mode, queues.follow_up.mode, queues.interrupt) == ("all", "one-at-a-time", "immediate")
     assert any("followUpMode" in warning for warning in agent.warnings)
     assert any("enabledModels" in warning and "gone" in warning for warning in agent.warnings)
@@ -301,14 +301,14 @@ def test_settings_of_the_user_hold_and_what_is_unusable_is_told(tmp_path: Path) 
 def test_a_setting_is_kept_for_the_sessions_to_come(tmp_path: Path) -> None:
     options: dict[str, Any] = {"env": {"FAIRLEAD_HOME": str(tmp_path)}, "cwd": tmp_path}
     Agent(**options).persist("steeringMode", "all")
-    assert Agent(**options).session.queues.steering.mode == "all"
+    assert Agent(**options).session.queue.steering.mode == "all"
     with pytest.raises(ConfigError, match="isolated"):
         Agent(isolated=True, **options).persist("steeringMode", "all")
 
 
 def test_tools_are_chosen_and_left_out(tmp_path: Path) -> None:
     def active(**options: Any) -> list[str]:
-        return an_agent(Scripted([Turn(text="x")]), tmp_path, **options).session.active_tools
+        return an_agent(Scripted([Turn(text="x")]), tmp_path, **options).session.tools.active
 
     assert active() == ["read", "bash", "edit", "write"]
     assert active(tools=["ls", "read"], exclude_tools=["read"]) == ["ls"]
@@ -317,11 +317,11 @@ def test_tools_are_chosen_and_left_out(tmp_path: Path) -> None:
 
 def test_the_system_prompt_follows_the_tools(tmp_path: Path) -> None:
     agent = an_agent(Scripted([Turn(text="x")]), tmp_path, append_system_prompt=["Be brief."])
-    before = agent.session.system_prompt()
+    before = agent.session.additions.system_prompt()
     assert "- bash:" in before and "Be brief." in before and str(tmp_path) in before
-    agent.session.set_active_tools(["read"])
-    assert "- bash:" not in agent.session.system_prompt()
-    own = an_agent(Scripted([Turn(text="x")]), tmp_path, system_prompt="Mine.").session.system_prompt()
+    agent.session.tools.activate(["read"])
+    assert "- bash:" not in agent.session.additions.system_prompt()
+    own = an_agent(Scripted([Turn(text="x")]), tmp_path, system_prompt="Mine.").session.additions.system_prompt()
     assert own.startswith("Mine.\n\nCurrent date: ")
 
 
@@ -387,5 +387,5 @@ async def test_settings_that_cannot_be_read_say_why_an_agent_needs_the_sandbox_a
     assert "bubblewrap" in str(raised.value) and f"{settings}: cannot be read" in str(raised.value)
     assert "pass --sandbox off" in str(raised.value) and "FAIRLEAD_HOME" in str(raised.value)
     agent = Agent(options, sandbox="off")
-    assert agent.session.workspace.sandbox is None and agent.settings.approvals.mode == "ask"
+    assert agent.session.host.workspace.sandbox is None and agent.settings.approvals.mode == "ask"
     await agent.close()

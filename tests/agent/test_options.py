@@ -85,7 +85,7 @@ async def test_good_values_are_taken(tmp_path: Path) -> None:
         reset_settings=["todo"],
         warn=print,
     )
-    assert agent.session.active_tools == ["read"]
+    assert agent.session.tools.active == ["read"]
     await agent.close()
 
 

@@ -48,7 +48,7 @@ class Extended:
 
     def notes(self, custom_type: str) -> list[Any]:
         """The data of the custom entries of this type."""
-        log = self.agent.session.conversation.log
+        log = self.agent.session.history.log
         mine = [entry for entry in log.plain(log.entries()) if entry.get("customType") == custom_type]
         return [entry.get("data") for entry in mine]
 

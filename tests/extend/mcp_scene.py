@@ -56,7 +56,7 @@ class Scene:
 
     async def until_there_is(self, tool: str) -> None:
         """Wait until the session has a tool with this name."""
-        toolbox = self.agent.session.toolbox
+        toolbox = self.agent.session.tools
         changed = asyncio.Event()
         replace = toolbox.replace
 
@@ -65,7 +65,7 @@ class Scene:
             changed.set()
 
         toolbox.replace = watched
-        while tool not in toolbox.tools:
+        while tool not in toolbox:
             changed.clear()
             await changed.wait()
 

@@ -14,7 +14,6 @@ from tests.extend.extended import Extended, calling, extended
 from fairlead.core import events as e
 from fairlead.core.messages import CustomMessage, ToolCall, UserMessage, user_text
 from fairlead.core.model import Request
-from fairlead.session.history import moves
 from fairlead.testing import Turn
 
 HEADER = "import asyncio, sys\nfrom typing import Annotated, Literal\nfrom fairlead.extension import *\n"
@@ -26,7 +25,7 @@ def spec(request: Request, name: str) -> dict[str, Any]:
 
 
 def said(it: Extended) -> list[str]:
-    return [user_text(each) for each in it.agent.session.conversation.messages if isinstance(each, UserMessage)]
+    return [user_text(each) for each in it.agent.session.messages if isinstance(each, UserMessage)]
 
 
 # Tools
@@ -176,7 +175,7 @@ def setup(fl):
     )
     async with extended(tmp_path, source) as it:
         await it.command("/note")
-        (quiet,) = it.agent.session.conversation.messages
+        (quiet,) = it.agent.session.messages
         assert isinstance(quiet, CustomMessage) and (quiet.content, quiet.display, quiet.details) == (
             "quiet",
             False,
@@ -214,7 +213,7 @@ def setup(fl):
         await it.agent.ask("hi")
         await it.agent.idle()
         assert said(it) == ["hi", "now", "later"]
-        assert any(isinstance(each, CustomMessage) for each in it.agent.session.conversation.messages)
+        assert any(isinstance(each, CustomMessage) for each in it.agent.session.messages)
 
 
 async def test_two_commands_of_one_name_are_told_apart(tmp_path: Path) -> None:
@@ -223,7 +222,7 @@ async def test_two_commands_of_one_name_are_told_apart(tmp_path: Path) -> None:
         await it.command("/go")
         await it.command("/go:2")
         assert it.notes("went") == ["one", "two"]
-        assert [command.name for command in it.agent.session.slash_commands()] == ["go", "go:2"]
+        assert [command.name for command in it.agent.session.additions.slash_commands()] == ["go", "go:2"]
 
 
 async def test_a_command_goes_to_other_conversations(tmp_path: Path) -> None:
@@ -270,19 +269,19 @@ def setup(fl):
     sessions = tmp_path / "sessions"
     async with extended(tmp_path, source, session_dir=sessions, keep=True) as it:
         await it.agent.ask("hi")
-        before = it.agent.session.conversation.log.leaf
+        before = it.agent.session.history.log.leaf
         await it.command("/add a")
         await it.command("/add b")
         assert [entry["words"] for entry in it.notes("fairlead.state.one")] == [["a"], ["a", "b"]]
-        file = it.agent.session.conversation.path
-        await moves.navigate(it.agent.session, before, summarise=False)
+        file = it.agent.session.history.path
+        await it.agent.session.navigate(before, summarise=False)
         await it.command("/tell")
         assert it.notes("told") == [{}]
         await it.command("/add c")
     async with extended(tmp_path, source, session_dir=sessions, session=file) as it:
         await it.command("/tell")
         assert it.notes("told")[-1] == {"words": ["c"]}
-        await moves.new_session(it.agent.session)
+        await it.agent.session.history.new()
         await it.command("/tell")
         assert it.notes("told") == [{}]
 
@@ -328,7 +327,7 @@ def setup(fl):
         await it.agent.ask("hi")
         await it.command("/wait")
         assert it.notes("seen") == [[{"step": "waiting"}]]
-        left = it.agent.session.conversation.path
+        left = it.agent.session.history.path
         await it.command("/leave")
         assert it.notes("there") == [{}]
         assert left is not None and '"data":{"step":"leaving"}' in left.read_text()
@@ -423,7 +422,7 @@ async def test_reload_takes_everything_back_and_loads_what_is_there_now(tmp_path
         await it.command("/old")
         (tmp_path / "one.py").write_text(dedent(new))
         assert await it.agent.reload_extensions() == ["one"]
-        assert [command.name for command in it.agent.session.slash_commands()] == ["new"]
+        assert [command.name for command in it.agent.session.additions.slash_commands()] == ["new"]
         assert "old_tool" not in it.agent.session.tools
         await it.agent.ask("hi")
         assert it.notes("old") == [] and it.notes("start") == ["reload"]
@@ -480,7 +479,7 @@ async def test_an_extension_that_a_reload_finds_first_is_greeted_once_and_hears_
             "    fl.on('session_info_changed', lambda event: fl.append_entry('heard', event.name))\n"
         )
         await it.agent.reload_extensions()
-        it.agent.session.set_name("later")
+        it.agent.session.history.set_name("later")
         await it.agent.ask("hi")
         assert it.notes("heard") == ["reload", "later"]
 

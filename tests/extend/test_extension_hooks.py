@@ -8,7 +8,6 @@ import pytest
 from tests.extend.extended import calling, extended, user_texts
 
 from fairlead.errors import CompactionCancelled, MoveCancelled
-from fairlead.session.history import moves
 from fairlead.testing import Turn
 
 HEADER = "from fairlead.extension import *\n"
@@ -157,11 +156,11 @@ def setup(fl):
         await it.agent.ask("two")
         last = it.model.requests[-1]
         assert user_texts(last.messages) == ["two"] and last.system_prompt == "Be brief."
-        kept = it.agent.session.conversation.messages
+        kept = it.agent.session.messages
         assert user_texts(list(kept)) == ["one", "two"]
         # What was not touched is the very object: encodings of it that were kept are of use.
-        assert last.messages[0] in it.agent.session.conversation.for_model()
-        assert any(last.messages[-1] is message for message in it.agent.session.conversation.for_model())
+        assert last.messages[0] in it.agent.session.history.conversation.for_model()
+        assert any(last.messages[-1] is message for message in it.agent.session.history.conversation.for_model())
 
 
 async def test_an_event_that_is_changed_changes_nothing_else(tmp_path: Path) -> None:
@@ -174,7 +173,7 @@ async def test_an_event_that_is_changed_changes_nothing_else(tmp_path: Path) -> 
     """
     async with extended(tmp_path, source, turns=[calling("bash", command="echo hi"), Turn(text="ok")]) as it:
         assert await it.agent.ask("hi") == "ok"
-        assert len(it.agent.session.conversation.messages) == 4 and it.results == [("hi\n", False)] and it.errors == []
+        assert len(it.agent.session.messages) == 4 and it.results == [("hi\n", False)] and it.errors == []
 
 
 async def test_a_run_goes_on_if_an_extension_wants_it_to(tmp_path: Path) -> None:
@@ -207,14 +206,14 @@ def setup(fl):
         await it.agent.ask("hi")
         await it.agent.ask("again")
         session = it.agent.session
-        entry = session.conversation.log.user_messages()[0][0]
-        before = session.id, session.conversation.log.leaf
-        for move in (moves.new_session(session), moves.fork(session, entry), moves.navigate(session, entry, summarise=False)):
+        entry = session.history.log.user_messages()[0][0]
+        before = session.id, session.history.log.leaf
+        for move in (session.history.new(), session.fork(entry), session.navigate(entry, summarise=False)):
             with pytest.raises(MoveCancelled, match=r"Stay\."):
                 await move
         with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled: Stay\.$"):
-            await session.compactor.request(None)
-        assert (session.id, session.conversation.log.leaf) == before
+            await session.compact()
+        assert (session.id, session.history.log.leaf) == before
 
 
 async def test_the_tree_is_told_of_moves_and_may_write_the_summary(tmp_path: Path) -> None:
@@ -231,10 +230,10 @@ def setup(fl):
     async with extended(tmp_path, source) as it:
         await it.agent.ask("hi")
         session = it.agent.session
-        arrival = await moves.navigate(session, None, summarise=True)
+        arrival = await session.navigate(None, summarise=True)
         assert arrival.summary is not None and it.notes("moved") == [[True, True]]
         assert len(it.model.requests) == 1
-        entry = session.conversation.log.plain([session.conversation.log.get(arrival.summary)])[0]
+        entry = session.history.log.plain([session.history.log.get(arrival.summary)])[0]
         assert entry["summary"] == "We did things." and entry["fromHook"] is True
 
 
@@ -251,7 +250,7 @@ async def test_sessions_begin_and_end_with_their_reasons(tmp_path: Path) -> None
     """
     async with extended(tmp_path, source) as it:
         await it.agent.ask("hi")
-        await moves.new_session(it.agent.session)
+        await it.agent.session.history.new()
         await it.agent.reload_extensions()
     lines = (tmp_path / "one.log").read_text().split("\n")[:-1]
     assert lines == ["start startup", "end new", "start new", "end reload", "start reload", "end quit"]

@@ -145,7 +145,7 @@ async def test_lone_surrogates_of_an_extension_are_replaced(tmp_path: Path) -> N
     async with extended(tmp_path, source) as it:
         await it.command("/act")
         assert await it.agent.ask("hi") == "ok"
-        (message, *_) = it.agent.session.conversation.messages
+        (message, *_) = it.agent.session.messages
         assert isinstance(message, CustomMessage)
         assert (message.content, message.details) == ("\ufffd", {"x": "\ufffd"})
 
@@ -275,8 +275,8 @@ def setup(fl):
         await it.agent.ask("swap")
         await it.agent.idle()
         session = it.agent.session
-        told = [message.content for message in session.conversation.messages if isinstance(message, CustomMessage)]
-        assert told == ["one", "two", "three"] and len(session.queues) == 0
+        told = [message.content for message in session.messages if isinstance(message, CustomMessage)]
+        assert told == ["one", "two", "three"] and len(session.queue) == 0
         assert len(it.model.requests) == (2 if trigger else 0)
 
 
@@ -341,6 +341,6 @@ def setup(fl):
             refused = it.notes("refused")
             assert len(refused) == 7 and all("was reloaded" in text for text in refused)
             assert it.agent.session.tools["mine"].description == "The present one"
-            assert [command.name for command in it.agent.session.slash_commands()] == ["act"]
+            assert [command.name for command in it.agent.session.additions.slash_commands()] == ["act"]
     finally:
         del builtins.__dict__["first_fl"]

@@ -151,9 +151,9 @@ class Stuck:
 
 async def main():
     agent = Agent(model="fake/fake-1", cwd=sys.argv[1])
-    agent.session.workspace.guard = stuck = Stuck()
+    agent.session.host.workspace.guard = stuck = Stuck()
     run = asyncio.ensure_future(agent.ask("go"))
-    listing = asyncio.ensure_future(agent.session.prepare())
+    listing = asyncio.ensure_future(agent.session.additions.prepare())
     await asyncio.to_thread(stuck.began.wait)
     await agent.session.abort()
     for outcome in await asyncio.gather(run, listing, return_exceptions=True):

@@ -286,13 +286,13 @@ async def test_without_the_package_a_warning_names_the_extra(tmp_path: Path, mon
 async def test_an_agent_without_servers_never_loads_the_package(tmp_path: Path) -> None:
     async with Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="ok")]), cwd=tmp_path, isolated=True) as agent:
         await agent.ask("/mcp:is plain text here")
-        assert agent.session.servers is None
+        assert agent.session.additions.servers is None
 
 
 async def test_closing_while_a_server_is_being_connected_leaves_nothing_behind(tmp_path: Path) -> None:
     with Gate(tmp_path / "gate"):
         async with scene(tmp_path, {"real": real_server(), "slow": raw_server("silent", tmp_path / "gate")}) as told:
-            assert told.agent.session.servers is not None
+            assert told.agent.session.additions.servers is not None
             told.agent.warm_up()
             await asyncio.sleep(0)
         assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("fairlead-mcp")]

@@ -108,7 +108,7 @@ def test_a_long_result_is_cut_and_kept_in_a_file(worked: Scene) -> None:
 def test_a_server_has_the_environment_of_the_agent_and_its_own(worked: Scene) -> None:
     around = json.loads(text_of(result(worked, 6)))
     assert (around["INHERITED"], around["GIVEN"]) == ("yes", "also")
-    assert Path(around["cwd"]) == worked.agent.session.workspace.cwd
+    assert Path(around["cwd"]) == worked.agent.session.host.workspace.cwd
 
 
 def test_resources_are_listed_under_the_paths_that_read_takes(worked: Scene) -> None:
@@ -142,10 +142,10 @@ async def test_prompts_are_slash_commands(tmp_path: Path) -> None:
         session = told.agent.session
         await told.agent.ask('/mcp:real:review "my file.py" focus=names')
         await told.agent.ask("/mcp:real:dialogue")
-        first, second = [user_text(each) for each in session.conversation.messages if isinstance(each, UserMessage)]
+        first, second = [user_text(each) for each in session.messages if isinstance(each, UserMessage)]
         assert first == "Review my file.py and look at names."
         assert second == "User: Who are you?\n\nAssistant: A server."
-        listed = {command.name: command for command in session.slash_commands()}
+        listed = {command.name: command for command in session.additions.slash_commands()}
         assert listed["mcp:real:review"].description == "Review a file. <file> [focus]"
         assert listed["mcp:real:review"].source == "prompt"
         for text, problem in (
@@ -266,5 +266,5 @@ async def test_reading_of_an_unknown_server_is_refused(tmp_path: Path) -> None:
         await told.agent.ask("go")
         [(text, is_error)] = told.texts()
         assert is_error and 'There is no MCP server "none"' in text and "raw" in text
-        uris = told.agent.session.workspace.uris
+        uris = told.agent.session.host.workspace.uris
         assert uris is not None and uris.has("MCP://raw/x") and not uris.has("mcp.txt")

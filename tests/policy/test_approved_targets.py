@@ -60,9 +60,9 @@ class Place:
             async with Agent(
                 model=SCRIPTED_MODEL, stream=Scripted([*played, Turn(text="done")]), cwd=self.cwd, env=env, **options
             ) as agent:
-                agent.session.make_ui = lambda: person
+                agent.session.host.make_ui = lambda: person
                 await agent.ask("go")
-                messages = agent.session.conversation.messages
+                messages = agent.session.messages
                 results = [each for each in messages if isinstance(each, ToolResultMessage)]
                 return ["".join(getattr(block, "text", "") for block in each.content) for each in results]
 

@@ -44,7 +44,7 @@ def always(answer: Any) -> Answering:
 
 class Outcome:
     def __init__(self, agent: Agent, events: list[Event]) -> None:
-        messages = [each for each in agent.session.conversation.messages if isinstance(each, ToolResultMessage)]
+        messages = [each for each in agent.session.messages if isinstance(each, ToolResultMessage)]
         self.results = [("".join(getattr(block, "text", "") for block in each.content), each.is_error) for each in messages]
         self.events = [each for each in events if isinstance(each, ToolApprovalRequested | ToolApprovalResolved)]
 
@@ -65,7 +65,7 @@ def ran(cwd: Path, person: Person | None, *calls: tuple[str, Mapping[str, Any]],
         ) as agent:
             if person is not None:
                 ui = person
-                agent.session.make_ui = lambda: ui
+                agent.session.host.make_ui = lambda: ui
             events: list[Event] = []
             agent.session.subscribe(events.append)
             await agent.ask("go")

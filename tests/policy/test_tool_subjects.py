@@ -35,7 +35,7 @@ def answer(root: Path, tool: Tool, rule: dict[str, str], arguments: dict[str, An
         stream = Scripted([Turn(tool_calls=[ToolCall("c", tool.name, arguments)]), Turn(text="done")])
         async with Agent(model=SCRIPTED_MODEL, stream=stream, cwd=root, env=env, extra_tools=[tool]) as agent:
             await agent.ask("go")
-            (result,) = [each for each in agent.session.conversation.messages if isinstance(each, ToolResultMessage)]
+            (result,) = [each for each in agent.session.messages if isinstance(each, ToolResultMessage)]
             return "".join(getattr(block, "text", "") for block in result.content)
 
     return asyncio.run(main())

@@ -105,7 +105,7 @@ def subagents_of(session: Session) -> Subagents:
 
 def result_of(session: Session, call: str = "call") -> ToolResultMessage:
     """What the model was told of a call."""
-    return next(m for m in session.conversation.messages if isinstance(m, ToolResultMessage) and m.tool_call_id == call)
+    return next(m for m in session.messages if isinstance(m, ToolResultMessage) and m.tool_call_id == call)
 
 
 def told(session: Session, call: str = "call") -> str:

@@ -53,11 +53,11 @@ class TestHooks:
     def wants(self, name: str) -> bool:
         return name in self.handlers
 
-    async def hear(self, event: Event) -> None:
+    async def emit(self, event: Event) -> None:
         self.events.append(event)
         await self._call(_name(event), None, event)
 
-    def overhear(self, event: Event) -> None:
+    def notify(self, event: Event) -> None:
         self.events.append(event)
         self.told.append(f"({_name(event)})")
 
@@ -67,7 +67,7 @@ class TestHooks:
     async def session_ends(self, reason: str, target: str | None = None) -> None:
         await self._call(f"end {reason}", None, target)
 
-    def stands_elsewhere(self) -> None: ...
+    def position_changed(self) -> None: ...
 
     async def sent(self) -> None: ...
 

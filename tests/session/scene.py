@@ -130,7 +130,7 @@ async def talk(session: Session, *texts: str) -> None:
 
 
 def file_of(session: Session) -> Path:
-    path = session.conversation.path
+    path = session.history.path
     assert path is not None, "the session has a file"
     return path
 
@@ -185,7 +185,7 @@ def texts(messages: Sequence[Message]) -> list[str]:
 
 def said(session: Session) -> list[str]:
     """The user's part of the conversation."""
-    return [user_text(message) for message in session.conversation.messages if isinstance(message, UserMessage)]
+    return [user_text(message) for message in session.messages if isinstance(message, UserMessage)]
 
 
 def entry_of(log: Log, text: str) -> str:

@@ -114,7 +114,7 @@ async def test_a_wait_can_be_called_off(tmp_path: Path, how: str) -> None:
         if how == "abort":
             await agent.session.abort()
         else:
-            agent.session.attempts.call_off()
+            agent.session.activity.cancel_retry()
         with pytest.raises(ProviderError):
             await asking
         assert kinds[-2:] == ["gave up at 1: Retry cancelled", "AgentSettled"]

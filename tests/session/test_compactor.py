@@ -44,7 +44,6 @@ from fairlead.errors import (
     SessionError,
 )
 from fairlead.session.history.entries import CompactionEntry, Entry
-from fairlead.session.history.moves import new_session
 from fairlead.session.history.reading import read_session
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
@@ -110,11 +109,11 @@ def a_small_session(
 
 async def compacted(session: Session, instructions: str | None = None) -> e.CompactionResult:
     async with asyncio.timeout(PATIENCE):
-        return await session.compactor.request(instructions)
+        return await session.compact(instructions)
 
 
 def shown(session: Session) -> list[str]:
-    return texts(session.conversation.messages)
+    return texts(session.messages)
 
 
 def saved(session: Session) -> list[str]:
@@ -128,19 +127,19 @@ async def test_on_request_the_older_part_of_the_conversation_becomes_a_summary(t
     session, model = a_small_session(tmp_path, [answer("a"), answer("b"), answer("c")])
     await talk(session, ONE, TWO)
     heard = Listener(session)
-    assert session.conversation.context_tokens() == 100
+    assert session.history.conversation.context_tokens() == 100
     result = await compacted(session)
     assert heard == [e.CompactionStart("manual"), e.CompactionEnd("manual", result)]
     assert (result.summary, result.tokens_before) == ("In short.", 100)
-    assert result.first_kept_entry_id == entry_of(session.conversation.log, TWO)
+    assert result.first_kept_entry_id == entry_of(session.history.log, TWO)
     assert shown(session) == saved(session) == [SUMMARY, TWO, "b"]
-    assert session.conversation.context_tokens() is None, "until the next answer nobody knows"
-    assert not session.is_streaming and not session.compactor.is_running
+    assert session.history.conversation.context_tokens() is None, "until the next answer nobody knows"
+    assert not session.is_streaming and not session.activity.is_compacting
 
     await talk(session, THREE)
     told = texts(model.answers.requests[-1].messages)
     assert "In short." in told[0] and told[1:] == [TWO, "b", THREE]
-    assert session.conversation.context_tokens() == 100
+    assert session.history.conversation.context_tokens() == 100
     await session.close()
 
 
@@ -178,14 +177,14 @@ async def test_where_everything_is_recent_there_is_nothing_to_compact(tmp_path: 
     await compacted(session)
     with pytest.raises(AlreadyCompacted, match=r"^Already compacted$"):
         await compacted(session)
-    assert len(model.summaries.requests) == 1 and not session.compactor.is_running
+    assert len(model.summaries.requests) == 1 and not session.activity.is_compacting
     await session.close()
 
 
 async def test_without_a_model_nobody_can_write_the_summary(tmp_path: Path) -> None:
     session, _ = a_small_session(tmp_path, [answer("a")])
     await talk(session, ONE, TWO)
-    session.selection.model = None
+    session.models.model = None
     with pytest.raises(ConfigError, match="No model is chosen that could write the summary"):
         await compacted(session)
     assert shown(session) == [ONE, "a", TWO, "a"]
@@ -218,16 +217,16 @@ async def test_meanwhile_a_prompt_and_a_second_request_are_refused(tmp_path: Pat
     signal = Signal()
     session, model = a_small_session(tmp_path, [answer("a")], [structs.replace(SUMMARISED, pause=signal)])
     await talk(session, ONE, TWO)
-    compaction = session.compactor.request(None)
+    compaction = session.compact()
     # It counts from the request on, not only when the model has been asked.
     with pytest.raises(CompactingError, match=r"^Cannot submit a prompt while compaction is in progress"):
         await session.prompt("at once")
     await signal.reached()
-    assert session.compactor.is_running and not session.is_streaming
+    assert session.activity.is_compacting and not session.is_streaming
     with pytest.raises(CompactingError, match=r"^Cannot submit a prompt while compaction is in progress"):
         await session.prompt("too soon")
     with pytest.raises(CompactingError, match=r"^The session is being compacted already\.$"):
-        session.compactor.request(None)
+        session.compact()
     await session.steer("by the way")
     signal.go.set()
     await compaction
@@ -242,11 +241,11 @@ async def test_an_abort_ends_a_compaction_and_nothing_has_changed(tmp_path: Path
     session, _ = a_small_session(tmp_path, [answer("a")], [structs.replace(SUMMARISED, pause=signal)])
     await talk(session, ONE, TWO)
     before, heard = file_of(session).read_bytes(), Listener(session)
-    compaction = session.compactor.request(None)
+    compaction = session.compact()
     await signal.reached()
     async with asyncio.timeout(PATIENCE):
         await session.abort()
-    assert not session.compactor.is_running, "an abort returns when it is over"
+    assert not session.activity.is_compacting, "an abort returns when it is over"
     with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled$"):
         await compaction
     assert heard == [e.CompactionStart("manual"), e.CompactionEnd("manual", aborted=True)]
@@ -260,10 +259,10 @@ async def test_another_conversation_ends_a_compaction(tmp_path: Path) -> None:
     session, _ = a_small_session(tmp_path, [answer("a")], [structs.replace(SUMMARISED, pause=signal)])
     await talk(session, ONE, TWO)
     first, heard = file_of(session), Listener(session)
-    compaction = session.compactor.request(None)
+    compaction = session.compact()
     await signal.reached()
     async with asyncio.timeout(PATIENCE):
-        await new_session(session)
+        await session.history.new()
     assert heard.kinds() == ["CompactionStart", "CompactionEnd", "SessionReplaced"]
     with pytest.raises(CompactionCancelled):
         await compaction
@@ -299,7 +298,7 @@ async def test_a_summary_that_cannot_be_written_loses_nothing(tmp_path: Path) ->
 async def test_a_failure_that_nobody_waits_for_is_no_complaint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     session, _ = a_small_session(tmp_path, [answer("a")], [BROKEN])
     await talk(session, ONE, TWO)
-    session.compactor.request(None)
+    session.compact()
     await settled(session)
     await session.close()
     gc.collect()  # asyncio complains when the task goes
@@ -310,9 +309,9 @@ async def test_a_command_that_ends_during_a_compaction_is_kept(tmp_path: Path) -
     signal = Signal()
     session, _ = a_small_session(tmp_path, [answer("a")], [structs.replace(SUMMARISED, pause=signal)])
     await talk(session, ONE, TWO)
-    compaction = session.compactor.request(None)
+    compaction = session.compact()
     await signal.reached()
-    await session.commands.run("true")
+    await session.host.bash("true")
     signal.go.set()
     await compaction
     assert shown(session) == saved(session) == [SUMMARY, TWO, "a", "BashExecutionMessage"]
@@ -329,7 +328,7 @@ async def test_at_the_end_of_a_run_that_filled_the_context_it_is_compacted(tmp_p
     heard = Listener(session)
     await session.prompt(TWO)
     await signal.reached()
-    assert session.is_streaming and session.compactor.is_running
+    assert session.is_streaming and session.activity.is_compacting
     with pytest.raises(BusyError):
         await session.prompt("too soon")
     signal.go.set()
@@ -402,7 +401,7 @@ async def test_an_abort_of_the_compaction_at_the_end_leaves_the_queues_as_they_a
     assert end == e.CompactionEnd("threshold", aborted=True)
     assert heard.kinds()[-1] == "AgentSettled" and not session.is_streaming
     assert shown(session) == saved(session) == [ONE, "a", TWO, "b"]
-    assert session.queues.follow_up.texts() == ["later"]
+    assert session.queue.follow_up.texts() == ["later"]
     await session.close()
 
 
@@ -411,7 +410,7 @@ async def test_an_abort_never_begins_a_compaction(tmp_path: Path) -> None:
     await talk(session, ONE)
     heard = Listener(session)
     # The answer is complete when the abort comes.
-    session.subscribe(lambda event: session.cancel() if isinstance(event, e.TurnEnd) else None)
+    session.subscribe(lambda event: session.activity.cancel() if isinstance(event, e.TurnEnd) else None)
     await talk(session, TWO)
     assert heard.of(e.CompactionStart) == [] and shown(session) == [ONE, "a", TWO, "b"]
     await session.close()
@@ -419,9 +418,9 @@ async def test_an_abort_never_begins_a_compaction(tmp_path: Path) -> None:
 
 async def test_a_context_that_is_already_full_is_compacted_before_the_first_turn(tmp_path: Path) -> None:
     session, model = a_small_session(tmp_path, [full("a"), answer("b")])
-    session.compactor.enabled = False
+    session.activity.auto_compaction = False
     await talk(session, ONE)
-    session.compactor.enabled = True
+    session.activity.auto_compaction = True
     heard = Listener(session)
     await talk(session, TWO)
     assert heard.outline(*MARKS)[:4] == ["CompactionStart", "CompactionEnd", "AgentStart", "TurnStart"]
@@ -447,7 +446,7 @@ async def test_what_an_aborted_answer_filled_is_looked_at_before_the_next_prompt
     await signal.reached()
     async with asyncio.timeout(PATIENCE):
         await session.abort()
-    assert session.conversation.context_tokens() == 560 + 25 + 20
+    assert session.history.conversation.context_tokens() == 560 + 25 + 20
     assert heard.of(e.CompactionStart) == [], "whoever aborts wants an end"
     heard.clear()
     await talk(session, THREE)
@@ -493,9 +492,9 @@ async def test_an_abort_between_two_turns_ends_the_compaction_and_the_run(tmp_pa
         await session.abort()
     assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", aborted=True)]
     assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
-    assert session.queues.steering.texts() == ["waits"]
+    assert session.queue.steering.texts() == ["waits"]
     assert len(model.summaries.requests) == 1, "nor is another one begun"
-    kinds = [type(message) for message in session.conversation.messages]
+    kinds = [type(message) for message in session.messages]
     assert ToolResultMessage in kinds and CompactionSummaryMessage not in kinds
     await session.close()
 
@@ -513,14 +512,14 @@ async def test_a_message_that_was_taken_up_before_a_compaction_between_turns_is_
     go.set()
     await signal.reached()
     await session.steer("taken back")
-    assert session.clear_queue() == (["taken back"], [])
+    assert session.queue.clear() == (["taken back"], [])
     crashed = Path(shutil.copy(file_of(session), tmp_path / "crashed.jsonl"))
     signal.go.set()
     await settled(session)
     assert said(session) == [TWO, "taken up"]
     await session.close()
     again = a_kept_session(Scripted([answer("x")]), tmp_path, file=crashed)
-    assert again.queues.steering.texts() == ["taken up"]
+    assert again.queue.steering.texts() == ["taken up"]
     await again.close()
 
 
@@ -536,7 +535,7 @@ async def test_a_compaction_that_breaks_by_itself_has_an_end_too(tmp_path: Path)
 
     session, _ = a_small_session(tmp_path, [answer("a"), full("b")])
     await talk(session, ONE)
-    session.conversation.log.sink = NoSummaries()
+    session.history.log.sink = NoSummaries()
     heard = Listener(session)
     await talk(session, TWO)
     error = "Auto-compaction failed: ZeroDivisionError: a bug"
@@ -575,7 +574,7 @@ async def test_switched_off_neither_a_full_context_nor_an_overflow_is_compacted(
     settings = structs.replace(SETTINGS, enabled=by != "settings")
     session, model = a_small_session(tmp_path, [answer("a"), full("b"), OVERFLOW], compaction=settings)
     if by == "command":
-        session.compactor.enabled = False
+        session.activity.auto_compaction = False
     heard = Listener(session)
     await talk(session, ONE, TWO, THREE)
     assert heard.of(e.CompactionStart) == [] and len(heard.of(e.AgentEnd)) == 3
@@ -616,7 +615,7 @@ async def test_it_is_the_window_of_the_present_model_that_counts(tmp_path: Path)
     heard = Listener(session)
     await talk(session, ONE, TWO)
     assert heard.of(e.CompactionStart) == []
-    session.selection.set_model("scripted", SMALL.id)
+    session.models.set_model("scripted", SMALL.id)
     await talk(session, THREE)
     assert heard.of(e.CompactionStart) == [e.CompactionStart("threshold")]
     assert shown(session) == [SUMMARY, THREE, "c"]
@@ -735,7 +734,7 @@ async def test_an_overflow_of_a_model_that_no_longer_answers_is_not_compacted_fo
     await talk(session, ONE)
     await session.prompt(TWO)
     await signal.reached()
-    session.selection.set_model("scripted", "large")
+    session.models.set_model("scripted", "large")
     signal.go.set()
     await settled(session)
     assert model.summaries.requests == []

@@ -24,9 +24,8 @@ from tests.session.scene import (
 
 from fairlead.core import events as e
 from fairlead.core.messages import CustomMessage, TextContent, UserMessage, user_text
-from fairlead.errors import BadCommand, CompactingError, ConfigError, EntryNotFound, SessionError
+from fairlead.errors import BadCommand, CompactingError, ConfigError, EntryNotFound, NothingToCompact, SessionError
 from fairlead.session.history.entries import QUEUE, TASKS, TODOS, CustomEntry
-from fairlead.session.history.moves import clone
 from fairlead.session.session import Session
 from fairlead.testing import Scripted, Turn
 
@@ -37,10 +36,7 @@ def one_answer() -> Scripted:
 
 def contents(session: Session) -> list[Any]:
     """What was said in the conversation, with the content of extensions' messages."""
-    return [
-        message.content if isinstance(message, CustomMessage) else texts([message])[0]
-        for message in session.conversation.messages
-    ]
+    return [message.content if isinstance(message, CustomMessage) else texts([message])[0] for message in session.messages]
 
 
 def after_a_crash(session: Session, name: str = "crash.jsonl") -> Path:
@@ -55,10 +51,10 @@ async def test_a_message_to_an_idle_session_is_added_at_once(tmp_path: Path) -> 
     message = await session.send_message("note", "custom content", details={"a": 1})
     assert heard == [e.MessageStart(message), e.MessageEnd(message)]
     assert not session.is_streaming
-    assert session.conversation.messages[-1] == message
+    assert session.messages[-1] == message
     assert message == CustomMessage("note", "custom content", True, message.timestamp, {"a": 1})
     again = a_kept_session(one_answer(), tmp_path, file=after_a_crash(session))
-    assert again.conversation.messages == session.conversation.messages
+    assert again.messages == session.messages
 
 
 async def test_a_message_can_begin_a_run(tmp_path: Path) -> None:
@@ -78,11 +74,14 @@ async def test_a_message_that_cannot_begin_a_run_changes_nothing(tmp_path: Path)
     session = a_session(one_answer(), tmp_path, model=None)
     with pytest.raises(ConfigError):
         await session.send_message("task", "do this", trigger_turn=True)
-    assert session.conversation.messages == [] and not session.is_streaming
+    assert session.messages == [] and not session.is_streaming
     busy = a_session(one_answer(), tmp_path)
-    with busy.compactor.stoppable(), pytest.raises(CompactingError):
+    compaction = busy.compact()
+    with pytest.raises(CompactingError):
         await busy.send_message("task", "do this", trigger_turn=True)
-    assert busy.conversation.messages == []
+    with pytest.raises(NothingToCompact):
+        await compaction
+    assert busy.messages == []
 
 
 async def test_during_a_run_a_message_is_steering_or_a_follow_up(tmp_path: Path) -> None:
@@ -94,8 +93,8 @@ async def test_during_a_run_a_message_is_steering_or_a_follow_up(tmp_path: Path)
     heard = Listener(session)
     await session.send_message("note", "by the way")
     await session.send_message("note", "as well", deliver="steer")
-    assert session.queues.update() == e.QueueUpdate([], ["the user's"]), "hosts are shown what the user said"
-    assert len(session.queues) == 4
+    assert session.queue.update() == e.QueueUpdate([], ["the user's"]), "hosts are shown what the user said"
+    assert len(session.queue) == 4
     assert heard.kinds() == ["QueueUpdate"] * 2
     go.set()
     await settled(session)
@@ -107,8 +106,8 @@ async def test_a_message_for_the_next_turn_waits_for_a_prompt_and_follows_it(tmp
     session = a_kept_session(one_answer(), tmp_path)
     await session.send_message("note", "one", deliver="next_turn")
     await session.send_message("note", "two", deliver="next_turn", trigger_turn=True)
-    assert session.clear_queue() == ([], [])
-    assert not session.is_streaming and session.conversation.messages == []
+    assert session.queue.clear() == ([], [])
+    assert not session.is_streaming and session.messages == []
     await talk(session, "hi", "again")
     assert contents(session) == ["hi", "one", "two", "Yes.", "again", "Yes."]
 
@@ -123,17 +122,17 @@ async def test_messages_that_wait_outlive_the_process(tmp_path: Path) -> None:
     await running.send_message("note", [TextContent("follows")], deliver="follow_up", display=False)
     await running.send_message("note", "goes with it", deliver="next_turn")
     again = a_kept_session(one_answer(), tmp_path, file=after_a_crash(running, "later.jsonl"))
-    assert list(again.queues.steering) == list(running.queues.steering)
-    assert list(again.queues.follow_up) == list(running.queues.follow_up)
-    assert again.intake.next_turn == running.intake.next_turn
+    assert list(again.queue.steering) == list(running.queue.steering)
+    assert list(again.queue.follow_up) == list(running.queue.follow_up)
+    assert again.queue.next_turn == running.queue.next_turn
     await talk(again, "on")
     told = [each for each in contents(again) if each != "Yes."]
     assert told[2:] == ["on", "goes with it", "steers", [TextContent("follows")]]
     last = a_kept_session(one_answer(), tmp_path, file=after_a_crash(again, "last.jsonl"))
-    assert len(last.queues) == 0 and last.intake.next_turn == [], "what was heard waits no longer"
+    assert len(last.queue) == 0 and last.queue.next_turn == [], "what was heard waits no longer"
     await running.abort()
-    await clone(running)
-    assert len(running.queues) == 0 and running.intake.next_turn == [], "it waits in the other one"
+    await running.history.clone()
+    assert len(running.queue) == 0 and running.queue.next_turn == [], "it waits in the other one"
 
 
 async def test_a_cleared_queue_has_no_messages_of_extensions_either(tmp_path: Path) -> None:
@@ -142,10 +141,10 @@ async def test_a_cleared_queue_has_no_messages_of_extensions_either(tmp_path: Pa
     await session.prompt("go")
     await session.send_message("note", "steers")
     await session.steer("the user's")
-    assert session.clear_queue() == (["the user's"], [])
-    assert len(session.queues) == 0
+    assert session.queue.clear() == (["the user's"], [])
+    assert len(session.queue) == 0
     again = a_kept_session(one_answer(), tmp_path, file=after_a_crash(session))
-    assert len(again.queues) == 0
+    assert len(again.queue) == 0
     await session.abort()
 
 
@@ -156,23 +155,23 @@ async def test_a_message_that_cannot_be_written_is_refused(tmp_path: Path) -> No
         for deliver in (None, "next_turn"):
             with pytest.raises(SessionError):
                 await session.send_message("note", "lost?", deliver=deliver)
-    assert contents(session) == ["hi", "Yes."] and session.intake.next_turn == []
-    with pytest.raises(BadCommand, match="data that JSON can hold"):
+    assert contents(session) == ["hi", "Yes."] and session.queue.next_turn == []
+    with pytest.raises(BadCommand, match="can keep only JSON data"):
         await session.send_message("note", "odd", details={"what": object()})
-    assert said(session) == ["hi"] and len(session.conversation.messages) == 2
+    assert said(session) == ["hi"] and len(session.messages) == 2
 
 
 async def test_an_entry_is_kept_and_told(tmp_path: Path) -> None:
     session = a_kept_session(one_answer(), tmp_path)
     await talk(session, "hi")
     heard = Listener(session)
-    id = session.append_entry("my.state", {"count": 1, "half": "\ud83d"})
-    entry = session.conversation.log.get(id)
+    id = session.history.append_entry("my.state", {"count": 1, "half": "\ud83d"})
+    entry = session.history.log.get(id)
     assert isinstance(entry, CustomEntry) and (entry.custom_type, entry.data) == ("my.state", {"count": 1, "half": "\ufffd"})
     (told,) = heard.of(e.EntryAppended)
     assert msgspec.json.decode(told.entry)["id"] == id
-    assert len(session.conversation.messages) == 2, "the model is not told"
-    assert session.append_entry("my.mark") in session.conversation.log
+    assert len(session.messages) == 2, "the model is not told"
+    assert session.history.append_entry("my.mark") in session.history.log
 
 
 @pytest.mark.parametrize(
@@ -188,18 +187,18 @@ async def test_an_entry_is_kept_and_told(tmp_path: Path) -> None:
 def test_an_entry_that_cannot_be_is_refused(tmp_path: Path, custom_type: str, data: Any, error: str) -> None:
     session = a_session(one_answer(), tmp_path)
     with pytest.raises(BadCommand, match=error):
-        session.append_entry(custom_type, data)
-    assert len(session.conversation.log) <= 2, "nothing but how a conversation begins"
+        session.history.append_entry(custom_type, data)
+    assert len(session.history.log) <= 2, "nothing but how a conversation begins"
 
 
 async def test_an_entry_can_be_labelled(tmp_path: Path) -> None:
     session = a_session(one_answer(), tmp_path)
     await talk(session, "hi")
-    log = session.conversation.log
+    log = session.history.log
     target = entry_of(log, "hi")
-    session.set_label(target, "here")
+    session.history.set_label(target, "here")
     assert log.labels[target].text == "here"
-    session.set_label(target, None)
+    session.history.set_label(target, None)
     assert log.labels == {}
     with pytest.raises(EntryNotFound):
-        session.set_label("nowhere", "here")
+        session.history.set_label("nowhere", "here")

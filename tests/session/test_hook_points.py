@@ -15,7 +15,6 @@ from tests.session.scene import PATIENCE, Listener, a_kept_session, a_session, h
 from fairlead.core import events as e
 from fairlead.core.messages import CustomMessage, UserMessage
 from fairlead.errors import BadCommand, BusyError, RunAborted
-from fairlead.session.history.moves import new_session
 from fairlead.session.hooks import Heard, Opening
 from fairlead.testing import Scripted, Turn
 
@@ -38,11 +37,11 @@ from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 async def main():
     agent = Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="Yes.")]), isolated=True, find_extensions=False)
     async with agent:
-        assert agent.session.hooks is None
+        assert agent.session.additions.extensions.hooks is None
         print(await agent.ask("hi"))
 
 asyncio.run(main())
-print([name for name in sys.modules if name in ("fairlead.session.hooks", "fairlead.session.extending")])
+print([name for name in sys.modules if name in ("fairlead.session.hooks", "fairlead.session.hook_calls")])
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
     assert (done.stdout, done.stderr) == ("Yes.\n[]\n", "")
@@ -90,7 +89,7 @@ async def test_a_command_runs_beside_a_run_and_without_a_model(tmp_path: Path) -
     await session.prompt("go")
     running = asyncio.create_task(session.prompt("/wait", behavior="steer"))
     await command.asked()
-    assert list(session.queues.steering) == []
+    assert list(session.queue.steering) == []
     go.set()
     await settled(session)
     assert not running.done(), "a command is no part of the run"
@@ -108,9 +107,9 @@ async def test_a_command_cannot_be_queued(tmp_path: Path) -> None:
         with pytest.raises(BadCommand) as refused:
             await queue("/say x")
         assert str(refused.value) == TOO_LATE
-    assert len(session.queues) == 0 and "/say" not in hooks.told
+    assert len(session.queue) == 0 and "/say" not in hooks.told
     await session.steer("/say x", expand=False)
-    assert session.queues.steering.texts() == ["/say x"]
+    assert session.queue.steering.texts() == ["/say x"]
 
 
 # Input
@@ -126,7 +125,7 @@ async def test_what_the_user_says_can_be_changed_and_seen_to(tmp_path: Path) -> 
     session = a_session(one_answer(), tmp_path, hooks=TestHooks(input=heard))
     assert await session.prompt("mine") is None
     assert await session.steer("mine") is None
-    assert not session.is_streaming and len(session.queues) == 0
+    assert not session.is_streaming and len(session.queue) == 0
     await session.follow_up("later", source="extension")
     await session.steer("now", source="rpc")
     await talk(session, "hi")
@@ -199,10 +198,10 @@ async def test_queued_messages_stay_in_order_however_long_extensions_look_at_eac
     await looks["one"].asked()
     looks["two"].go.set()
     await asyncio.sleep(0)
-    assert session.queues.steering.texts() == []
+    assert session.queue.steering.texts() == []
     looks["one"].go.set()
     await asyncio.gather(*steers)
-    assert session.queues.steering.texts() == ["one", "two"]
+    assert session.queue.steering.texts() == ["one", "two"]
 
 
 async def test_an_extension_can_speak_while_it_looks_at_what_was_said(tmp_path: Path) -> None:
@@ -216,7 +215,7 @@ async def test_an_extension_can_speak_while_it_looks_at_what_was_said(tmp_path: 
     async with asyncio.timeout(PATIENCE):
         await talk(session, "hi")
     assert said(session) == ["hi", "from the extension"]
-    assert texts(session.conversation.messages)[:2] == ["hi", "CustomMessage"]
+    assert texts(session.messages)[:2] == ["hi", "CustomMessage"]
 
 
 # Aborts
@@ -235,7 +234,7 @@ async def test_an_abort_ends_the_prompt_that_an_extension_looks_at(tmp_path: Pat
     assert look.was_cut_off and not session.is_streaming
     with pytest.raises(RunAborted, match="aborted while an extension was looking at it"):
         await prompt
-    assert session.conversation.messages == [] and model.requests == []
+    assert session.messages == [] and model.requests == []
     hooks.handlers.clear()
     await talk(session, "again")
     assert said(session) == ["again"]
@@ -253,7 +252,7 @@ async def test_an_abort_loses_no_message_that_is_about_to_be_queued(tmp_path: Pa
     await session.abort()
     look.go.set()
     await steer
-    assert session.queues.steering.texts() == ["kept"]
+    assert session.queue.steering.texts() == ["kept"]
 
 
 async def test_another_session_ends_the_prompt_that_an_extension_looks_at(tmp_path: Path) -> None:
@@ -262,10 +261,10 @@ async def test_another_session_ends_the_prompt_that_an_extension_looks_at(tmp_pa
     prompt = asyncio.create_task(session.prompt("hi"))
     await look.asked()
     async with asyncio.timeout(PATIENCE):
-        await new_session(session)
+        await session.history.new()
     with pytest.raises(RunAborted):
         await prompt
-    assert session.conversation.messages == []
+    assert session.messages == []
 
 
 # What goes with a prompt
@@ -287,10 +286,10 @@ async def test_messages_go_behind_the_prompt_and_another_system_prompt_is_for_it
     await talk(session, "again")
     assert asked == [("hi", "You are a test.")]
     assert [request.system_prompt for request in model.requests] == ["You are a pirate.", "You are a test."]
-    assert texts(session.conversation.messages) == ["hi", "CustomMessage", "Yes.", "again", "Yes."]
+    assert texts(session.messages) == ["hi", "CustomMessage", "Yes.", "again", "Yes."]
     starts = [event.message for event in heard.of(e.MessageStart)]
     assert texts(starts)[:2] == ["hi", "CustomMessage"]
-    assert texts(session.conversation.log.messages()) == texts(session.conversation.messages), "all of it is written down"
+    assert texts(session.history.log.messages()) == texts(session.messages), "all of it is written down"
 
 
 async def test_extensions_know_of_the_session_before_they_are_asked_anything(tmp_path: Path) -> None:
@@ -298,7 +297,7 @@ async def test_extensions_know_of_the_session_before_they_are_asked_anything(tmp
     hooks = TestHooks(input=answers(Heard("hi")))
     hooks.on("start startup", greeting)
     session = a_session(one_answer(), tmp_path, hooks=hooks)
-    prompt, ready = asyncio.create_task(session.prompt("hi")), asyncio.create_task(session.ready())
+    prompt, ready = asyncio.create_task(session.prompt("hi")), asyncio.create_task(session.additions.extensions.ready())
     await greeting.asked()
     assert hooks.told == ["start startup"]
     greeting.go.set()
@@ -316,7 +315,7 @@ async def test_an_extension_can_prompt_as_soon_as_it_knows_of_the_session(tmp_pa
     hooks.on("start startup", begins)
     session = a_session(one_answer(), tmp_path, hooks=hooks)
     async with asyncio.timeout(PATIENCE):
-        await session.ready()
+        await session.additions.extensions.ready()
         await session.prompt("then this", behavior="followUp")
         await settled(session)
     assert said(session) == ["first of all", "then this"]

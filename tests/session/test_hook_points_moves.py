@@ -30,7 +30,6 @@ from fairlead.core import events as e
 from fairlead.core.messages import BashExecutionMessage, ToolCall, Usage
 from fairlead.errors import CompactionCancelled, EntryNotFound, FairleadError, MoveCancelled
 from fairlead.session.history.entries import BranchSummaryEntry, CompactionEntry
-from fairlead.session.history.moves import clone, fork, hand_off, navigate, new_session, open_folder, switch_session
 from fairlead.session.hooks import Cancelled, CompactionPlan, Summary, TreePlan
 from fairlead.session.session import Session
 from fairlead.session.user_bash import BashDone
@@ -50,17 +49,17 @@ def files(folder: Path) -> list[Path]:
 
 
 def first_entry(session: Session) -> str:
-    return entry_of(session.conversation.log, "one")
+    return entry_of(session.history.log, "one")
 
 
 MOVES: dict[str, tuple[str, Move]] = {
-    "new": ("session_before_switch", new_session),
-    "switch": ("session_before_switch", lambda session: switch_session(session, "elsewhere.jsonl")),
-    "folder": ("session_before_switch", lambda session: open_folder(session, "folder")),
-    "handoff": ("session_before_switch", hand_off),
-    "fork": ("session_before_fork", lambda session: fork(session, first_entry(session))),
-    "clone": ("session_before_fork", clone),
-    "navigate": ("session_before_tree", lambda session: navigate(session, first_entry(session), summarise=False)),
+    "new": ("session_before_switch", lambda session: session.history.new()),
+    "switch": ("session_before_switch", lambda session: session.history.switch("elsewhere.jsonl")),
+    "folder": ("session_before_switch", lambda session: session.history.open_folder("folder")),
+    "handoff": ("session_before_switch", lambda session: session.history.hand_off()),
+    "fork": ("session_before_fork", lambda session: session.fork(first_entry(session))),
+    "clone": ("session_before_fork", lambda session: session.history.clone()),
+    "navigate": ("session_before_tree", lambda session: session.navigate(first_entry(session), summarise=False)),
 }
 
 
@@ -72,13 +71,13 @@ async def test_a_move_that_an_extension_forbids_changes_and_stops_nothing(tmp_pa
     session = a_kept_session(Scripted([Turn(text="Yes."), turn]), tmp_path, hooks=hooks)
     await talk(session, "one")
     await session.prompt("two")
-    left, before = session.conversation, files(tmp_path)
+    left, before = session.history.conversation, files(tmp_path)
     with pytest.raises(MoveCancelled, match="not now"):
         await move(session)
-    assert session.conversation is left and session.is_streaming
+    assert session.history.conversation is left and session.is_streaming
     go.set()
     await settled(session)
-    assert texts(session.conversation.messages) == ["one", "Yes.", "two", "Done."]
+    assert texts(session.messages) == ["one", "Yes.", "two", "Done."]
     assert files(tmp_path) == before
     assert [told for told in hooks.told if told.startswith(("start", "end"))] == ["start startup"]
 
@@ -89,14 +88,14 @@ async def test_an_abort_ends_the_wait_for_an_extension_before_a_move(tmp_path: P
     asks = Waits()
     session = a_kept_session(one_answer(), tmp_path, hooks=TestHooks(**{hook: asks}))
     await talk(session, "one")
-    left = session.conversation
+    left = session.history.conversation
     moving = asyncio.ensure_future(move(session))
     await asks.asked()
-    session.cancel()
+    session.activity.cancel()
     async with asyncio.timeout(PATIENCE):
         with pytest.raises(MoveCancelled):
             await moving
-    assert session.conversation is left and asks.was_cut_off and said(session) == ["one"]
+    assert session.history.conversation is left and asks.was_cut_off and said(session) == ["one"]
 
 
 async def test_extensions_are_told_of_every_change_of_conversation_on_both_sides(tmp_path: Path) -> None:
@@ -104,7 +103,7 @@ async def test_extensions_are_told_of_every_change_of_conversation_on_both_sides
 
     def notes(what: str) -> Any:
         async def handler(other: str | None) -> None:
-            names.append((what, other and Path(other).name, session.conversation.path and session.conversation.path.name))
+            names.append((what, other and Path(other).name, session.history.path and session.history.path.name))
 
         return handler
 
@@ -116,11 +115,11 @@ async def test_extensions_are_told_of_every_change_of_conversation_on_both_sides
     session = a_kept_session(one_answer(), tmp_path, hooks=hooks)
     await talk(session, "one")
     first = file_of(session).name
-    await new_session(session)
+    await session.history.new()
     second = file_of(session).name
-    await switch_session(session, str(tmp_path / "sessions" / first))
-    await switch_session(session, str(tmp_path / "sessions" / first))
-    await clone(session)
+    await session.history.switch(str(tmp_path / "sessions" / first))
+    await session.history.switch(str(tmp_path / "sessions" / first))
+    await session.history.clone()
     third = file_of(session).name
     await session.close()
     assert names == [
@@ -146,10 +145,10 @@ async def test_what_an_extension_begins_in_a_session_that_ends_is_stopped(tmp_pa
     hooks = TestHooks()
     hooks.on("end new", begins)
     session = a_kept_session(Scripted([turn]), tmp_path, hooks=hooks)
-    left = session.conversation
+    left = session.history.conversation
     async with asyncio.timeout(PATIENCE):
-        await new_session(session)
-    assert not session.is_streaming and session.conversation is not left
+        await session.history.new()
+    assert not session.is_streaming and session.history.conversation is not left
     assert texts(left.messages) == ["too late", ""]
 
 
@@ -185,10 +184,10 @@ async def test_an_extension_can_write_the_summary_of_a_branch(tmp_path: Path) ->
     model = one_answer()
     session = a_kept_session(model, tmp_path, hooks=TestHooks(session_before_tree=writes, session_tree=hears))
     await talk(session, "one", "two")
-    log = session.conversation.log
+    log = session.history.log
     leaf, target = log.leaf, entry_of(log, "two")
     asked = len(model.requests)
-    arrival = await navigate(session, target, summarise=True, instructions="Be brief.")
+    arrival = await session.navigate(target, summarise=True, instructions="Be brief.")
     assert len(model.requests) == asked, "the model need not write it"
     entry = log.get(arrival.summary or "")
     assert isinstance(entry, BranchSummaryEntry)
@@ -197,7 +196,7 @@ async def test_an_extension_can_write_the_summary_of_a_branch(tmp_path: Path) ->
     assert (plan.target_id, plan.old_leaf_id, plan.wants_summary, plan.instructions) == (target, leaf, True, "Be brief.")
     assert [entry["message"]["role"] for entry in plan.left_behind] == ["assistant"]
     assert moved == [(arrival.leaf, leaf, arrival.summary, True)]
-    await navigate(session, target, summarise=False)
+    await session.navigate(target, summarise=False)
     assert moved[-1][2:] == (None, False), "a summary that nobody wanted is not used"
 
 
@@ -225,14 +224,14 @@ async def test_an_extension_can_write_the_summary_of_a_compaction(tmp_path: Path
 
     session, model = long_session(tmp_path, TestHooks(session_before_compact=writes, session_compact=hears))
     await talk(session, f"one {LONG}", f"two {LONG}")
-    result = await session.compactor.request("Be brief.")
+    result = await session.compact("Be brief.")
     assert model.summaries.requests == []
     (plan,) = plans
     assert (plan.reason, plan.instructions) == ("manual", "Be brief.")
     assert plan.first_kept_entry_id == result.first_kept_entry_id and plan.tokens_before == result.tokens_before
     said = [entry["message"]["content"][0]["text"][:3] for entry in plan.to_summarise if entry["type"] == "message"]
     assert said == ["one", "Yes"] and len(plan.branch) > len(plan.to_summarise)
-    entry = session.conversation.log.path()[-1]
+    entry = session.history.log.path()[-1]
     assert isinstance(entry, CompactionEntry)
     assert (entry.summary, entry.details, entry.from_hook) == ("In other words.", {"by": "an extension"}, True)
     assert result.estimated_tokens_after is not None
@@ -244,14 +243,14 @@ async def test_an_extension_can_choose_what_a_compaction_keeps_but_only_of_this_
     hooks = TestHooks()
     session, _ = long_session(tmp_path, hooks)
     await talk(session, f"one {LONG}", f"two {LONG}", "three")
-    kept = entry_of(session.conversation.log, "three")
+    kept = entry_of(session.history.log, "three")
     hooks.on("session_before_compact", answers(Summary("Nothing.", first_kept_entry_id="nowhere")))
     with pytest.raises(EntryNotFound, match="An extension wants to keep what follows entry nowhere"):
-        await session.compactor.request(None)
-    assert len(session.conversation.messages) == 6
+        await session.compact()
+    assert len(session.messages) == 6
     hooks.on("session_before_compact", answers(Summary("Short.", first_kept_entry_id=kept)))
-    await session.compactor.request(None)
-    assert texts(session.conversation.messages) == ["CompactionSummaryMessage", "three", "Yes."]
+    await session.compact()
+    assert texts(session.messages) == ["CompactionSummaryMessage", "three", "Yes."]
 
 
 async def test_a_compaction_that_an_extension_forbids_changes_and_stops_nothing(tmp_path: Path) -> None:
@@ -263,12 +262,12 @@ async def test_a_compaction_that_an_extension_forbids_changes_and_stops_nothing(
     await session.prompt("three")
     heard = Listener(session)
     with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled: not now$"):
-        await session.compactor.request(None)
+        await session.compact()
     assert session.is_streaming and model.summaries.requests == []
     assert heard.of(e.CompactionEnd)[0].aborted
     go.set()
     await settled(session)
-    assert texts(session.conversation.messages)[-2:] == ["three", "Done."]
+    assert texts(session.messages)[-2:] == ["three", "Done."]
 
 
 async def test_a_compaction_that_extensions_allow_ends_the_run_first(tmp_path: Path) -> None:
@@ -278,7 +277,7 @@ async def test_a_compaction_that_extensions_allow_ends_the_run_first(tmp_path: P
     await talk(session, f"one {LONG}", f"two {LONG}")
     await session.prompt("three")
     heard = Listener(session)
-    compaction = session.compactor.request(None)
+    compaction = session.compact()
     await asks.asked()
     assert session.is_streaming
     asks.go.set()
@@ -293,7 +292,7 @@ async def test_an_abort_ends_the_wait_for_an_extension_before_a_compaction(tmp_p
     asks = Waits()
     session, _ = long_session(tmp_path, TestHooks(session_before_compact=asks))
     await talk(session, f"one {LONG}", f"two {LONG}")
-    compaction = session.compactor.request(None)
+    compaction = session.compact()
     await asks.asked()
     async with asyncio.timeout(PATIENCE):
         await session.abort()
@@ -311,7 +310,7 @@ async def test_an_automatic_compaction_that_an_extension_forbids_is_not_asked_ab
     session = a_session(model, tmp_path, [a_tool("act")], hooks=hooks, compaction=SMALL)
     heard = Listener(session)
     await talk(session, f"one {LONG}", f"two {LONG}")
-    assert len(session.conversation.messages) == 6 and model.summaries.requests == []
+    assert len(session.messages) == 6 and model.summaries.requests == []
     assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", aborted=True, error="not now")]
     assert hooks.told.count("session_before_compact") == 1
 
@@ -323,19 +322,19 @@ async def test_an_extension_can_run_a_command_of_the_hosts(tmp_path: Path) -> No
     message = BashExecutionMessage("make", "made elsewhere", False, False, 1, exit_code=0)
     hooks = TestHooks(user_bash=answers(BashDone(message, whole(message.output))))
     session = a_session(one_answer(), tmp_path, hooks=hooks)
-    done = await session.commands.run("make")
-    assert done.message is message and session.conversation.messages == [message]
+    done = await session.host.bash("make")
+    assert done.message is message and session.messages == [message]
     hooks.on("user_bash", answers(None))
-    done = await session.commands.run("echo here", exclude_from_context=True)
+    done = await session.host.bash("echo here", exclude_from_context=True)
     assert done.message.output == "here\n"
 
 
 async def test_a_command_is_stopped_while_an_extension_looks_at_it(tmp_path: Path) -> None:
     look = Waits()
     session = a_session(one_answer(), tmp_path, hooks=TestHooks(user_bash=look))
-    running = session.commands.run("echo never")
+    running = session.host.bash("echo never")
     await look.asked()
-    session.commands.abort()
+    session.host.abort_bash()
     async with asyncio.timeout(PATIENCE):
         done = await running
     assert look.was_cut_off and done.message.cancelled and done.message.output == ""

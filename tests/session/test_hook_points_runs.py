@@ -35,7 +35,7 @@ def one_answer() -> Scripted:
 
 
 def told_result(session: Session) -> tuple[str, bool]:
-    message = next(m for m in session.conversation.messages if isinstance(m, ToolResultMessage))
+    message = next(m for m in session.messages if isinstance(m, ToolResultMessage))
     return "".join(block.text for block in message.content if isinstance(block, TextContent)), message.is_error
 
 
@@ -44,7 +44,7 @@ def told_result(session: Session) -> tuple[str, bool]:
 
 async def test_extensions_hear_of_an_event_before_anybody_else(tmp_path: Path) -> None:
     async def fails(event: e.Event) -> None:
-        session.tell(e.ExtensionError("an extension", "turn_start", "it failed"))
+        session.host.notify(e.ExtensionError("an extension", "turn_start", "it failed"))
 
     session = a_session(one_answer(), tmp_path, hooks=TestHooks(turn_start=fails))
     heard = Listener(session)
@@ -83,13 +83,13 @@ async def test_extensions_hear_of_another_model_and_level(tmp_path: Path) -> Non
     other = structs.replace(SCRIPTED_MODEL, id="other")
     hooks = TestHooks(model_select=answers(), thinking_level_select=answers())
     session = a_session(one_answer(), tmp_path, models=[SCRIPTED_MODEL, other], hooks=hooks)
-    session.selection.set_model("scripted", "other")
+    session.models.set_model("scripted", "other")
     assert hooks.events == [], "before they are ready they are told nothing"
-    await session.ready()
-    session.selection.cycle_model()
-    session.selection.set_model("scripted", "scripted-1")
-    session.selection.set_model("scripted", "other")
-    session.selection.set_thinking("high")
+    await session.additions.extensions.ready()
+    session.models.cycle_model()
+    session.models.set_model("scripted", "scripted-1")
+    session.models.set_model("scripted", "other")
+    session.models.set_thinking("high")
     assert hooks.events == [
         e.ModelSelected(SCRIPTED_MODEL, other, "cycle"),
         e.ModelSelected(other, SCRIPTED_MODEL, "set"),
@@ -111,7 +111,7 @@ async def test_the_model_can_be_told_something_else_and_the_session_keeps_what_i
     assert texts(second.messages) == ["one", "Yes.", "something else"]
     assert (first.system_prompt, second.system_prompt) == ("You are a test. Be brief.",) * 2
     assert said(session) == ["one", "two"]
-    assert second.messages[0] is session.conversation.messages[0], "adapters keep the encoding of what is the same"
+    assert second.messages[0] is session.messages[0], "adapters keep the encoding of what is the same"
 
 
 async def test_after_an_abort_the_model_is_not_asked_what_extensions_have_not_seen(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ async def test_a_run_goes_on_with_what_extensions_want_it_to_go_on_with(tmp_path
     session = a_session(model, tmp_path, hooks=TestHooks(agent_before_settle=before_settle))
     heard = Listener(session)
     await talk(session, "hi")
-    assert texts(session.conversation.messages) == ["hi", "Yes.", "CustomMessage", "It is."]
+    assert texts(session.messages) == ["hi", "Yes.", "CustomMessage", "It is."]
     assert seen == [["hi", "Yes."], ["CustomMessage", "It is."]]
     assert heard.outline(e.AgentStart, e.AgentEnd, e.AgentSettled) == [*("AgentStart", "AgentEnd") * 2, "AgentSettled"]
     assert [each.will_retry for each in heard if isinstance(each, e.AgentEnd)] == [True, False]
@@ -281,7 +281,7 @@ async def test_extensions_do_not_continue_a_run_that_a_limit_ended(tmp_path: Pat
     done = one_answer()
     session = a_session(done, tmp_path, hooks=hooks, max_turns=1)
     await talk(session, "hi")
-    assert texts(session.conversation.messages) == ["hi", "Yes."]
+    assert texts(session.messages) == ["hi", "Yes."]
 
 
 async def test_what_is_queued_while_extensions_are_asked_at_the_end_is_heard(tmp_path: Path) -> None:
@@ -305,7 +305,7 @@ async def test_an_abort_ends_the_wait_at_the_end_and_nobody_is_asked_after_one(t
     await ends.asked()
     async with asyncio.timeout(PATIENCE):
         await session.abort()
-    assert ends.was_cut_off and texts(session.conversation.messages) == ["hi", "Yes."]
+    assert ends.was_cut_off and texts(session.messages) == ["hi", "Yes."]
     turn, _ = held()
     hooks = TestHooks(agent_before_settle=answers([]))
     other = a_session(Scripted([turn]), tmp_path, hooks=hooks)

@@ -67,8 +67,8 @@ def test_a_new_conversation_is_kept_in_the_folder_of_its_working_directory(tmp_p
 async def test_without_a_place_conversations_are_in_memory(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path)
     await talk(session, "one")
-    assert session.conversation.path is None and not session.conversation.is_saved
-    assert session.sessions.fork(session.conversation).path is None
+    assert session.history.path is None and not session.history.conversation.is_saved
+    assert session.history.sessions.fork(session.history.conversation).path is None
     await session.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -104,7 +104,7 @@ async def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(b'{"type":"mess')
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=path)
-    assert session.problems == [f"The last line of {path} was incomplete and was cut off (13 bytes)."]
+    assert session.history.problems == [f"The last line of {path} was incomplete and was cut off (13 bytes)."]
 
 
 @pytest.mark.parametrize("contents", [None, b""], ids=["missing", "empty"])
@@ -143,8 +143,8 @@ def with_choices(tmp_path: Path) -> Path:
 
     async def main() -> Path:
         session = a_kept_session(Scripted([Turn(text="x")], model=THIRD), tmp_path, models=[SCRIPTED_MODEL, THIRD])
-        session.selection.set_model("scripted", "third")
-        session.selection.set_thinking("high")
+        session.models.set_model("scripted", "third")
+        session.models.set_thinking("high")
         await talk(session, "one")
         await session.close()
         return file_of(session)
@@ -163,7 +163,7 @@ def test_the_model_and_the_level_are_those_of_the_conversation(tmp_path: Path) -
     path = with_choices(tmp_path)
     before = path.read_bytes()
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=path, models=[SCRIPTED_MODEL, THIRD], thinking="low")
-    assert (session.model, session.thinking, session.problems) == (THIRD, "high", [])
+    assert (session.model, session.thinking, session.history.problems) == (THIRD, "high", [])
     assert path.read_bytes() == before, "there is nothing to write down"
 
 
@@ -182,7 +182,7 @@ def test_a_model_that_is_gone_is_named_and_another_answers(tmp_path: Path) -> No
     path = with_choices(tmp_path)
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=path)
     instead = "The session's model scripted/third is not available: scripted/scripted-1 answers instead."
-    assert (session.model, session.problems) == (SCRIPTED_MODEL, [instead])
+    assert (session.model, session.history.problems) == (SCRIPTED_MODEL, [instead])
     assert choices(path) == ("scripted-1", "high")
 
 
@@ -190,7 +190,7 @@ def test_without_any_model_the_session_opens_all_the_same(tmp_path: Path) -> Non
     path = with_choices(tmp_path)
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=path, model=None)
     assert session.model is None and said(session) == ["one"]
-    assert session.problems == ["The session's model scripted/third is not available: choose another."]
+    assert session.history.problems == ["The session's model scripted/third is not available: choose another."]
 
 
 def test_a_level_that_is_unknown_here_is_not_taken_over(tmp_path: Path) -> None:
@@ -210,14 +210,14 @@ async def test_work_goes_on_where_the_conversation_took_place(tmp_path: Path) ->
     await talk(session, "one")
     await session.close()
     again = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=file_of(session))
-    assert again.workspace.cwd == there
-    done = await again.commands.run("pwd")
+    assert again.host.workspace.cwd == there
+    done = await again.host.bash("pwd")
     assert done.message.output == f"{there}\n"
     await again.close()
     there.rmdir()
     lost = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=file_of(session))
     gone = f"The session's working directory {there} does not exist any more; work goes on in {tmp_path}."
-    assert (lost.workspace.cwd, lost.problems) == (tmp_path, [gone])
+    assert (lost.host.workspace.cwd, lost.history.problems) == (tmp_path, [gone])
 
 
 # Forks
@@ -347,7 +347,7 @@ async def test_a_session_that_is_not_to_be_kept_is_copied_and_its_file_left_alon
     conversation = chosen(tmp_path, sessions, copy=True, **{how: named})
     session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=conversation)
     await talk(session, "two")
-    assert said(session) == ["one", "two"] and session.conversation.path is None
+    assert said(session) == ["one", "two"] and session.history.path is None
     await session.close()
     assert path.read_bytes() == before
     assert len(list(path.parent.iterdir())) == 1

@@ -42,7 +42,6 @@ from fairlead.errors import (
     SessionError,
 )
 from fairlead.session.history.entries import BranchSummaryEntry
-from fairlead.session.history.moves import clone, fork, navigate, new_session, switch_session
 from fairlead.session.history.reading import read_session
 from fairlead.session.history.stats import totals
 from fairlead.session.history.store import SessionFile
@@ -81,34 +80,34 @@ async def test_a_run_ends_with_all_its_events_before_a_new_conversation_begins(t
     first, first_id = file_of(session), session.id
     heard = await running(session)
     async with asyncio.timeout(PATIENCE):
-        await new_session(session, parent="/parent.jsonl")
+        await session.history.new(parent="/parent.jsonl")
     assert heard.kinds()[-5:] == ["MessageEnd", "TurnEnd", "AgentEnd", "AgentSettled", "SessionReplaced"]
     assert saved(first) == ["running", ""], "the aborted answer belongs to the conversation in which it was given"
-    assert session.id != first_id and session.conversation.messages == [] and session.last_end is None
+    assert session.id != first_id and session.messages == [] and session.last_end is None
     assert not session.is_streaming
     SessionFile.open(first)[0].close()  # others may write it now
-    assert session.conversation.log.header.parent_session == "/parent.jsonl"
+    assert session.history.log.header.parent_session == "/parent.jsonl"
 
 
 async def test_commands_of_the_hosts_end_with_the_conversation_they_were_for(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
     await talk(session, "one")
     first = file_of(session)
-    command = session.commands.run("tail -f /dev/null")
+    command = session.host.bash("tail -f /dev/null")
     async with asyncio.timeout(PATIENCE):
-        await new_session(session)
+        await session.history.new()
     assert (await command).message.cancelled
     assert saved(first) == ["one", "x", "BashExecutionMessage"]
-    assert session.conversation.messages == []
+    assert session.messages == []
     await session.close()
 
 
 async def test_a_new_conversation_keeps_the_model_and_level_of_the_session(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path, models=[SCRIPTED_MODEL, THIRD])
     await talk(session, "one")
-    session.selection.set_model("scripted", "third")
-    session.selection.set_thinking("high")
-    await new_session(session)
+    session.models.set_model("scripted", "third")
+    session.models.set_thinking("high")
+    await session.history.new()
     assert (session.model, session.thinking) == (THIRD, "high")
     await session.prompt("two")
     log, _ = read_session(file_of(session))
@@ -125,8 +124,8 @@ async def test_a_switch_takes_over_what_the_other_conversation_chose(tmp_path: P
     there.mkdir()
     models = [SCRIPTED_MODEL, THIRD]
     other = a_session(Scripted([Turn(text="x")]), there, models=models, sessions=kept_in(tmp_path / "sessions", cwd=there))
-    other.selection.set_model("scripted", "third")
-    other.selection.set_thinking("high")
+    other.models.set_model("scripted", "third")
+    other.models.set_thinking("high")
     await other.prompt("elsewhere")  # its answer would count as a choice of the model that gave it
     await other.close()
     path = file_of(other)
@@ -135,9 +134,9 @@ async def test_a_switch_takes_over_what_the_other_conversation_chose(tmp_path: P
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path, models=models)
     await talk(session, "here")
     heard = Listener(session)
-    assert await switch_session(session, str(path)) is False
+    assert await session.history.switch(str(path)) is False
     assert (session.id, said(session)) == (other.id, ["elsewhere"])
-    assert (session.model, session.thinking, session.workspace.cwd) == (THIRD, "high", there)
+    assert (session.model, session.thinking, session.host.workspace.cwd) == (THIRD, "high", there)
     assert heard.outline(e.SessionReplaced, e.ThinkingLevelChanged, e.ExtensionError) == [
         "ThinkingLevelChanged",
         "SessionReplaced",
@@ -153,7 +152,7 @@ async def test_what_is_wrong_with_the_other_conversation_is_told(tmp_path: Path)
         file.write(b'{"type":')
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
     heard = Listener(session)
-    await switch_session(session, str(path))
+    await session.history.switch(str(path))
     problem = f"The last line of {path} was incomplete and was cut off (8 bytes)."
     assert heard == [e.SessionReplaced(), e.ExtensionError("session", "open", problem)]
     await session.close()
@@ -165,14 +164,14 @@ async def test_a_switch_ends_the_run_with_all_its_events(tmp_path: Path) -> None
     session = a_kept_session(Scripted([turn]), tmp_path)
     heard = await running(session)
     async with asyncio.timeout(PATIENCE):
-        await switch_session(session, str(path))
+        await session.history.switch(str(path))
     assert heard.kinds()[-3:] == ["AgentEnd", "AgentSettled", "SessionReplaced"]
     await session.close()
 
 
 async def test_a_switch_to_where_nothing_is_begins_there_with_the_first_prompt(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-    assert await switch_session(session, "new/mine.jsonl") is True
+    assert await session.history.switch("new/mine.jsonl") is True
     path = tmp_path / "new" / "mine.jsonl"
     assert file_of(session) == path and not path.parent.exists()
     await talk(session, "one")
@@ -189,26 +188,26 @@ async def test_a_switch_to_the_session_that_is_open_ends_the_run_and_goes_to_its
     link = tmp_path / "link.jsonl"
     link.symlink_to(path)
     names = {"as it is": str(path), "relative": f"./sessions/../sessions/{path.name}", "a link": str(link)}
-    conversation = session.conversation
-    await navigate(session, entry_of(conversation.log, "a"), summarise=False)
+    conversation = session.history.conversation
+    await session.navigate(entry_of(conversation.log, "a"), summarise=False)
     assert said(session) == ["one"]
     heard = Listener(session)
-    assert await switch_session(session, names[name]) is False
-    assert session.conversation is conversation and heard.of(e.SessionReplaced) == []
+    assert await session.history.switch(names[name]) is False
+    assert session.history.conversation is conversation and heard.of(e.SessionReplaced) == []
     assert said(session) == ["one", "two"]
 
     heard = await running(session)
     async with asyncio.timeout(PATIENCE):
-        await switch_session(session, names[name])
+        await session.history.switch(names[name])
     assert heard.kinds()[-1] == "AgentSettled" and said(session) == ["one", "two", "running"]
     await session.close()
 
 
 async def test_a_switch_to_the_open_session_before_it_has_begun_changes_nothing(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-    conversation = session.conversation
-    assert await switch_session(session, str(file_of(session))) is False
-    assert session.conversation is conversation and not conversation.has_begun
+    conversation = session.history.conversation
+    assert await session.history.switch(str(file_of(session))) is False
+    assert session.history.conversation is conversation and not conversation.has_begun
 
 
 def bad_names(tmp_path: Path) -> dict[str, str]:
@@ -228,14 +227,14 @@ async def test_a_switch_that_fails_leaves_everything_as_it_was_even_the_run(tmp_
     session = a_kept_session(Scripted([turn]), tmp_path)
     await session.follow_up("later")
     heard = await running(session)
-    conversation = session.conversation
+    conversation = session.history.conversation
     user = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
     await talk(user, "mine")
     name = str(file_of(user)) if kind == "in use" else bad_names(tmp_path)[kind]
     with pytest.raises(FairleadError):
-        await switch_session(session, name)
-    assert session.is_streaming and session.conversation is conversation
-    assert session.queues.follow_up.texts() == ["later"]
+        await session.history.switch(name)
+    assert session.is_streaming and session.history.conversation is conversation
+    assert session.queue.follow_up.texts() == ["later"]
     assert heard.of(e.SessionReplaced) == []
     go.set()
     await settled(session)
@@ -246,7 +245,7 @@ async def test_a_switch_that_fails_leaves_everything_as_it_was_even_the_run(tmp_
 
 async def test_the_home_of_nobody_is_no_crash(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
-    assert await switch_session(session, "~nobody-is-called-that/x.jsonl") is True
+    assert await session.history.switch("~nobody-is-called-that/x.jsonl") is True
 
 
 # To a fork
@@ -258,7 +257,7 @@ async def test_a_fork_goes_on_before_a_message_of_the_users(tmp_path: Path) -> N
     await talk(session, "one", "two")
     source = file_of(session)
     heard = Listener(session)
-    assert await fork(session, entry_of(session.conversation.log, "two")) == "two"
+    assert await session.fork(entry_of(session.history.log, "two")) == "two"
     assert said(session) == ["one"] and heard == [e.SessionReplaced()]
     assert file_of(session) != source
     assert json.loads(file_of(session).read_bytes().splitlines()[0])["parentSession"] == str(source)
@@ -275,11 +274,11 @@ async def test_a_fork_elsewhere_is_refused_and_the_run_goes_on(tmp_path: Path, w
     session = a_kept_session(Scripted([Turn(text="a"), turn]), tmp_path)
     await talk(session, "one")
     await running(session)
-    conversation = session.conversation
+    conversation = session.history.conversation
     entry = entry_of(conversation.log, "a") if where == "an answer" else "nowhere"
-    with pytest.raises(EntryNotFound, match=rf"^Entry {entry} is not a message of the user's\.$"):
-        await fork(session, entry)
-    assert session.is_streaming and session.conversation is conversation
+    with pytest.raises(EntryNotFound, match=rf"^Entry {entry} is not a message of the user\.$"):
+        await session.fork(entry)
+    assert session.is_streaming and session.history.conversation is conversation
     go.set()
     await session.close()
 
@@ -288,17 +287,17 @@ async def test_a_clone_has_everything_even_the_end_of_the_run(tmp_path: Path) ->
     turn, _ = held()
     session = a_kept_session(Scripted([turn]), tmp_path)
     heard = await running(session)
-    log = session.conversation.log
+    log = session.history.log
     log.label(entry_of(log, "running"), "start")
-    session.set_name("a name")
+    session.history.set_name("a name")
     source = file_of(session)
     async with asyncio.timeout(PATIENCE):
-        await clone(session)
+        await session.history.clone()
     assert heard.kinds()[-2:] == ["AgentSettled", "SessionReplaced"]
     assert file_of(session) != source
     assert saved(file_of(session)) == saved(source) == ["running", ""]
-    assert session.conversation.name == "a name"
-    copy = session.conversation.log
+    assert session.history.name == "a name"
+    copy = session.history.log
     assert [label.text for label in copy.labels.values()] == ["start"]
     assert list(copy.labels) == [entry_of(copy, "running")]
     await session.close()
@@ -308,10 +307,10 @@ async def test_a_clone_has_everything_even_the_end_of_the_run(tmp_path: Path) ->
 async def test_a_fork_that_cannot_be_written_leaves_the_conversation_as_it_was(tmp_path: Path, how: str) -> None:
     session = a_kept_session(Scripted([Turn(text="x" * 5000)]), tmp_path)
     await talk(session, "one", "two")
-    conversation = session.conversation
+    conversation = session.history.conversation
     with file_size_limit(1000), pytest.raises(SessionError, match="File too large"):
-        await (clone(session) if how == "clone" else fork(session, entry_of(conversation.log, "two")))
-    assert session.conversation is conversation
+        await (session.history.clone() if how == "clone" else session.fork(entry_of(conversation.log, "two")))
+    assert session.history.conversation is conversation
     await talk(session, "three")
     assert saved(file_of(session))[::2] == ["one", "two", "three"]
     assert len(list((tmp_path / "sessions").iterdir())) == 1
@@ -329,7 +328,7 @@ async def with_unwritten_answer(tmp_path: Path) -> tuple[Session, Listener]:
     with full_disk(session):
         go.set()
         await settled(session)
-        await new_session(session)
+        await session.history.new()
     return session, heard
 
 
@@ -351,7 +350,7 @@ async def test_an_answer_that_cannot_be_written_is_told_of_once_and_stays_in_the
     (problem,) = heard.of(e.ExtensionError)
     assert (problem.extension_path, problem.event) == ("session", "write")
     assert problem.error.endswith("File too large. What could not be written is kept and will be written later.")
-    assert texts(session.conversation.messages) == ["running", "unwritten"]
+    assert texts(session.messages) == ["running", "unwritten"]
     await talk(session, "two")
     assert saved(file_of(session)) == ["running", "unwritten", "two", "x"]
     await session.close()
@@ -394,8 +393,8 @@ async def test_a_conversation_that_was_left_unwritten_can_be_gone_back_to(tmp_pa
     if when == "room again, during a run":
         await session.prompt("in the new one")
     with file_size_limit(path.stat().st_size if when == "still full" else 1 << 20):
-        assert await switch_session(session, str(path)) is False
-        assert texts(session.conversation.messages) == ["running", "unwritten"]
+        assert await session.history.switch(str(path)) is False
+        assert texts(session.messages) == ["running", "unwritten"]
     assert heard.kinds()[-1] == "SessionReplaced"
     await talk(session, "on")
     assert saved(path) == ["running", "unwritten", "on", "x"]
@@ -428,15 +427,15 @@ async def a_tree(tmp_path: Path, summaries: list[Turn] | None = None, **changes:
 
 async def test_going_to_an_answer_makes_a_branch_after_it(tmp_path: Path) -> None:
     session, model = await a_tree(tmp_path)
-    log = session.conversation.log
+    log = session.history.log
     target, end = entry_of(log, "a"), log.leaf
-    arrival = await navigate(session, target, summarise=False)
+    arrival = await session.navigate(target, summarise=False)
     assert (arrival.leaf, arrival.text, arrival.summary) == (target, None, None)
-    assert (log.leaf, texts(session.conversation.messages)) == (target, ["one", "a"])
+    assert (log.leaf, texts(session.messages)) == (target, ["one", "a"])
     await talk(session, "instead")
     assert texts(model.answers.requests[-1].messages) == ["one", "a", "instead"]
     assert saved(file_of(session)) == ["one", "a", "instead", "c"]
-    await navigate(session, end, summarise=False)
+    await session.navigate(end, summarise=False)
     assert said(session) == ["one", "two"], "nothing of the other branch is lost"
     assert model.summaries.requests == []
     await session.close()
@@ -444,19 +443,19 @@ async def test_going_to_an_answer_makes_a_branch_after_it(tmp_path: Path) -> Non
 
 async def test_going_to_a_message_of_the_users_is_going_before_it_with_its_text(tmp_path: Path) -> None:
     session, _ = await a_tree(tmp_path)
-    log = session.conversation.log
-    arrival = await navigate(session, entry_of(log, "two"), summarise=False)
+    log = session.history.log
+    arrival = await session.navigate(entry_of(log, "two"), summarise=False)
     assert (arrival.leaf, arrival.text) == (entry_of(log, "a"), "two")
-    assert texts(session.conversation.messages) == ["one", "a"]
+    assert texts(session.messages) == ["one", "a"]
     await session.close()
 
 
 @pytest.mark.parametrize("target", ["the beginning", "the first message"])
 async def test_going_to_the_beginning_forgets_everything(tmp_path: Path, target: str) -> None:
     session, model = await a_tree(tmp_path)
-    log = session.conversation.log
-    arrival = await navigate(session, None if target == "the beginning" else entry_of(log, "one"), summarise=False)
-    assert arrival.leaf == log.leaf and session.conversation.messages == []
+    log = session.history.log
+    arrival = await session.navigate(None if target == "the beginning" else entry_of(log, "one"), summarise=False)
+    assert arrival.leaf == log.leaf and session.messages == []
     assert arrival.text == (None if target == "the beginning" else "one")
     await talk(session, "anew")
     assert texts(model.answers.requests[-1].messages) == ["anew"]
@@ -468,11 +467,11 @@ async def test_an_unknown_place_is_refused_and_the_run_goes_on(tmp_path: Path) -
     session = a_kept_session(Scripted([turn]), tmp_path)
     await running(session)
     with pytest.raises(EntryNotFound, match=r"^Entry nowhere not found\.$"):
-        await navigate(session, "nowhere", summarise=True)
+        await session.navigate("nowhere", summarise=True)
     assert session.is_streaming
     go.set()
     await settled(session)
-    assert texts(session.conversation.messages) == ["running", "held"]
+    assert texts(session.messages) == ["running", "held"]
     await session.close()
 
 
@@ -481,11 +480,11 @@ async def test_going_elsewhere_ends_the_run_first(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="a"), turn]), tmp_path)
     await talk(session, "one")
     heard = await running(session)
-    target = entry_of(session.conversation.log, "a")
+    target = entry_of(session.history.log, "a")
     async with asyncio.timeout(PATIENCE):
-        await navigate(session, target, summarise=False)
+        await session.navigate(target, summarise=False)
     assert heard.kinds()[-2:] == ["AgentEnd", "AgentSettled"]
-    assert texts(session.conversation.messages) == ["one", "a"], "its last answer is on the branch that was left"
+    assert texts(session.messages) == ["one", "a"], "its last answer is on the branch that was left"
     await session.close()
 
 
@@ -495,10 +494,10 @@ async def test_a_summary_tells_the_model_of_the_branch_that_was_left(tmp_path: P
     model = WithSummaries([Turn(text="a"), Turn(tool_calls=[call]), Turn(text="b"), Turn(text="c")], [summary])
     session = a_kept_session(model, tmp_path)
     await talk(session, "one", "two")
-    log = session.conversation.log
+    log = session.history.log
     end, spent = log.leaf, totals(log).tokens.total
     heard = Listener(session)
-    arrival = await navigate(session, entry_of(log, "a"), summarise=True, instructions="mind the files")
+    arrival = await session.navigate(entry_of(log, "a"), summarise=True, instructions="mind the files")
     assert heard.of(e.CompactionStart) == [], "it is no compaction"
     assert arrival.leaf == arrival.summary == log.leaf
     entry = log.get(arrival.summary or "")
@@ -521,15 +520,15 @@ async def test_a_summary_tells_the_model_of_the_branch_that_was_left(tmp_path: P
 @pytest.mark.parametrize("left", ["nothing", "a label", "a command that the model is not told of"])
 async def test_where_nothing_was_said_there_is_no_summary(tmp_path: Path, left: str) -> None:
     session, model = await a_tree(tmp_path)
-    log = session.conversation.log
+    log = session.history.log
     end = entry_of(log, "b")
     if left == "a label":
         log.label(end, "here")
     elif left != "nothing":
-        await session.commands.run("true", exclude_from_context=True)
-    arrival = await navigate(session, end, summarise=True)
+        await session.host.bash("true", exclude_from_context=True)
+    arrival = await session.navigate(end, summarise=True)
     assert (arrival.summary, log.leaf, model.summaries.requests) == (None, end, [])
-    assert texts(session.conversation.messages) == ["one", "a", "two", "b"]
+    assert texts(session.messages) == ["one", "a", "two", "b"]
     await session.close()
 
 
@@ -541,16 +540,16 @@ async def test_an_aborted_summary_leaves_the_conversation_where_it_stood(tmp_pat
         await asyncio.Event().wait()
 
     session, _ = await a_tree(tmp_path, [Turn(text="x", pause=for_ever)])
-    log = session.conversation.log
+    log = session.history.log
     before, entries = log.leaf, len(log)
-    moving = asyncio.create_task(navigate(session, None, summarise=True))
+    moving = asyncio.create_task(session.navigate(None, summarise=True))
     async with asyncio.timeout(PATIENCE):
         await asked.wait()
-        assert session.compactor.is_running
+        assert session.activity.is_compacting
         await session.abort()
         with pytest.raises(CompactionCancelled):
             await moving
-    assert (log.leaf, len(log), session.compactor.is_running) == (before, entries, False)
+    assert (log.leaf, len(log), session.activity.is_compacting) == (before, entries, False)
     assert said(session) == ["one", "two"]
     await talk(session, "on")
     assert said(session) == ["one", "two", "on"]
@@ -565,7 +564,7 @@ async def test_a_prompt_is_refused_while_a_branch_is_being_left(tmp_path: Path) 
         await go.wait()
 
     session, _ = await a_tree(tmp_path, [Turn(text="What was left.", pause=pause)])
-    moving = asyncio.create_task(navigate(session, None, summarise=True))
+    moving = asyncio.create_task(session.navigate(None, summarise=True))
     async with asyncio.timeout(PATIENCE):
         await asked.wait()
         with pytest.raises(CompactingError):
@@ -581,27 +580,27 @@ async def test_a_prompt_is_refused_while_a_branch_is_being_left(tmp_path: Path) 
 async def test_a_summary_that_fails_leaves_the_conversation_where_it_stood(tmp_path: Path, trouble: str) -> None:
     failing = [Turn(error="out of order")] if trouble == "the model fails" else None
     session, _ = await a_tree(tmp_path, failing)
-    log = session.conversation.log
+    log = session.history.log
     before, entries = log.leaf, len(log)
     size = file_of(session).stat().st_size
     expected: type[FairleadError] = ProviderError
     if trouble == "no model":
-        session.selection.model = None
+        session.models.model = None
         expected = ConfigError
     elif trouble == "the disk is full":
         expected = SessionError
     with file_size_limit(size if expected is SessionError else 1 << 20), pytest.raises(expected):
-        await navigate(session, entry_of(log, "a"), summarise=True)
+        await session.navigate(entry_of(log, "a"), summarise=True)
     assert (log.leaf, len(log), file_of(session).stat().st_size) == (before, entries, size)
-    assert texts(session.conversation.messages) == ["one", "a", "two", "b"]
-    assert not session.compactor.is_running
+    assert texts(session.messages) == ["one", "a", "two", "b"]
+    assert not session.activity.is_compacting
     await session.close()
 
 
 async def test_messages_that_wait_go_along_to_another_branch(tmp_path: Path) -> None:
     session, _ = await a_tree(tmp_path)
     await session.steer("waits")
-    await navigate(session, entry_of(session.conversation.log, "a"), summarise=False)
+    await session.navigate(entry_of(session.history.log, "a"), summarise=False)
     await talk(session, "on")
     assert said(session) == ["one", "on", "waits"]
     await session.close()
@@ -609,15 +608,15 @@ async def test_messages_that_wait_go_along_to_another_branch(tmp_path: Path) -> 
 
 async def test_labels_are_there_again_on_every_branch(tmp_path: Path) -> None:
     session, _ = await a_tree(tmp_path)
-    log = session.conversation.log
+    log = session.history.log
     first = entry_of(log, "a")
-    await navigate(session, entry_of(log, "two"), summarise=False)
+    await session.navigate(entry_of(log, "two"), summarise=False)
     log.label(first, "here")
     log.label(entry_of(log, "b"), "there")
     log.label(entry_of(log, "b"), None)
     await session.close()
     again = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=file_of(session))
-    labels = again.conversation.log.labels
+    labels = again.history.log.labels
     assert {target: label.text for target, label in labels.items()} == {first: "here"}
     await again.close()
 
@@ -625,8 +624,8 @@ async def test_labels_are_there_again_on_every_branch(tmp_path: Path) -> None:
 async def test_nothing_can_be_labelled_that_is_not_there(tmp_path: Path) -> None:
     session, _ = await a_tree(tmp_path)
     with pytest.raises(EntryNotFound):
-        session.conversation.log.label("nowhere", "x")
+        session.history.log.label("nowhere", "x")
     with pytest.raises(BadCommand, match="Session name cannot be empty"):
-        session.set_name(" \n")
-    assert session.conversation.name is None
+        session.history.set_name(" \n")
+    assert session.history.name is None
     await session.close()

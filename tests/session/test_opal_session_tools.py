@@ -173,7 +173,7 @@ def test_a_list_too_long_to_show_goes_to_the_model_without_its_texts(tmp_path: P
 
 
 def labels(session: Session) -> list[str]:
-    return [task.label for task in open_tasks(tasks_of(session.conversation).tasks.values())]
+    return [task.label for task in open_tasks(tasks_of(session.history.conversation).tasks.values())]
 
 
 async def test_tasks_are_kept_with_the_conversation_where_it_stands(tmp_path: Path) -> None:
@@ -184,14 +184,14 @@ async def test_tasks_are_kept_with_the_conversation_where_it_stands(tmp_path: Pa
         session = agent.session
         assert labels(session) == []
         await talk(session, "one")
-        leaf = session.conversation.log.leaf
+        leaf = session.history.log.leaf
         await talk(session, "two")
         assert labels(session) == ["first", "second"]
-        assert leaf is not None and session.conversation.path is not None
-        file = session.conversation.path
+        assert leaf is not None and session.history.path is not None
+        file = session.history.path
     async with an_agent(Scripted([DONE]), tmp_path, session=file, **kept) as agent:
         assert labels(agent.session) == ["first", "second"]
-        agent.session.conversation.move(leaf)
+        agent.session.history.conversation.move(leaf)
         assert labels(agent.session) == ["first"]
 
 
@@ -324,7 +324,7 @@ def asked(person: Person | None, root: Path, *, abort: bool = False, **arguments
         async with an_agent(Scripted([call("ask_user", **arguments), DONE]), root) as agent:
             if person is not None:
                 ui = person
-                agent.session.make_ui = lambda: ui
+                agent.session.host.make_ui = lambda: ui
             heard = Listener(agent.session)
             await agent.session.prompt("start")
             if abort and person is not None:

@@ -29,7 +29,6 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import SessionError
 from fairlead.session.history.entries import QUEUE, new_header
 from fairlead.session.history.log import Log
-from fairlead.session.history.moves import adopt, clone, fork, navigate, new_session, switch_session
 from fairlead.session.history.queue_log import CLEARED, QueuedMessage, QueueName, addition, undelivered
 from fairlead.session.history.reading import read_session
 from fairlead.session.session import Session
@@ -43,7 +42,7 @@ def user(text: str, timestamp: int = 1) -> UserMessage:
 
 
 def queues(session: Session) -> tuple[list[str], list[str]]:
-    return session.queues.steering.texts(), session.queues.follow_up.texts()
+    return session.queue.steering.texts(), session.queue.follow_up.texts()
 
 
 def after_a_crash(session: Session, name: str = "crash.jsonl") -> Path:
@@ -202,17 +201,17 @@ async def test_images_wait_with_their_text(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
     queued = await session.steer("look", [ImageContent("aGk=", "image/png")])
     await session.close()
-    assert list(reopened(tmp_path, file_of(session)).queues.steering) == [queued]
+    assert list(reopened(tmp_path, file_of(session)).queue.steering) == [queued]
 
 
 async def test_messages_that_were_taken_back_do_not_come_again(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
     await session.steer("a")
     await session.follow_up("b")
-    assert session.clear_queue() == (["a"], ["b"])
+    assert session.queue.clear() == (["a"], ["b"])
     assert queues(reopened(tmp_path, after_a_crash(session))) == ([], [])
     size = file_of(session).stat().st_size
-    assert session.clear_queue() == ([], [])
+    assert session.queue.clear() == ([], [])
     assert file_of(session).stat().st_size == size, "nothing was taken back"
     await session.close()
 
@@ -235,7 +234,7 @@ async def test_a_queue_can_be_taken_back_on_a_full_disk(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
     await session.steer("a")
     with full_disk(session):
-        assert session.clear_queue() == (["a"], [])
+        assert session.queue.clear() == (["a"], [])
     await session.close()
     assert queues(reopened(tmp_path, file_of(session))) == ([], [])
 
@@ -249,34 +248,34 @@ async def test_a_command_that_ended_during_a_run_survives_its_crash(tmp_path: Pa
     heard = Listener(session)
     await session.prompt("one")
     await heard.until(e.MessageEnd)
-    done = await session.commands.run("echo out")
+    done = await session.host.bash("echo out")
     crashed = after_a_crash(session)
     go.set()
     await settled(session)
     expected = ["one", "held", "BashExecutionMessage"]
-    assert texts(session.conversation.messages) == expected
+    assert texts(session.messages) == expected
     await session.close()
 
     model = Scripted([Turn(text="x")])
     again = a_kept_session(model, tmp_path, file=crashed)
-    assert again.conversation.messages[1:] == [done.message]
+    assert again.messages[1:] == [done.message]
     await talk(again, "two")
     assert texts(model.requests[0].messages)[1] == "Ran `echo out`\n```\nout\n\n```"
     await again.close()
     for path, count in ((crashed, 4), (file_of(session), 3)):
-        assert len(reopened(tmp_path, path).conversation.messages) == count, "it is there once"
+        assert len(reopened(tmp_path, path).messages) == count, "it is there once"
 
 
 async def test_a_command_never_comes_between_a_call_and_its_result(tmp_path: Path) -> None:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        await session.commands.run("true")
+        await session.host.bash("true")
         return ToolResult.text("done")
 
     model = Scripted([Turn(tool_calls=[ToolCall("c1", "one", {})]), Turn(text="x")])
     session = a_kept_session(model, tmp_path, tools=[a_tool("one", run)])
     await talk(session, "go")
     kinds = ["UserMessage", "AssistantMessage", "ToolResultMessage", "AssistantMessage", "BashExecutionMessage"]
-    assert [type(message).__name__ for message in session.conversation.messages] == kinds
+    assert [type(message).__name__ for message in session.messages] == kinds
     assert [type(message).__name__ for message in model.requests[1].messages] == kinds[:3]
     assert [type(message).__name__ for message in read_session(file_of(session))[0].messages()] == kinds
     await session.close()
@@ -290,12 +289,12 @@ async def test_a_queue_stays_with_its_conversation(tmp_path: Path) -> None:
     first = file_of(session)
     await session.steer("of the first")
     heard = Listener(session)
-    await new_session(session)
+    await session.history.new()
     assert queues(session) == ([], [])
     assert heard.of(e.QueueUpdate) == [e.QueueUpdate([], [])]
     await session.follow_up("of the second")
     heard.clear()
-    await switch_session(session, str(first))
+    await session.history.switch(str(first))
     assert queues(session) == (["of the first"], [])
     assert heard.of(e.QueueUpdate) == [e.QueueUpdate(["of the first"], [])]
     await talk(session, "go")
@@ -306,7 +305,7 @@ async def test_a_queue_stays_with_its_conversation(tmp_path: Path) -> None:
 async def test_without_anything_queued_a_change_of_conversation_tells_of_no_queue(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
     heard = Listener(session)
-    await new_session(session)
+    await session.history.new()
     assert heard.of(e.QueueUpdate) == []
 
 
@@ -319,12 +318,14 @@ async def test_a_fork_does_not_hear_what_waits_in_its_source(tmp_path: Path, how
     source = file_of(session)
     match how:
         case "clone":
-            await clone(session)
+            await session.history.clone()
         case "fork":
             await session.prompt("two")
-            await fork(session, entry_of(session.conversation.log, "two"))
+            await session.fork(entry_of(session.history.log, "two"))
         case _:
-            adopt(session, kept_in(tmp_path / "forks").fork_file(source))
+            forked = kept_in(tmp_path / "forks").fork_file(source)
+            forked.close()
+            await session.history.switch(str(forked.path))
     assert queues(session) == ([], []) and said(session) == ["one"]
     await session.close()
     assert queues(reopened(tmp_path, file_of(session))) == ([], []), "nor when it is opened again"
@@ -338,21 +339,21 @@ async def test_a_fork_does_not_repeat_a_command_that_came_later_in_its_source(tm
     heard = Listener(session)
     await session.prompt("one")
     await heard.until(e.MessageEnd)
-    await session.commands.run("true")
+    await session.host.bash("true")
     go.set()
     await settled(session)
-    await navigate(session, entry_of(session.conversation.log, "held"), summarise=False)
-    assert texts(session.conversation.messages) == ["one", "held"]
-    await clone(session)
-    assert texts(session.conversation.messages) == ["one", "held"]
+    await session.navigate(entry_of(session.history.log, "held"), summarise=False)
+    assert texts(session.messages) == ["one", "held"]
+    await session.history.clone()
+    assert texts(session.messages) == ["one", "held"]
     await session.close()
-    assert texts(reopened(tmp_path, file_of(session)).conversation.messages) == ["one", "held"]
+    assert texts(reopened(tmp_path, file_of(session)).messages) == ["one", "held"]
 
 
 async def test_text_that_utf8_cannot_hold_waits_with_a_replacement(tmp_path: Path) -> None:
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
     await session.steer("half \ud83d")
     assert queues(reopened(tmp_path, after_a_crash(session))) == (["half \ufffd"], [])
-    await clone(session)
+    await session.history.clone()
     assert queues(session) == ([], [])
     await session.close()

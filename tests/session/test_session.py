@@ -18,8 +18,8 @@ from fairlead.core.secrets import learn
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import BadCommand, BusyError, ConfigError, ModelNotFound
 from fairlead.session.context.model_view import bash_text, for_model
+from fairlead.session.events import report
 from fairlead.session.history.paths import new_session_id
-from fairlead.session.run.run import report
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 PLAIN = structs.replace(SCRIPTED_MODEL, id="plain", reasoning=False)
@@ -37,7 +37,7 @@ async def test_a_prompt_runs_until_the_session_has_settled(tmp_path: Path) -> No
     await settled(session)
     assert not session.is_streaming
     assert heard.kinds()[0] == "AgentStart" and heard.kinds()[-2:] == ["AgentEnd", "AgentSettled"]
-    assert session.conversation.messages[0] is message
+    assert session.messages[0] is message
     assert session.last_end is not None and session.last_end.message.text() == "Hello."
 
 
@@ -45,8 +45,8 @@ async def test_without_a_model_a_prompt_changes_nothing(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path, model=None)
     with pytest.raises(ConfigError, match=r"No model selected\.\n\nSet a provider's key"):
         await session.prompt("hi")
-    assert not session.is_streaming and session.conversation.messages == []
-    assert session.selection.levels() == ["off"]
+    assert not session.is_streaming and session.messages == []
+    assert session.models.levels() == ["off"]
 
 
 async def test_a_second_prompt_during_a_run_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ async def test_an_abort_waits_for_the_end_and_keeps_the_queues(tmp_path: Path) -
         await session.abort()
     assert heard.kinds()[-1] == "AgentSettled"
     assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
-    assert session.queues.update() == e.QueueUpdate(["left"], ["rest"])
+    assert session.queue.update() == e.QueueUpdate(["left"], ["rest"])
     await session.prompt("go on")
     await settled(session)
     assert said(session) == ["go", "go on", "left", "rest"]
@@ -112,13 +112,13 @@ async def test_a_cleared_queue_gives_its_texts_back(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path)
     await session.steer("a")
     await session.follow_up("b")
-    assert session.clear_queue() == (["a"], ["b"])
-    assert len(session.queues) == 0
+    assert session.queue.clear() == (["a"], ["b"])
+    assert len(session.queue) == 0
 
 
 async def test_a_thousand_queued_messages_are_all_heard_in_order(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path)
-    session.queues.follow_up.mode = "all"
+    session.queue.follow_up.mode = "all"
     texts = [f"message {number}" for number in range(1000)]
     for text in texts:
         await session.follow_up(text)
@@ -162,7 +162,8 @@ class Valve:
 async def test_a_paused_gate_stops_the_run_until_it_opens(tmp_path: Path) -> None:
     model = Scripted([Turn(text="x")])
     session = a_session(model, tmp_path)
-    session.gate = valve = Valve()
+    valve = Valve()
+    session.subscribe(lambda event: None, gate=valve)
     heard = Listener(session)
     await session.prompt("hi")
     await valve.is_waited_for()
@@ -174,7 +175,8 @@ async def test_a_paused_gate_stops_the_run_until_it_opens(tmp_path: Path) -> Non
 
 async def test_an_abort_frees_a_run_from_a_paused_gate(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path)
-    session.gate = valve = Valve()
+    valve = Valve()
+    session.subscribe(lambda event: None, gate=valve)
     await session.prompt("hi")
     await valve.is_waited_for()
     async with asyncio.timeout(20):
@@ -188,20 +190,20 @@ async def test_an_abort_frees_a_run_from_a_paused_gate(tmp_path: Path) -> None:
 def test_a_level_is_fitted_to_the_model_and_told_when_it_changes(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path, models=[SCRIPTED_MODEL, PLAIN])
     heard = Listener(session)
-    session.selection.set_thinking("high")
-    session.selection.set_thinking("high")
-    session.selection.set_thinking("xhigh")
+    session.models.set_thinking("high")
+    session.models.set_thinking("high")
+    session.models.set_thinking("xhigh")
     assert (session.thinking, heard) == ("high", [e.ThinkingLevelChanged("high", "medium")])
-    session.selection.set_model("scripted", "plain")
+    session.models.set_model("scripted", "plain")
     assert (session.thinking, heard[-1]) == ("off", e.ThinkingLevelChanged("off", "high"))
-    assert session.selection.cycle_thinking() is None
-    session.selection.set_model("scripted", "scripted-1")
+    assert session.models.cycle_thinking() is None
+    session.models.set_model("scripted", "scripted-1")
     assert session.thinking == "high", "what was asked for is remembered"
 
 
 def test_levels_are_cycled_from_the_last_to_the_first(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path, thinking="high")
-    assert [session.selection.cycle_thinking() for _ in range(3)] == ["off", "minimal", "low"]
+    assert [session.models.cycle_thinking() for _ in range(3)] == ["off", "minimal", "low"]
 
 
 async def test_the_model_is_asked_at_the_level_in_force(tmp_path: Path) -> None:
@@ -216,27 +218,27 @@ async def test_the_model_is_asked_at_the_level_in_force(tmp_path: Path) -> None:
 def test_an_unknown_model_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path)
     with pytest.raises(ModelNotFound, match="Model not found: nobody/nothing"):
-        session.selection.set_model("nobody", "nothing")
+        session.models.set_model("nobody", "nothing")
     assert session.model == SCRIPTED_MODEL
 
 
 def test_models_are_cycled_through_all_that_are_available(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path, models=[SCRIPTED_MODEL, PLAIN, THIRD])
-    assert [session.selection.cycle_model() for _ in range(3)] == [(PLAIN, False), (THIRD, False), (SCRIPTED_MODEL, False)]
+    assert [session.models.cycle_model() for _ in range(3)] == [(PLAIN, False), (THIRD, False), (SCRIPTED_MODEL, False)]
 
 
 def test_models_are_cycled_through_the_chosen_ones_with_their_levels(tmp_path: Path) -> None:
     scoped: list[tuple[Model, ThinkingLevel | None]] = [(SCRIPTED_MODEL, None), (THIRD, "low")]
     session = a_session(Scripted([Turn(text="x")]), tmp_path, models=[SCRIPTED_MODEL, PLAIN, THIRD], scoped=scoped)
-    assert session.selection.cycle_model() == (THIRD, True)
+    assert session.models.cycle_model() == (THIRD, True)
     assert session.thinking == "low"
-    assert session.selection.cycle_model() == (SCRIPTED_MODEL, True)
-    session.selection.set_model("scripted", "plain")
-    assert session.selection.cycle_model() == (SCRIPTED_MODEL, True), "from outside the set, its first"
+    assert session.models.cycle_model() == (SCRIPTED_MODEL, True)
+    session.models.set_model("scripted", "plain")
+    assert session.models.cycle_model() == (SCRIPTED_MODEL, True), "from outside the set, its first"
 
 
 def test_a_single_model_is_not_cycled(tmp_path: Path) -> None:
-    assert a_session(Scripted([Turn(text="x")]), tmp_path).selection.cycle_model() is None
+    assert a_session(Scripted([Turn(text="x")]), tmp_path).models.cycle_model() is None
 
 
 # Tools
@@ -245,11 +247,11 @@ def test_a_single_model_is_not_cycled(tmp_path: Path) -> None:
 async def test_the_active_tools_are_those_of_the_next_request(tmp_path: Path) -> None:
     model = Scripted([Turn(text="x")])
     session = a_session(model, tmp_path, [a_tool("one"), a_tool("two")])
-    session.set_active_tools(["two", "two"])
-    assert session.active_tools == ["two"]
+    session.tools.activate(["two", "two"])
+    assert session.tools.active == ["two"]
     with pytest.raises(BadCommand, match=r"Unknown tool: three, four\. The tools are: one, two"):
-        session.set_active_tools(["three", "one", "four"])
-    assert session.active_tools == ["two"]
+        session.tools.activate(["three", "one", "four"])
+    assert session.tools.active == ["two"]
     await session.prompt("hi")
     await settled(session)
     assert [tool.name for tool in model.requests[0].tools] == ["two"]
@@ -279,10 +281,10 @@ async def test_updates_of_a_tool_are_heard_until_it_ends(tmp_path: Path) -> None
 async def test_a_command_is_told_to_the_model_with_the_next_prompt(tmp_path: Path) -> None:
     model = Scripted([Turn(text="x")])
     session = a_session(model, tmp_path)
-    done = await session.commands.run("echo out; exit 3")
+    done = await session.host.bash("echo out; exit 3")
     assert (done.message.output, done.message.exit_code) == ("out\n", 3)
-    await session.commands.run("echo secret", exclude_from_context=True)
-    assert len(session.conversation.messages) == 2
+    await session.host.bash("echo secret", exclude_from_context=True)
+    assert len(session.messages) == 2
     await session.prompt("hi")
     await settled(session)
     first, second = model.requests[0].messages
@@ -297,27 +299,27 @@ async def test_a_command_during_a_run_joins_the_conversation_after_it(tmp_path: 
     heard = Listener(session)
     await session.prompt("hi")
     await heard.until(e.MessageEnd)
-    await session.commands.run("true")
-    assert [type(m) for m in session.conversation.messages] == [UserMessage]
+    await session.host.bash("true")
+    assert [type(m) for m in session.messages] == [UserMessage]
     go.set()
     await settled(session)
-    assert isinstance(session.conversation.messages[-1], BashExecutionMessage)
-    assert len(session.conversation.messages) == 3
+    assert isinstance(session.messages[-1], BashExecutionMessage)
+    assert len(session.messages) == 3
 
 
 async def test_aborting_a_command_stops_the_latest_one(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path)
-    first = session.commands.run("tail -f /dev/null")
+    first = session.host.bash("tail -f /dev/null")
     await asyncio.sleep(0)
-    second = session.commands.run("tail -f /dev/null")
+    second = session.host.bash("tail -f /dev/null")
     await asyncio.sleep(0)
-    session.commands.abort()
+    session.host.abort_bash()
     async with asyncio.timeout(20):
         assert (await second).message.cancelled
         assert not first.done()
-        session.commands.abort_all()
+        session.host.abort_all_commands()
         assert (await first).message.cancelled
-    session.commands.abort()
+    session.host.abort_bash()
 
 
 @pytest.mark.parametrize(
@@ -350,12 +352,12 @@ def test_session_ids_sort_by_age() -> None:
 
 async def test_the_context_in_use_is_that_of_the_last_good_answer(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x"), Turn(error="broken")]), tmp_path)
-    assert session.conversation.context_tokens() == 0
+    assert session.history.conversation.context_tokens() == 0
     for _ in range(2):
         await session.prompt("hi")
         await settled(session)
     # The last good answer said 150; the prompt after it is estimated.
-    assert session.conversation.context_tokens() == 151
+    assert session.history.conversation.context_tokens() == 151
 
 
 def test_a_bug_is_reported_without_secrets_and_also_where_there_is_no_stderr(

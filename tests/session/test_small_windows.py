@@ -122,7 +122,7 @@ async def test_the_window_is_learnt_from_the_list_of_models_if_the_error_does_no
         await said(agent, HUGE)
         model = agent.session.model
         assert model is not None and model.context_window == 128_000, "hosts see what is declared"
-        assert agent.session.room.window(model) == WINDOW
+        assert agent.session.models.window(model) == WINDOW
 
 
 @pytest.mark.parametrize("style", STYLES)

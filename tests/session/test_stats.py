@@ -13,7 +13,6 @@ from fairlead.config.settings import CompactionSettings
 from fairlead.core.messages import BashExecutionMessage, ToolCall, Usage
 from fairlead.session.history.entries import decode_line, new_header
 from fairlead.session.history.log import Log
-from fairlead.session.history.moves import navigate
 from fairlead.session.history.reading import read_session
 from fairlead.session.history.stats import TokenTotals, Totals, totals
 from fairlead.testing import Turn
@@ -33,16 +32,16 @@ async def test_everything_that_was_paid_for_counts_on_every_branch(tmp_path: Pat
     model = WithSummaries([*answers, Turn(text="b", usage=SPENT)], [Turn(text="In short.", usage=SPENT)])
     settings = CompactionSettings(keep_recent_tokens=1)
     session = a_kept_session(model, tmp_path, tools=[a_tool("one")], compaction=settings)
-    log = session.conversation.log
+    log = session.history.log
     await talk(session, "one")
     assert totals(log) == counted(user=1, assistant=2, calls=2, results=2, spent=2)
     await talk(session, "two")
     assert totals(log) == counted(user=2, assistant=3, calls=2, results=2, spent=3), "a failure was paid for"
-    await session.commands.run("true")
-    await navigate(session, entry_of(log, "a"), summarise=True)
+    await session.host.bash("true")
+    await session.navigate(entry_of(log, "a"), summarise=True)
     assert totals(log) == counted(user=2, assistant=3, calls=2, results=2, others=1, spent=4), "so was the summary"
     await talk(session, "three")
-    await session.compactor.request(None)
+    await session.compact()
     # The history, and the beginning of the turn that the cut goes through.
     whole = counted(user=3, assistant=4, calls=2, results=2, others=1, spent=7)
     assert totals(log) == whole

@@ -22,7 +22,6 @@ from fairlead.errors import ModelNotFound
 from fairlead.session.history.deleting import delete_session
 from fairlead.session.history.entries import UsageEntry
 from fairlead.session.history.listing import list_all_sessions, list_sessions
-from fairlead.session.history.moves import new_session
 from fairlead.session.history.paths import transcripts_folder
 from fairlead.session.history.stats import totals
 from fairlead.session.session import Session
@@ -100,10 +99,10 @@ async def test_a_sub_agent_works_where_its_parent_worked_when_it_began(tmp_path:
         (tmp_path / name).mkdir()
     session = a_parent(cast, tmp_path)
     heard = Listener(session)
-    session.workspace.cwd = tmp_path / "there"
+    session.host.workspace.cwd = tmp_path / "there"
     await session.prompt("start")
     await heard.until(e.SubagentEvent)
-    session.workspace.cwd = tmp_path / "elsewhere"
+    session.host.workspace.cwd = tmp_path / "elsewhere"
     go.set()
     await settled(session)
     await session.close()
@@ -166,7 +165,7 @@ async def test_what_the_host_switched_off_is_off_below_too(tmp_path: Path) -> No
     failing = Turn(error="overloaded", status=529, transient=True)
     cast = Cast(start=[task_call("look"), DONE], look=[failing])
     session = a_parent(cast, tmp_path)
-    session.attempts.enabled = False
+    session.activity.auto_retry = False
     await talk(session, "start")
     assert len(cast.requests("look")) == 1
     await session.close()
@@ -296,9 +295,9 @@ async def test_conversations_are_kept_beside_the_session_in_folders_that_are_nes
         assert lines.header["parentSession"] == str(parents[id])
         assert lines.user_texts() == [id.rpartition(".")[2]]
         assert path.stat().st_mode & 0o777 == 0o600
-        session.sessions.open(path).close()  # nobody holds it any more
+        session.history.sessions.open(path).close()  # nobody holds it any more
     assert read_strictly(file).torn == b""
-    session.conversation.close()
+    session.history.conversation.close()
 
 
 async def test_a_session_that_is_deleted_takes_the_conversations_of_its_sub_agents_along(tmp_path: Path) -> None:
@@ -389,7 +388,7 @@ async def test_another_conversation_has_sub_agents_of_its_own(tmp_path: Path) ->
     session = a_parent(Cast(start=[task_call("look"), DONE], look=[DONE]), tmp_path, keep=True)
     await talk(session, "start")
     assert list(statuses(session)) == ["look"]
-    await new_session(session)
+    await session.history.new()
     assert statuses(session) == {}
     await talk(session, "start")
     assert list(statuses(session)) == ["look"]
@@ -412,11 +411,11 @@ async def test_what_sub_agents_spend_is_counted_once_on_every_level(tmp_path: Pa
     session = a_parent(cast, tmp_path, keep=True)
     heard = Listener(session)
     await talk(session, "start")
-    sums = totals(session.conversation.log)
+    sums = totals(session.history.log)
     assert sums.tokens.total == 6 * 1100
     assert sums.cost == pytest.approx(6 * (0.003 + 0.0015))
     assert (sums.assistant_messages, sums.total_messages) == (2, 4)
-    entries = [entry for entry in session.conversation.log.entries() if isinstance(entry, UsageEntry)]
+    entries = [entry for entry in session.history.log.entries() if isinstance(entry, UsageEntry)]
     assert {entry.note: entry.usage.total_tokens for entry in entries} == {"other": 1100, "outer": 3 * 1100}
     assert {(entry.kind, entry.provider, entry.model) for entry in entries} == {("subagent", "scripted", "scripted-1")}
     assert len(heard.of(e.EntryAppended)) == 2
@@ -589,14 +588,14 @@ async def test_sub_agents_wait_while_whoever_listens_cannot_keep_up(tmp_path: Pa
 
     cast = Cast(start=[task_call("look"), DONE], look=[DONE])
     session = a_parent(cast, tmp_path)
-    gate = session.gate = Closed()
+    gate = Closed()
     heard = Listener(session)
 
     def pause(event: e.Event) -> None:
         if isinstance(event, e.SubagentEvent) and isinstance(event.event, e.TurnStart):
             gate.paused = True
 
-    session.subscribe(pause)
+    session.subscribe(pause, gate)
     await session.prompt("start")
     async with asyncio.timeout(PATIENCE):
         await gate.waiting.wait()

@@ -167,7 +167,7 @@ async def test_calls_of_one_turn_build_on_each_other(tmp_path: Path, schedule: A
         model=SCRIPTED_MODEL, stream=model, cwd=tmp_path, isolated=True, extra_tools=[tool], schedule=schedule
     ) as agent:
         heard = [event async for event in agent.run("plan it")]
-        results = [m for m in agent.session.conversation.messages if isinstance(m, ToolResultMessage)]
+        results = [m for m in agent.session.messages if isinstance(m, ToolResultMessage)]
     assert [result.is_error for result in results] == [False, False]
     assert changes == [2, 3]
     assert text_of(results[1]).startswith("Remaining items (3):\n")

@@ -36,7 +36,7 @@ def test_only_tools_that_there_are_can_be_active() -> None:
 def test_brought_tools_follow_the_others_and_are_active_unless_told_otherwise() -> None:
     toolbox = a_toolbox()
     toolbox.replace("Host", [tool("a"), tool("b")], inactive={"b"})
-    assert list(toolbox.tools) == ["read", "bash", "a", "b"]
+    assert list(toolbox) == ["read", "bash", "a", "b"]
     assert toolbox.active == ["bash", "a"]
 
 
@@ -45,10 +45,10 @@ def test_each_owner_replaces_its_own_tools_only() -> None:
     toolbox.replace("Host", [tool("a")])
     toolbox.replace("Server", [tool("b")])
     toolbox.replace("Host", [tool("c")])
-    assert list(toolbox.tools) == ["read", "bash", "b", "c"]
+    assert list(toolbox) == ["read", "bash", "b", "c"]
     assert toolbox.active == ["bash", "c", "b"]
     toolbox.replace("Host", [])
-    assert list(toolbox.tools) == ["read", "bash", "b"]
+    assert list(toolbox) == ["read", "bash", "b"]
 
 
 def test_a_name_that_stays_keeps_its_place_among_the_active_ones() -> None:
@@ -58,7 +58,7 @@ def test_a_name_that_stays_keeps_its_place_among_the_active_ones() -> None:
     changed = tool("a")
     toolbox.replace("Host", [tool("b"), changed, tool("c"), tool("d")])
     assert toolbox.active == ["c", "a", "read", "d"]
-    assert toolbox.tools["a"] is changed
+    assert toolbox["a"] is changed
 
 
 @pytest.mark.parametrize("name", ["read", "b"])
@@ -66,10 +66,10 @@ def test_a_name_of_somebody_elses_is_refused_and_changes_nothing(name: str) -> N
     toolbox = a_toolbox()
     toolbox.replace("Server", [tool("b")])
     toolbox.replace("Host", [tool("a")])
-    tools, active = dict(toolbox.tools), toolbox.active
+    tools, active = dict(toolbox), toolbox.active
     with pytest.raises(BadCommand, match=f'Host tool "{name}" conflicts with an existing tool'):
         toolbox.replace("Host", [tool("c"), tool(name)])
-    assert (dict(toolbox.tools), toolbox.active) == (tools, active)
+    assert (dict(toolbox), toolbox.active) == (tools, active)
 
 
 def test_tools_are_told_in_the_order_in_which_their_owners_came() -> None:

@@ -93,7 +93,7 @@ async def test_another_model_gets_the_image(tmp_path: Path) -> None:
         async with an_agent(tmp_path, blind.url, providers=eye) as agent, asyncio.timeout(20):
             with pytest.raises(ProviderError):
                 await agent.ask("look", images=[IMAGE])
-            agent.session.selection.set_model("eye", "eye")
+            agent.session.models.set_model("eye", "eye")
             assert await agent.ask("and you?") == "a cat"
             assert IMAGE.data in json.dumps(seeing.requests[-1].body)
 
@@ -109,12 +109,12 @@ async def test_each_of_two_models_gets_the_images_that_it_can_read(tmp_path: Pat
             session = agent.session
             usual = session.model
             assert usual is not None
-            log = session.conversation.lasting_log
+            log = session.history.conversation.lasting_log
             for provider, id, image in ((usual.provider, usual.id, IMAGE), ("eye", "eye", OTHER)):
                 digest = blake2b(image.data.encode(), digest_size=16).hexdigest()
                 log.custom(ENTRY, {"provider": provider, "model": id, "images": [digest]})
             assert await agent.ask("look", images=[IMAGE, OTHER]) == "fine"
-            session.selection.set_model("eye", "eye")
+            session.models.set_model("eye", "eye")
             assert await agent.ask("and you?") == "fine"
             sent = json.dumps(second.requests[-1].body)
             assert IMAGE.data in sent and OTHER.data not in sent

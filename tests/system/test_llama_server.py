@@ -52,8 +52,8 @@ async def test_a_session_outgrows_the_window_and_goes_on(tmp_path: Path, llama: 
         assert model is not None
         for prompt in ("Hello.", HUGE, "And now?"):
             await agent.ask(prompt)
-        assert agent.session.room.window(model) == WINDOW
-        answers = [each for each in agent.session.conversation.messages if isinstance(each, AssistantMessage)]
+        assert agent.session.models.window(model) == WINDOW
+        answers = [each for each in agent.session.messages if isinstance(each, AssistantMessage)]
         assert answers[-1].stop_reason in ("stop", "length") and answers[-1].usage.output <= 16
         assert HUGE in file_of(agent.session).read_text()
 
@@ -64,7 +64,7 @@ async def test_an_image_that_it_cannot_read_fails_once(tmp_path: Path, llama: st
             await agent.ask("What is this?", images=[ImageContent(PIXEL, "image/png")])
         assert "is not sent to this model again" in str(caught.value)
         await agent.ask("And now?")
-        failures = [each for each in agent.session.conversation.messages if getattr(each, "error_message", None)]
+        failures = [each for each in agent.session.messages if getattr(each, "error_message", None)]
         assert len(failures) == 1
 
 

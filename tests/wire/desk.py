@@ -44,7 +44,7 @@ class Desk:
 
     @property
     def ui(self) -> Ui:
-        return self.session.ui
+        return self.session.host.ui
 
     def send(self, *frames: Frame) -> None:
         """Write lines, all in one go."""

@@ -127,7 +127,7 @@ async def test_a_command_runs_during_a_run_whatever_the_prompt_says_about_queues
     async with serving(Scripted([turn]), tmp_path, hooks) as host:
         await host.request(prompt("p", "go"))
         assert (await host.request(prompt("c", "/say x", streamingBehavior="steer")))["success"]
-        assert hooks.told == ["start startup", "/say"] and len(host.session.queues) == 0
+        assert hooks.told == ["start startup", "/say"] and len(host.session.queue) == 0
         refused = await host.request({"id": "r", "type": "steer", "message": "/say x"})
         assert refused["error"] == (
             'Extension command "/say" cannot be queued. Use prompt() or execute the command when not streaming.'
@@ -180,7 +180,7 @@ async def test_two_steers_in_one_write_stay_in_order(tmp_path: Path) -> None:
         await look.asked()
         look.go.set()
         await host.response("b")
-        assert host.session.queues.steering.texts() == ["one", "two"]
+        assert host.session.queue.steering.texts() == ["one", "two"]
 
 
 async def test_an_abort_acts_while_an_extension_looks_at_a_prompt(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ async def test_an_abort_acts_while_an_extension_looks_at_a_prompt(tmp_path: Path
         assert look.was_cut_off
         (refused,) = (frame for frame in host.frames if frame.get("id") == "p")
         assert refused["error"] == "The prompt was aborted while an extension was looking at it."
-        assert host.session.conversation.messages == []
+        assert host.session.messages == []
 
 
 @pytest.mark.parametrize(
@@ -214,9 +214,9 @@ async def test_a_move_that_an_extension_forbids_says_so(
     async with serving(one_answer(), tmp_path, TestHooks(**{hook: answers(Cancelled())})) as host:
         await host.request(prompt("p", "one"))
         await host.until(lambda frame: frame["type"] == "agent_settled")
-        left = host.session.conversation
+        left = host.session.history.conversation
         if command["type"] == "fork":
             command["entryId"] = left.log.user_messages()[0][0]
         answer = await host.request({"id": "m", **command})
         assert answer["success"] and {name: answer["data"][name] for name in data} == data
-        assert host.session.conversation is left and left.count == 2
+        assert host.session.history.conversation is left and left.count == 2

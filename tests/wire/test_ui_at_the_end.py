@@ -48,7 +48,7 @@ ENDS: dict[str, Callable[[FileIO], object]] = {
 async def test_a_question_of_nobody_s_run_does_not_hold_up_the_end(tmp_path: Path, end: str) -> None:
     async with served(tmp_path) as (agent, serving, host), asyncio.timeout(PATIENCE):
         await asyncio.sleep(0)  # the service begins
-        asking = asyncio.ensure_future(agent.session.ui.input("Name"))
+        asking = asyncio.ensure_future(agent.session.host.ui.input("Name"))
         await asyncio.sleep(0)
         assert not asking.done()
         ENDS[end](host)

@@ -1,4 +1,4 @@
-"""The agent itself. How its session is put together is in `fairlead.agent.assembly`."""
+"""The agent itself. `fairlead.agent.assembly` makes its session."""
 
 from __future__ import annotations
 
@@ -30,16 +30,36 @@ if TYPE_CHECKING:
     from fairlead.models.logins import Logins
 
 
-#: How many warnings are passed on that were found together, and how much of each: files of strangers can bring any number.
+#: How many warnings that were found together are passed on, and how much of each: a project's files can cause any number.
 MOST_WARNINGS = 20
 LONGEST_WARNING = 4000
 
 
 class Agent:
-    """A session with everything it needs. `warnings` says what in the user's configuration could not be used, so far."""
+    """A coding agent: a session with everything it needs.
+
+    Attributes:
+        session: The conversation, and everything that can be done with it.
+        warnings: What in the user's configuration could not be used, so far.
+        settings: The user's settings, with those of the project.
+        registry: The models that are known.
+        home: The directory of the user's configuration.
+        extensions: The extensions.
+    """
 
     def __init__(self, options: AgentOptions | None = None, *, shared: Shared | None = None, **changes: Any) -> None:
-        """With `shared`, connections and models are those of other agents too, and stay open when this one is closed."""
+        """Make an agent. Nothing is connected or loaded before it is needed.
+
+        Args:
+            options: What the agent is like.
+            shared: Connections and models that it shares with other agents. They stay open when it is closed.
+            changes: Options that replace those of `options`: `Agent(model="anthropic/claude-sonnet-4-5", cwd="project")`.
+
+        Raises:
+            ConfigError: An option or a setting cannot be used.
+            ModelNotFound: There is no such model.
+            SessionError: The session to resume does not exist, or cannot be used.
+        """
         options = replace(options or AgentOptions(), **changes)
         options.check()
         if options.stream is not None and not isinstance(options.model, Model):
@@ -73,10 +93,19 @@ class Agent:
         self._warn_of(self.registry.warnings)
 
     async def run(self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True) -> AsyncGenerator[Event]:
-        """Prompt the agent and give all that happens until it has settled. Leaving early aborts the run.
+        """Prompt the agent, and yield all events until the run has settled. Leaving the loop early aborts the run.
 
-        A text that begins with a slash command stands for what that is made of, unless `expand` is false. If an extension sees to
-        the prompt, nothing happens."""
+        Args:
+            text: What the user says.
+            images: Images for the model.
+            expand: Whether a slash command at the beginning of the text is recognised.
+
+        Yields:
+            Each event of the run; none if an extension has handled the prompt.
+
+        Raises:
+            FairleadError: The run cannot start, as `Session.prompt` says.
+        """
         if await self.session.prompt(text, images, expand=expand) is None:
             return
         events: asyncio.Queue[Event] = asyncio.Queue()
@@ -92,11 +121,17 @@ class Agent:
             await self.session.abort()
 
     async def ask(self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True) -> str:
-        """Prompt the agent and return its answer.
+        """Prompt the agent, and return its answer. Takes what `run` takes.
 
-        Raises ProviderError if the model failed, LimitReached if a limit ended the run, RunAborted if somebody stopped it.
+        Returns:
+            The text of the answer; empty if an extension has handled the prompt.
 
-        If an extension sees to the prompt, there is no answer: an empty text."""
+        Raises:
+            ProviderError: The model failed.
+            LimitReached: A limit ended the run.
+            RunAborted: The run was aborted.
+            FairleadError: The run cannot start, as `Session.prompt` says.
+        """
         is_settled = False
         async with aclosing(self.run(text, images, expand=expand)) as events:
             async for event in events:
@@ -120,50 +155,51 @@ class Agent:
         return message.text()
 
     async def idle(self) -> None:
-        """Wait until no run is going, and none that an extension has asked for is about to begin."""
+        """Wait until no run is going on, and no run that an extension has asked for is about to begin."""
         await self.extensions.sent()
         await self.session.idle()
 
     def text(self) -> str:
-        """The text of the last answer."""
-        answer = self.session.conversation.last_answer()
+        """The text of the last answer; empty if there is none."""
+        answer = self.session.history.last_answer()
         return "" if answer is None else answer.text()
 
     async def reload_extensions(self) -> list[str]:
-        """Load all extensions anew; the names of those there are now. Raises BadCommand while a run is going on."""
+        """Load all extensions again. Returns their names. Raises BadCommand while a run is going on."""
         return await self.extensions.reload()
 
     @property
     def shutdown_requested(self) -> bool:
-        """Whether an extension has asked for the end of the process."""
+        """Whether an extension has asked to end the process."""
         return self.extensions.shutdown_requested
 
     @cached_property
     def logins(self) -> Logins:
-        """Logs in at providers that have that."""
+        """Logs in to providers that support it."""
         from fairlead.models.logins import Logins
 
         return Logins(self.registry, self._http)
 
     def persist(self, key: str, value: object) -> None:
-        """Write one key of the user's settings, for the sessions to come."""
+        """Write one key of the user's settings, for later sessions. Raises ConfigError if it cannot be written."""
         persist_setting(self.home, key, value)
 
     def warm_up(self) -> None:
-        """Get slow imports, TLS and the start of servers out of the way of the first prompt, in the background.
+        """Load slow imports and TLS, and start MCP servers and extensions, in the background, so that the first prompt is fast.
 
-        Servers start on the running event loop."""
+        Servers and extensions start on the running event loop.
+        """
         start_thread(self._load, "fairlead-warm-up")
         if self._servers is not None:
             self._servers.start()
         self.extensions.start()
 
     def clear_leftovers(self) -> None:
-        """Remove what processes that were killed have left. It may take a while: not for the event loop."""
-        clear_leftovers(self.session.sessions.place())
+        """Remove temporary files of processes that were killed. It may take a while, so do not call it on the event loop."""
+        clear_leftovers(self.session.history.sessions.place())
 
     async def close(self) -> None:
-        """Stop whatever runs, close connections, and remove scratch files that nobody was told of."""
+        """Stop everything that runs, close the connections, and remove temporary files."""
         await self.session.close()
         if self._owns_connections:
             await self._http.close()
@@ -172,7 +208,7 @@ class Agent:
         self.leave_nothing_behind()
 
     def leave_nothing_behind(self) -> None:
-        """The part of `close` that cannot wait: for a process that is about to exit, whatever still runs."""
+        """Kill servers and remove temporary files at once, for a process that is about to exit."""
         if self._servers is not None:
             self._servers.kill()
         if self._sandbox is not None:
@@ -204,7 +240,7 @@ class Agent:
 
 
 def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> Shared:
-    """What agents with these options can have in common."""
+    """What agents with these options can share."""
     env = os.environ if options.env is None else options.env
     return Shared(
         Http(idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf, env=env),
@@ -213,7 +249,7 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
 
 
 def clear_leftovers(sessions: Path | None) -> None:
-    """Remove the scratch folders of processes that were killed, and their temporary files in a folder of sessions."""
+    """Remove temporary files of processes that were killed, also those in a directory of sessions."""
     from fairlead.config.scratch import remove_leftovers
     from fairlead.session.history.locking import remove_leftovers_in
 

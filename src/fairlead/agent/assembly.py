@@ -1,4 +1,4 @@
-"""Putting the session of an agent together: from options, settings and the user's files to what a session is made of."""
+"""How the session of an agent is made, from options, settings and the user's files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from fairlead.extend.search_paths import SearchPaths
     from fairlead.policy.sandbox import Bubblewrap
     from fairlead.session.approvals import Approvals
-    from fairlead.session.rules.keeper import RuleKeeper
+    from fairlead.session.rules.rules import Rule
     from fairlead.session.subagents.spawner import SessionSpawner
     from fairlead.session.subagents.subagents import Subagents
 
@@ -99,7 +99,7 @@ class Assembly:
         sessions, conversation = self._conversation(workspace, runtime)
         self.servers = self._mcp_servers(workspace)
         approver = self._approvals()
-        made_of = SessionOptions(
+        session_options = SessionOptions(
             models=models,
             tools=tools,
             active_tools=self._active(tools),
@@ -118,7 +118,8 @@ class Assembly:
             max_turns=settings.max_turns if options.max_turns is None else options.max_turns,
             max_repeated_calls=settings.max_repeated_calls,
             retry=settings.retry,
-            rules=self._rules() if options.rules else None,
+            rules=self._rules() if options.rules else (),
+            rule_settings=settings.ttsr,
             todo=settings.todo,
             todo_clear_delay=settings.tasks.todo_clear_delay,
             eager_todos=options.eager_todos,
@@ -131,15 +132,30 @@ class Assembly:
             subagents=subagents,
             approver=approver,
             hooks=self.extensions.late,
+            waits_for_key=options.waits_for_key,
         )
         if spawner is not None:
-            spawner.like = made_of
-        session = Session(made_of)
-        self._warn(session.problems)
-        for part in (self.extensions, approver, self.servers, services):
-            if part is not None:
-                part.attach(session)
-        self._set_up(session)
+            spawner.like = session_options
+        session = Session(session_options)
+        self._warn(session.history.problems)
+        self.extensions.attach(session)
+        if approver is not None:
+            approver.attach(session.host, session.subscribe)
+        if self.servers is not None:
+            self.servers.attach(session.host, session.tools, session.additions.extensions)
+        if services is not None:
+            services.attach(session)
+        if TODO_WRITE in _wanted(options) and TODO_WRITE not in session.tools and settings.todo.enabled:
+            session.tools.replace("todo", [session.todos.tool()])
+        if ASK in _wanted(options) and ASK not in session.tools:
+            from fairlead.session.ask_tool import ask_tool
+
+            session.tools.replace("ask", [ask_tool(lambda: session.host.ui, settings.ask.timeout or None)])
+        if options.session_name is not None:
+            session.history.set_name(options.session_name, lasting=False)
+        session.queue.steering.mode = settings.steering_mode
+        session.queue.follow_up.mode = settings.follow_up_mode
+        session.queue.interrupt = settings.interrupt_mode or options.interrupt
         return session
 
     def _workspace(self) -> Workspace:
@@ -175,21 +191,6 @@ class Assembly:
         from fairlead.session.protection import approvals
 
         return approvals(self._settings, mode)
-
-    def _set_up(self, session: Session) -> None:
-        """What a session can only be given once it is there."""
-        options, settings = self._options, self._settings
-        if TODO_WRITE in _wanted(options) and TODO_WRITE not in session.tools and settings.todo.enabled:
-            session.toolbox.replace("todo", [session.todos.keeper.tool])
-        if ASK in _wanted(options) and ASK not in session.tools:
-            from fairlead.session.ask_tool import ask_tool
-
-            session.toolbox.replace("ask", [ask_tool(lambda: session.ui, settings.ask.timeout or None)])
-        if options.session_name is not None:
-            session.set_name(options.session_name, lasting=False)
-        session.queues.steering.mode = settings.steering_mode
-        session.queues.follow_up.mode = settings.follow_up_mode
-        session.queues.interrupt = settings.interrupt_mode or options.interrupt
 
     def _compaction(self) -> CompactionSettings:
         settings = self._settings.compaction
@@ -275,18 +276,17 @@ class Assembly:
             self._warn([f"enabledModels: {error}"])
             return []
 
-    def _rules(self) -> Callable[[Session], RuleKeeper] | None:
+    def _rules(self) -> Sequence[Rule]:
         """The stream rules of the user and the project, if there are any."""
         folders = self._home.rules_folders(self._cwd)
         if not self._settings.ttsr.enabled or not any(folder.is_dir() for folder in folders.values()):
-            return None
-        from fairlead.session.rules.keeper import RuleKeeper
+            return ()
         from fairlead.session.rules.rules import load_rules
 
         trusted = self.extensions.trust.known(self._cwd)
         rules, problems = load_rules(folders, self._home.boundary(self._cwd), trusted=trusted)
         self._warn(problems)
-        return (lambda session: RuleKeeper(session, rules, self._settings.ttsr)) if rules else None
+        return rules
 
     def _additions(self, workspace: Workspace) -> UserAdditions:
         """Instructions, skills and templates of the user's. Nothing is read before it is needed."""

@@ -1,4 +1,4 @@
-"""What an agent has to do with extensions: where they are looked for, what waits for them, what they and it decide."""
+"""The extensions of an agent: where they are looked for, what waits for them, and which projects are trusted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AgentExtensions:
         self, options: AgentOptions, home: Home, settings: Settings, registry: Registry, warn: Callable[[Sequence[str]], None]
     ) -> None:
         self.late: LateExtensions | None = None
-        #: Set when an extension asks for the end of the process; `on_shutdown` is called then.
+        #: Set when an extension asks to end the process; `on_shutdown` is called then.
         self.shutdown_requested = False
         self.on_shutdown: Callable[[], None] | None = None
         self._options = options
@@ -41,12 +41,12 @@ class AgentExtensions:
         self._warn = warn
         self._session: Session | None = None
         self._preparing: asyncio.Task[None] | None = None
-        #: A model, and tools, that nobody knows before the extensions are loaded.
+        #: A model, and tools, that are not known before the extensions are loaded.
         self._awaited_model: str | None = None
         self._awaited_tools: list[str] = []
 
     def prepare(self, workspace: Workspace, env: Mapping[str, str], additions: UserAdditions) -> None:
-        """Say where they are looked for, if there can be any."""
+        """Find out where to look for them, if there can be any."""
         options = self._options
         find = options.find_extensions and not options.isolated
         if not find and not options.extensions:
@@ -75,7 +75,7 @@ class AgentExtensions:
     def attach(self, session: Session) -> None:
         self._session = session
         if self.late is not None:
-            self.late.attach(session)
+            self.late.host.attach(session)
 
     # Loading
 
@@ -94,14 +94,14 @@ class AgentExtensions:
             await self.late.load_without_asking()
 
     async def reload(self) -> list[str]:
-        """Load all of them anew; the names of those there are now. Raises BadCommand while a run is going on."""
+        """Load all of them again. Returns their names. Raises BadCommand while a run is going on."""
         if self.late is None:
             return []
         await self.late.reload()
         return self.names()
 
     async def sent(self) -> None:
-        """Wait until everything that extensions have said to the session has reached it."""
+        """Wait until the session has received everything that extensions have sent."""
         if self.late is not None:
             await self.late.sent()
 
@@ -110,16 +110,16 @@ class AgentExtensions:
         return self.late is not None and self.late.exist()
 
     def names(self) -> list[str]:
-        """Those that are loaded."""
+        """The names of those that are loaded."""
         return [] if self.late is None else self.late.names()
 
     def flags(self) -> list[Flag]:
-        """The flags of the command line that they have."""
+        """The command-line flags that they have registered."""
         return [] if self.late is None else self.late.flags()
 
     async def _ready(self) -> None:
         if self._session is not None:
-            await self._session.ready()
+            await self._session.additions.extensions.ready()
 
     # What waits for them
 
@@ -140,7 +140,7 @@ class AgentExtensions:
             self._registry.match(self._awaited_model)
 
     def check_tools(self, unknown: list[str], known: Iterable[str]) -> None:
-        """Warn of tools that were asked for and are not there; if they may be an extension's, later."""
+        """Warn about tools that were asked for and do not exist; if an extension may bring them, only once it is loaded."""
         if unknown and self.exist():
             self._awaited_tools = unknown
         else:
@@ -151,7 +151,7 @@ class AgentExtensions:
             self._warn([f"Unknown tools, left out: {', '.join(unknown)}. The tools are: {', '.join(known)}"])
 
     def _loaded(self) -> None:
-        """They are loaded: what could only be theirs is, or is nobody's."""
+        """Choose the model and check the tools that only extensions can bring, now that they are loaded."""
         session = self._session
         assert session is not None, "nothing is loaded without a session"
         if self._awaited_model is not None:
@@ -161,9 +161,9 @@ class AgentExtensions:
             except ModelNotFound as error:
                 self._warn([str(error)])
             else:
-                session.selection.set_model(model.provider, model.id)
+                session.models.set_model(model.provider, model.id)
                 if level is not None:
-                    session.selection.set_thinking(level)
+                    session.models.set_thinking(level)
         self._warn_of_tools([name for name in self._awaited_tools if name not in session.tools], session.tools)
         self._awaited_tools = []
 
@@ -171,7 +171,7 @@ class AgentExtensions:
 
     @cached_property
     def trust(self) -> ProjectTrust:
-        """Whether projects may run code of their own."""
+        """Decides whether projects may run their own code."""
         from fairlead.config.trust import ProjectTrust
 
         approve, default = self._options.approve, self._settings.default_project_trust
@@ -180,14 +180,16 @@ class AgentExtensions:
         return trust
 
     async def is_trusted(self, project: Path) -> bool:
-        """Whether a project may; extensions of the user's have a say in it."""
+        """Whether a project may run its own code. The user's extensions are asked first."""
         await self._ready()
         return await self.trust.decide(project)
 
     async def _ask_user(self, project: Path) -> bool | None:
         from fairlead.extend.extensions.discovery import ask_user_for_trust
 
-        return None if self._session is None else await ask_user_for_trust(self._session.ui, self._home, project, self._warn)
+        if self._session is None:
+            return None
+        return await ask_user_for_trust(self._session.host.ui, self._home, project, self._warn)
 
     def _shut_down(self) -> None:
         self.shutdown_requested = True

@@ -1,4 +1,4 @@
-"""What can be chosen about an agent."""
+"""The options of an agent."""
 
 # The declarations below are types at run time, not texts: `check` looks at them at every start, and must cost next to nothing.
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from fairlead.tools import DEFAULT_TOOLS
 
 
 class AgentOptions(Struct, kw_only=True):
-    """Everything that can be chosen about an agent. The defaults are those of the command."""
+    """The options of an agent. The defaults are those of the command."""
 
     #: A pattern (`provider/id`, an id, a glob, each with `:level`), or a model with its own `stream`.
     model: str | Model | None = None
@@ -35,23 +35,25 @@ class AgentOptions(Struct, kw_only=True):
     cwd: str | Path = "."
     #: The environment that keys are looked up in and commands run with; this process's if None.
     env: Mapping[str, str] | None = None
-    #: Takes the place of our part of the system prompt.
+    #: Replaces our part of the system prompt.
     system_prompt: str | None = None
     append_system_prompt: Sequence[str] = ()
     #: More guidelines in our part of it.
     advice: Sequence[str] = ()
-    #: Whether AGENTS.md and CLAUDE.md are read, and skills and prompt templates looked for in the usual folders.
+    #: Whether a prompt waits until its model's key is found, and is refused if there is none. If not, its run fails instead.
+    waits_for_key: bool = True
+    #: Whether to read AGENTS.md and CLAUDE.md, and to look for skills and prompt templates in the usual directories.
     context_files: bool = True
     find_skills: bool = True
     find_prompt_templates: bool = True
-    #: Files of skills and templates, or folders of such, beside those that are found.
+    #: More files of skills and templates, or directories of them.
     skills: Sequence[str | Path] = ()
     prompt_templates: Sequence[str | Path] = ()
-    #: Whether MCP servers are looked for in the usual files, and further files of such.
+    #: Whether to look for MCP servers in the usual files, and more files that define some.
     find_mcp: bool = True
     mcp_config: Sequence[str | Path] = ()
-    #: Extensions beside those that are found: files, or folders. Whether they are looked for in the usual folders, in the
-    #: settings and in installed packages.
+    #: More extensions, as files or directories, and whether to look for them in the usual directories, in the settings and in
+    #: installed packages.
     extensions: Sequence[str | Path] = ()
     find_extensions: bool = True
     #: Flags for extensions, each with its value if it has one.
@@ -62,16 +64,16 @@ class AgentOptions(Struct, kw_only=True):
     tools: Sequence[str] | None = None
     exclude_tools: Sequence[str] = ()
     default_tools: Sequence[str] = DEFAULT_TOOLS
-    #: Tools in the place of the built-in ones; None: the built-in tools.
+    #: Tools that replace the built-in ones; None: the built-in tools.
     tool_set: ToolSet | None = None
-    #: Tools of the caller's own, beside the built-in ones; the model may use them all.
+    #: More tools. The model may use them all.
     extra_tools: Sequence[Tool] = ()
-    #: Compare what the model writes with the stream rules of the user and the project.
+    #: Apply the stream rules of the user and the project to what the model writes.
     rules: bool = True
-    #: Whether the project may run code of its own, extensions and servers; None: what the user has said of it before.
+    #: Whether the project may run its own code, extensions and servers; None: as the user has decided before.
     approve: bool | None = None
-    #: What becomes of calls that no rule of the settings speaks of: they run, somebody is asked, they are refused; None: what the
-    #: settings say.
+    #: What to do when a tool wants to change something and no rule of the settings applies: `auto`, `ask` or `deny`; None: what
+    #: the settings say.
     approval: ApprovalMode | None = None
     #: `workspace` keeps commands in a sandbox; None: what the settings say.
     sandbox: SandboxMode | None = None
@@ -83,15 +85,15 @@ class AgentOptions(Struct, kw_only=True):
     #: False: not even that one, it is copied into memory.
     keep: bool | None = None
     session_dir: str | Path | None = None
-    #: Go on with a session: the path of its file (a new one is begun there if there is none), or the beginning of its id.
+    #: Resume a session: the path of its file (if it does not exist, a new session is kept there), or the beginning of its id.
     session: str | Path | None = None
-    #: Go on with the session that changed last; begin a new one if there is none.
+    #: Resume the session that changed last; without one, begin a new session.
     resume: bool = False
     #: Begin with a copy of a session: a path, or the beginning of an id.
     fork: str | Path | None = None
-    #: Go on with the session of exactly this id, or begin it.
+    #: Resume the session with exactly this id, or begin it.
     session_id: str | None = None
-    #: Chooses the conversation itself, in the place of the options above.
+    #: Chooses the conversation, instead of the options above.
     conversation: Callable[[Sessions], Conversation] | None = None
     session_name: str | None = None
     #: `fsync`: what was written survives a power cut, too.
@@ -102,19 +104,19 @@ class AgentOptions(Struct, kw_only=True):
     eager_todos: bool = False
     schedule: Schedule = "together"
     interrupt: InterruptMode = "wait"
-    #: Groups of the settings in which the built-in defaults hold, whatever the user's files say.
+    #: Groups of settings for which the built-in defaults apply, whatever the user's files say.
     reset_settings: Sequence[SettingsGroup] = ()
-    #: Told of everything in the user's configuration that cannot be used, as it is found.
+    #: Called with everything in the user's configuration that cannot be used, as it is found.
     warn: Callable[[str], None] | None = None
 
     def wants_tool(self, name: str) -> bool:
-        """Whether the model may use a tool that somebody brings later."""
+        """Whether the model may use a tool that is added later."""
         return name not in self.exclude_tools and (self.tools is None or name in self.tools)
 
     def check(self) -> None:
         """Raise BadOption if an option has a value that its declaration above does not allow.
 
-        What protects must not fail open: a mode that is misspelt would otherwise be taken for none.
+        Protection must not fail open: a misspelt mode would otherwise mean no protection.
         """
         defaults = AgentOptions()
         given = [name for name in self.__struct_fields__ if getattr(self, name) is not getattr(defaults, name)]
@@ -126,7 +128,7 @@ class AgentOptions(Struct, kw_only=True):
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is what a type says. True and 1 are different things here, and a string is not a sequence of strings."""
+    """Whether a value has a type. Here True is not an int, and a string is not a sequence of strings."""
     origin, parameters = get_origin(hint), get_args(hint)
     if hint is Any:
         return True

@@ -63,11 +63,11 @@ class ToolServices:
     @property
     def conversation(self) -> Conversation:
         """The present conversation of the session."""
-        return self._session.conversation
+        return self._session.history.conversation
 
     @property
     def toolbox(self) -> Toolbox:
-        return self._session.toolbox
+        return self._session.tools
 
     @property
     def model(self) -> Model | None:
@@ -80,7 +80,7 @@ class ToolServices:
     @property
     def ui(self) -> Ui:
         """Asks and tells the user."""
-        return self._session.ui
+        return self._session.host.ui
 
     @property
     def is_running(self) -> bool:
@@ -89,7 +89,7 @@ class ToolServices:
 
     @property
     def queued_messages(self) -> int:
-        return len(self._session.queues)
+        return len(self._session.queue)
 
     @property
     def _session(self) -> Session:

@@ -118,7 +118,7 @@ def describe(agent: Agent, dialect: str | None) -> None:
     chosen = f"{model.provider}/{model.id} at {model.base_url}, thinking {session.thinking}" if model else "none"
     log.info("version %s%s", __version__, f", dialect {dialect}" if dialect else "")
     log.info("model %s", chosen)
-    log.info("tools %s", ", ".join(session.active_tools) or "none")
+    log.info("tools %s", ", ".join(session.tools.active) or "none")
     log.info("home %s%s", home.root, ", not read" if home.isolated else "")
 
 

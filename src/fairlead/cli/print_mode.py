@@ -65,8 +65,8 @@ async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profi
         if not piped and not arguments.words:
             raise UsageError(NOTHING_TO_DO)
     await agent.extensions.find_model()
-    before, prompts, images = _prompts(piped, arguments.words, readable(agent.session.workspace.guard))
-    await agent.session.prepare()
+    before, prompts, images = _prompts(piped, arguments.words, readable(agent.session.host.workspace.guard))
+    await agent.session.additions.prepare()
     return await _Invocation(agent, arguments, profile, stdout).run(_expanded(agent, before, prompts), images)
 
 
@@ -76,7 +76,7 @@ def _expanded(agent: Agent, before: str, prompts: list[str]) -> list[tuple[str, 
     A slash command also works after piped input. Piped input itself is never a command.
     """
     texts = prompts or [before]
-    expanded = [agent.session.expanded(text) for text in texts]
+    expanded = [agent.session.additions.expand(text) for text in texts]
     asked = [(new, new == text) for new, text in zip(expanded, texts, strict=True)]
     return [(f"{before}\n\n{expanded[0]}", False), *asked[1:]] if before and prompts else asked
 

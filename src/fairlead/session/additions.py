@@ -1,12 +1,21 @@
-"""What users add to the prompts of a session: instructions, skills, templates. Where it comes from is not known here."""
+"""What users add to a session: instructions, skills, templates, MCP servers. This module does not know where it comes from."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct
+
+from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.errors import ConfigError, RunAborted
+
+if TYPE_CHECKING:
+    from fairlead.core.messages import ImageContent
+    from fairlead.session.extensions import Extensions
+    from fairlead.session.runtime import AsyncioRuntime
+    from fairlead.tools.workspace import Workspace
 
 
 class PromptParts(Struct, frozen=True, kw_only=True):
@@ -44,7 +53,7 @@ class SlashCommand(Struct, frozen=True):
 
 
 class SkillSummary(Struct, frozen=True):
-    """What the model is told of a skill before it asks for it."""
+    """What the model sees of a skill before it asks for it."""
 
     name: str
     description: str
@@ -56,7 +65,7 @@ class Additions(Protocol):
     def prepare(self, cwd: Path) -> Awaitable[None] | None:
         """Read everything without blocking the event loop; None if that has been done.
 
-        A caller that is cancelled stops waiting at once, whatever the read is stuck in. The other methods read by themselves if
+        A caller that is cancelled stops waiting at once, even if the read hangs. The other methods read by themselves if
         nothing is prepared, and block the loop."""
         ...
 
@@ -65,7 +74,7 @@ class Additions(Protocol):
     def commands(self, cwd: Path) -> list[SlashCommand]: ...
 
     def expand(self, text: str, cwd: Path) -> str:
-        """What a message of the user's stands for, if it begins with a slash command; else the message.
+        """The text that a message stands for, if it begins with a slash command; else the message.
 
         Raises ConfigError if it names a command that cannot be used.
         """
@@ -76,9 +85,124 @@ class Additions(Protocol):
         ...
 
     def skill_text(self, name: str, cwd: Path) -> str:
-        """What such a skill says. Raises ConfigError if there is none of that name, or if it cannot be read any more."""
+        """The instructions of a skill. Raises ConfigError if there is none of that name, or if it cannot be read any more."""
         ...
 
     def reload(self) -> None:
-        """Read everything anew when it is next needed."""
+        """Read everything again when it is next needed."""
         ...
+
+
+class Servers(Protocol):
+    """Programs beside a session that bring it tools and prompts.
+
+    They start by themselves, put their tools into the session's toolbox as they come, and end with the session.
+    """
+
+    async def ready(self, cancel: Cancel) -> None:
+        """Wait for those that are about to be there, but not for long: a late one brings its tools later.
+
+        Called before every call of the model; mostly there is nothing to wait for.
+        """
+        ...
+
+    def commands(self) -> list[SlashCommand]:
+        """The slash commands that they have brought so far."""
+        ...
+
+    async def expand(self, text: str, cancel: Cancel) -> tuple[str, list[ImageContent]] | None:
+        """The text and images of a message that begins with one of their commands; None if it does not.
+
+        Raises ConfigError if it names a command that cannot be used.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+class SessionAdditions:
+    """What users add to one session, in its present working directory."""
+
+    def __init__(
+        self,
+        additions: Additions | None,
+        servers: Servers | None,
+        extensions: Extensions,
+        workspace: Workspace,
+        runtime: AsyncioRuntime,
+        make_system_prompt: Callable[[], str],
+    ) -> None:
+        #: Programs that bring tools; None: there are none.
+        self.servers = servers
+        #: Code that users add.
+        self.extensions = extensions
+        self._additions = additions
+        self._workspace = workspace
+        self._runtime = runtime
+        self._make_system_prompt = make_system_prompt
+        #: Stop waiting for a read.
+        self._stops: set[Cancel] = set()
+
+    async def prepare(self, cancel: Cancel | None = None) -> None:
+        """Read everything that users add, without blocking the event loop.
+
+        Raises RunAborted when `cancel` fires; without one, when the session is aborted.
+        """
+        reading = None if self._additions is None else self._additions.prepare(self._workspace.cwd)
+        if reading is None:
+            return
+        stop = cancel or Cancel()
+        self._stops.add(stop)
+        try:
+            await self._runtime.bounded(reading, stop, timeout=None, grace=0)
+        except Interrupted:
+            raise RunAborted("Aborted while instructions, skills and templates were being read.") from None
+        finally:
+            self._stops.discard(stop)
+
+    def cancel(self) -> None:
+        """Stop waiting for what is being read."""
+        for stop in list(self._stops):
+            stop.fire()
+
+    def system_prompt(self) -> str:
+        """The system prompt, with what users add to it, for the tools that are active now."""
+        return self._make_system_prompt()
+
+    def slash_commands(self) -> list[SlashCommand]:
+        """All commands that a prompt can begin with: those of extensions, templates, skills and servers."""
+        hooks = self.extensions.hooks
+        commands = [] if hooks is None else hooks.commands()
+        if self._additions is not None:
+            commands += self._additions.commands(self._workspace.cwd)
+        return commands if self.servers is None else commands + self.servers.commands()
+
+    def expand(self, text: str) -> str:
+        """The text that a message stands for, if it begins with the command of a template or a skill; else the message.
+
+        Raises ConfigError if it names a command that cannot be used.
+        """
+        return text if self._additions is None else self._additions.expand(text, self._workspace.cwd)
+
+    def skills(self) -> list[SkillSummary]:
+        """The skills that the model may ask for."""
+        return [] if self._additions is None else self._additions.skills(self._workspace.cwd)
+
+    def skill_text(self, name: str) -> str:
+        """The instructions of a skill. Raises ConfigError if there is none of that name, or if it cannot be read any more."""
+        if self._additions is None:
+            raise ConfigError("There are no skills here.")
+        return self._additions.skill_text(name, self._workspace.cwd)
+
+    def context_files(self) -> Sequence[Path]:
+        """The files with instructions that the model sees."""
+        return () if self._additions is None else self._additions.prompt_parts(self._workspace.cwd).context_files
+
+    def reload(self) -> None:
+        """Read everything again when it is next needed."""
+        if self._additions is not None:
+            self._additions.reload()
+
+    async def close(self) -> None:
+        if self.servers is not None:
+            await self.servers.close()

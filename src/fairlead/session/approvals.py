@@ -19,10 +19,12 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ApprovedFile, Tool
 from fairlead.errors import ToolError
 from fairlead.policy.approvals import Policy, Subject, Surroundings
-from fairlead.session.run.run import report
+from fairlead.session.events import report
 
 if TYPE_CHECKING:
-    from fairlead.session.session import Session
+    from collections.abc import Callable
+
+    from fairlead.session.host import Host
 
 #: Shells whose grammar the rules for commands know.
 KNOWN_SHELLS = frozenset(("bash", "dash", "sh"))
@@ -44,13 +46,13 @@ class Approvals:
     def __init__(self, policy: Policy, timeout: float) -> None:
         self._policy = policy
         self._timeout = timeout
-        self._session: Session | None = None
+        self._host: Host | None = None
         self._allowed: set[tuple[str, str, tuple[int, int] | None]] = set()
 
-    def attach(self, session: Session) -> None:
-        """Ask the user of this session, and tell its listeners."""
-        self._session = session
-        session.subscribe(self._hear)
+    def attach(self, host: Host, subscribe: Callable[[Callable[[Event], None]], object]) -> None:
+        """Ask the user of this host, and follow the events of its session."""
+        self._host = host
+        subscribe(self._hear)
 
     async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> ApprovedFile | None:
         subject = self._subject(tool, arguments)
@@ -68,7 +70,7 @@ class Approvals:
         linked = identity if found is not None and stat.S_ISREG(found.st_mode) and found.st_nlink > 1 else None
         kind_of_call = (tool.name, "" if tool.subject is None else subject.text or _as_json(arguments), linked)
         if kind_of_call in self._allowed:
-            self._told.tell(ToolApprovalResolved(call_id, tool.name, True, "session"))
+            self._told.notify(ToolApprovalResolved(call_id, tool.name, True, "session"))
         elif await self._ask(tool, call_id, arguments, subject, cancel) == "allow_session":
             self._allowed.add(kind_of_call)
         return target
@@ -83,7 +85,7 @@ class Approvals:
         if not ui.available:
             raise self._refused(tool, call_id, "nobody", _NO_USER)
         message = shown(subject.text or _as_json(arguments))
-        self._told.tell(ToolApprovalRequested(call_id, tool.name, arguments, message))
+        self._told.notify(ToolApprovalRequested(call_id, tool.name, arguments, message))
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
@@ -95,7 +97,7 @@ class Approvals:
             report(error)
             raise self._refused(tool, call_id, "nobody", f"the question failed ({type(error).__name__})") from error
         if answer == "allow" or answer == "allow_session":
-            self._told.tell(ToolApprovalResolved(call_id, tool.name, True, "user"))
+            self._told.notify(ToolApprovalResolved(call_id, tool.name, True, "user"))
             return answer
         if answer == "deny":
             raise self._refused(tool, call_id, "user", "the user refused it")
@@ -107,7 +109,7 @@ class Approvals:
         raise self._refused(tool, call_id, "nobody", "the user dismissed the question")
 
     def _refused(self, tool: Tool, call_id: str, by: Literal["user", "settings", "nobody"], why: str) -> ToolError:
-        self._told.tell(ToolApprovalResolved(call_id, tool.name, False, by, why))
+        self._told.notify(ToolApprovalResolved(call_id, tool.name, False, by, why))
         return ToolError(f"{tool.name} was not run: {why}. {_INSTEAD}")
 
     # What a call is about
@@ -139,9 +141,9 @@ class Approvals:
         return Surroundings(os.path.realpath(workspace.cwd), str(user_folder(workspace.env)), knows_shell)
 
     @property
-    def _told(self) -> Session:
-        assert self._session is not None, "the agent attaches its session"
-        return self._session
+    def _told(self) -> Host:
+        assert self._host is not None, "the host is attached when the session is made"
+        return self._host
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, SessionReplaced):

@@ -1,4 +1,4 @@
-"""The `ask` tool: the model asks the person behind the host."""
+"""The `ask` tool: the model asks the user a question."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.core.ui import Ui
 from fairlead.errors import ToolError
 
-#: What ends every list of options, and every list of which several may be chosen. The first is omp's: its hosts look for it.
+#: The last option of every list, and of lists from which several may be chosen. The first text is omp's: its hosts look for it.
 OTHER, DONE = "Other (type your own)", "Done selecting"
 
 _DESCRIPTION = """\
@@ -32,7 +32,7 @@ class Option(Struct):
 
 
 class Question(Struct):
-    """What the model wants to know."""
+    """A question of the model."""
 
     question: str
     id: str = ""
@@ -43,7 +43,7 @@ class Question(Struct):
 
 
 class Reply(Struct, rename="camel", omit_defaults=True):
-    """What the user said to one question; its JSON is for the host (the form is omp's)."""
+    """The user's answer to one question. Its JSON is for the host (the form is omp's)."""
 
     id: str
     question: str
@@ -57,7 +57,7 @@ class Reply(Struct, rename="camel", omit_defaults=True):
 
 
 def ask_tool(ui: Callable[[], Ui], timeout: float | None) -> Tool:
-    """The tool that asks whoever `ui` reaches, and waits `timeout` seconds for each answer; None: as long as it takes."""
+    """The tool that asks the user through `ui`, and waits `timeout` seconds for each answer; None: as long as it takes."""
     option = _object({"label": _string("A few words to choose"), "description": _string("What it entails")}, "label")
     question = _object(
         {
@@ -87,7 +87,7 @@ def ask_tool(ui: Callable[[], Ui], timeout: float | None) -> Tool:
 
 
 async def _run(ui: Callable[[], Ui], timeout: float | None, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    """Ask one question after another, until one of them is left without an answer."""
+    """Ask one question after another, until one gets no answer."""
     questions = msgspec.convert(arguments["questions"], list[Question])
     asker = _Asker(ui(), timeout, context.cancel)
     if not asker.ui.available:
@@ -114,7 +114,7 @@ class _Asker(Struct):
     cancel: Cancel
 
     async def reply(self, question: Question) -> Reply | None:
-        """The user's answer; None, if there is none."""
+        """The user's answer; None if there is none."""
         selected: list[str] = []
         custom = None
         if not question.options:
@@ -138,7 +138,7 @@ class _Asker(Struct):
         return f"the user dismissed it{too_late}"
 
     async def _several(self, question: Question) -> Reply | None:
-        """Let the user choose and unchoose options until they are done: a host knows lists of which one is chosen."""
+        """Let the user toggle options until they are done: hosts only know lists from which one option is chosen."""
         shown = _shown(question)
         chosen: set[int] = set()
 
@@ -157,7 +157,7 @@ class _Asker(Struct):
             chosen ^= {boxes.index(choice)}
 
     async def _own(self, question: Question, choice: str | None) -> str | None:
-        """An answer that is not on the list. A host may let the user type it right away."""
+        """An answer that is not on the list. Some hosts let the user type it right away."""
         return await self._input(question) if choice == OTHER else choice
 
     async def _select(self, question: Question, options: Sequence[str]) -> str | None:
@@ -183,7 +183,7 @@ def _answers(questions: Sequence[Question], replies: Sequence[Reply]) -> str:
 
 
 def _rest(unanswered: Sequence[Question], why: str) -> list[str]:
-    """What the model is told of a question without an answer, and of those that were not asked any more."""
+    """What the model is told about a question without an answer, and about those that were not asked any more."""
     first, *others = unanswered
     return [
         f"No answer to the question: {first.question} ({why})",
@@ -193,7 +193,7 @@ def _rest(unanswered: Sequence[Question], why: str) -> list[str]:
 
 
 def _prepare(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Accept what models also send: a lone question, and options that are mere texts."""
+    """Accept what models also send: a single question, and options that are plain texts."""
     questions: Any = arguments.get("questions", [arguments] if "question" in arguments else None)
     if not isinstance(questions, list):
         return arguments  # the check against the schema says what is wrong

@@ -1,7 +1,7 @@
-"""The turning points of a session at which code that users add may step in. Who that is, is not known here.
+"""The points of a session at which extensions may step in. This module does not know what an extension is.
 
-Whatever a hook does wrong (raises, takes too long, returns nonsense) is dealt with by whoever implements `Hooks`: its methods
-raise nothing but what they are documented to raise, and end in bounded time.
+An implementation of `Hooks` handles whatever an extension does wrong (raises, takes too long, returns nonsense): its methods
+raise only what they are documented to raise, and end in bounded time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from fairlead.core.tool import ToolResult
 from fairlead.session.additions import SlashCommand
 from fairlead.session.user_bash import BashDone
 
-#: Where a message of the user's came from.
+#: Where a message of the user came from.
 InputSource: TypeAlias = Literal["interactive", "rpc", "extension"]
 StartReason: TypeAlias = Literal["startup", "reload", "new", "resume", "fork"]
 EndReason: TypeAlias = Literal["quit", "reload", "new", "resume", "fork"]
 
-#: What extensions know the events by. Those that are missing here are not passed on.
+#: The names of the events for extensions. Events that are missing here are not passed on.
 EVENT_NAMES: Mapping[type[Event], tuple[str, ...]] = {
     e.AgentStart: ("agent_start",),
     e.AgentEnd: ("agent_end",),
@@ -62,7 +62,7 @@ EVENT_NAMES: Mapping[type[Event], tuple[str, ...]] = {
 
 
 class Heard(Struct):
-    """What became of something that the user said. `handled`: an extension has seen to it, and no run starts."""
+    """A message of the user after extensions have seen it. `handled`: an extension has handled it, and no run starts."""
 
     text: str
     images: list[ImageContent] | None = None
@@ -70,7 +70,7 @@ class Heard(Struct):
 
 
 class Opening(Struct):
-    """What goes with a prompt: messages behind it, and another system prompt for this run."""
+    """What extensions add to a prompt: messages after it, and another system prompt for this run."""
 
     messages: list[CustomMessage] = []
     system_prompt: str | None = None
@@ -101,7 +101,7 @@ class TreePlan(Struct, frozen=True):
 
 
 class Summary(Struct):
-    """A summary that an extension wrote in the place of the model's. With `first_kept_entry_id` it chooses what stays."""
+    """A summary that an extension wrote instead of the model. With `first_kept_entry_id` it chooses what stays."""
 
     text: str
     details: dict[str, Any] | None = None
@@ -109,55 +109,55 @@ class Summary(Struct):
 
 
 class Cancelled(Struct):
-    """An extension forbids what was about to happen."""
+    """An extension blocks what was about to happen."""
 
     reason: str = ""
 
 
 class CallHooks(Protocol):
-    """What the sessions of sub-agents ask, too."""
+    """The hooks around tool calls. The sessions of sub-agents ask them, too."""
 
     def wants(self, name: str) -> bool:
-        """Whether anybody listens to the event of this name: what is costly to prepare is not prepared for nobody."""
+        """Whether an extension listens to the event of this name. If not, the event need not be prepared."""
         ...
 
     async def tool_call(self, tool_name: str, call_id: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments to run the tool with; those given are a copy. Raises ToolError if the call is not to happen."""
+        """The arguments to run the tool with; those given are a copy. Raises ToolError if an extension blocks the call."""
         ...
 
     async def tool_result(
         self, tool_name: str, call_id: str, arguments: Mapping[str, Any], result: ToolResult, is_error: bool
     ) -> tuple[ToolResult, bool]:
-        """What counts as the outcome of a tool that ran, instead."""
+        """The result of a tool that ran, as extensions have changed it."""
         ...
 
 
 class LateHooks(Protocol):
-    """Hooks that nobody has looked for yet: a session does, when it first needs to know."""
+    """Hooks that have not been looked for yet. A session does so when it first needs them."""
 
     def exist(self) -> bool:
-        """Whether there may be anybody to ask. Asked once, before everything else; if not, the session has no hooks."""
+        """Whether there may be extensions. Called once, before everything else; if not, the session has no hooks."""
         ...
 
     async def ready(self) -> Hooks:
-        """Load what is to be loaded."""
+        """Load the extensions."""
         ...
 
 
 class Hooks(CallHooks, Protocol):
-    """What a session asks at its turning points. A session without extensions has none at all.
+    """What a session asks its extensions. A session without extensions has no hooks at all.
 
-    Where a session waits for an answer, an abort cuts the wait off: the task that it waits for is cancelled.
+    Where a session waits for an answer, an abort ends the wait: the task that it waits for is cancelled.
     """
 
-    # Telling
+    # Events
 
-    async def hear(self, event: Event) -> None:
-        """Something happens that the run waits to tell of: extensions hear of it first."""
+    async def emit(self, event: Event) -> None:
+        """Have extensions handle an event. The run waits for it."""
         ...
 
-    def overhear(self, event: Event) -> None:
-        """The same for what nobody can wait for: it is passed on in order, later."""
+    def notify(self, event: Event) -> None:
+        """Pass an event on to extensions later, in order. Nothing waits for it."""
         ...
 
     async def session_started(self, reason: StartReason, previous: str | None = None) -> None:
@@ -165,15 +165,15 @@ class Hooks(CallHooks, Protocol):
         ...
 
     async def session_ends(self, reason: EndReason, target: str | None = None) -> None:
-        """The hook `session_shutdown`. `target` is the file of the session that is gone to, if it has one."""
+        """The hook `session_shutdown`. `target` is the file of the next session, if it has one."""
         ...
 
-    def stands_elsewhere(self) -> None:
-        """The conversation is another one, or stands elsewhere in its tree: what extensions keep in it is what it was there."""
+    def position_changed(self) -> None:
+        """The conversation is another one, or has moved within its tree: extensions read again what they keep in it."""
         ...
 
     async def sent(self) -> None:
-        """Wait until everything that extensions have said to the session has reached it."""
+        """Wait until the session has received everything that extensions have sent."""
         ...
 
     # Asking
@@ -181,11 +181,11 @@ class Hooks(CallHooks, Protocol):
     def commands(self) -> list[SlashCommand]: ...
 
     def has_command(self, text: str) -> bool:
-        """Whether a message of the user's is a command of an extension's."""
+        """Whether a message is a command of an extension."""
         ...
 
     async def run_command(self, text: str, on_wait: Callable[[], None] | None = None) -> None:
-        """Run it to its end, which an abort does not hasten. What it raises is told as an ExtensionError. `on_wait` is called
+        """Run it to its end; an abort does not stop it. What it raises becomes an ExtensionError. `on_wait` is called
         whenever it waits for something."""
         ...
 
@@ -198,11 +198,11 @@ class Hooks(CallHooks, Protocol):
         ...
 
     async def context(self, messages: list[ModelMessage], system_prompt: str) -> tuple[list[ModelMessage], str]:
-        """The hooks `context` and `context_with_system`: what the model is told instead. The session keeps what it has."""
+        """The hooks `context` and `context_with_system`: what is sent to the model instead. The session keeps what it has."""
         ...
 
     async def before_settle(self, messages: list[Message]) -> list[CustomMessage]:
-        """The hook `agent_before_settle`: what the run goes on with instead of ending; usually nothing."""
+        """The hook `agent_before_settle`: messages with which the run continues instead of ending; usually none."""
         ...
 
     async def before_switch(self, reason: Literal["new", "resume"], target: str | None) -> Cancelled | None: ...
@@ -222,7 +222,7 @@ class Hooks(CallHooks, Protocol):
         ...
 
     async def user_bash(self, command: str, exclude_from_context: bool) -> BashDone | None:
-        """What came of a command of the host's, if an extension ran it; None: run it."""
+        """The outcome of a command of the host, if an extension ran it; None: run it."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What a session needs of the world of models."""
+"""The models, as a session sees them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Models(Protocol):
     def find(self, provider: str, model_id: str) -> Model | None: ...
 
     def providers(self) -> list[tuple[str, bool]]:
-        """Whose models there are, and whether there are credentials."""
+        """The providers, and whether there are credentials for each."""
         ...
 
     def known(self, model: Model) -> ModelStream | None:
-        """How to ask the model, if that has been found out."""
+        """How to ask the model, if that is known already."""
         ...
 
     async def stream(self, model: Model) -> ModelStream:
@@ -34,7 +34,7 @@ class Models(Protocol):
 
     @property
     def windows(self) -> ContextWindows:
-        """What servers told of their context windows. All sessions of a process share it."""
+        """What servers said about their context windows. All sessions of a process share it."""
         ...
 
     async def served_window(self, model: Model) -> int | None:
@@ -43,7 +43,7 @@ class Models(Protocol):
 
 
 class OneModel:
-    """The only model there is, and how to ask it: for tests, demonstrations, and hosts that bring their own."""
+    """A single model, and how to ask it: for tests, demonstrations, and hosts that bring their own model."""
 
     def __init__(self, model: Model, stream: ModelStream) -> None:
         self._model = model
@@ -70,14 +70,14 @@ class OneModel:
 
 
 def failing(model: Model, error: str, timestamp: int) -> ModelStream:
-    """A model that cannot be asked: the answer says why."""
+    """The stream of a model that cannot be asked: an answer that says why."""
     partial = PartialMessage(model, timestamp)
     partial.fail(error)
     return _ended(partial)
 
 
 def stopped(model: Model, timestamp: int) -> ModelStream:
-    """A model that need not be asked any more, because the run was aborted."""
+    """The stream of a model that is not asked any more, because the run was aborted."""
     partial = PartialMessage(model, timestamp)
     partial.abort()
     return _ended(partial)

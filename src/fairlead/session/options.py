@@ -1,15 +1,14 @@
-"""What a session is made of."""
+"""The options of a session."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from fairlead.config.settings import CompactionSettings, RetrySettings, TodoSettings
+from fairlead.config.settings import CompactionSettings, RetrySettings, RuleSettings, TodoSettings
 from fairlead.core.model import Model, ThinkingLevel
-from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Approver, Schedule, Tool
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import Sessions
@@ -19,27 +18,14 @@ from fairlead.session.selection import Scoped
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fairlead.session.additions import Additions
+    from fairlead.session.additions import Additions, Servers
     from fairlead.session.hooks import CallHooks, LateHooks
-    from fairlead.session.rules.keeper import RuleKeeper
-    from fairlead.session.servers import Servers
-    from fairlead.session.session import Session
+    from fairlead.session.rules.rules import Rule
     from fairlead.session.subagents.subagents import Subagents
 
 
-class Gate(Protocol):
-    """Whoever passes a session's events on, when it may fall behind."""
-
-    @property
-    def paused(self) -> bool: ...
-
-    async def wait(self, cancel: Cancel) -> None:
-        """Return when there is room again, or when `cancel` fires."""
-        ...
-
-
 class SessionOptions(Struct, kw_only=True):
-    """What a session is made of."""
+    """Everything that a session needs from outside."""
 
     models: Models
     tools: Mapping[str, Tool]
@@ -56,7 +42,7 @@ class SessionOptions(Struct, kw_only=True):
     sessions: Sessions | None = None
     #: The conversation to begin with; a new one if None.
     conversation: Conversation | None = None
-    #: Whether `model`, and `thinking`, go before what that conversation has chosen.
+    #: Whether `model`, and `thinking`, override what that conversation has chosen.
     model_goes_first: bool = False
     thinking_goes_first: bool = False
     #: How the tools of one turn run while the interrupt mode is `wait`, and while it is `immediate`.
@@ -67,10 +53,11 @@ class SessionOptions(Struct, kw_only=True):
     max_turns: int = 0
     max_repeated_calls: int = 0
     retry: RetrySettings = RetrySettings()
-    #: Makes the stream rules of a session; None: there are none.
-    rules: Callable[[Session], RuleKeeper] | None = None
+    #: The stream rules.
+    rules: Sequence[Rule] = ()
+    rule_settings: RuleSettings = RuleSettings()
     todo: TodoSettings = TodoSettings()
-    #: Seconds until a todo that is done goes from the list.
+    #: Seconds until a todo that is done is removed from the list.
     todo_clear_delay: float = 60
     #: Whether the model plans before the first prompt, where the settings do not say.
     eager_todos: bool = False
@@ -79,11 +66,13 @@ class SessionOptions(Struct, kw_only=True):
     additions: Additions | None = None
     #: Programs beside it that bring tools; None: there are none.
     servers: Servers | None = None
-    #: Whom it can give work to; None: nobody.
+    #: The sub-agents that it can give work to; None: there are none.
     subagents: Subagents | None = None
-    #: Where extensions step in; None: there are none.
+    #: The extensions; None: there are none.
     hooks: LateHooks | None = None
-    #: Where they step in around tool calls, in a session that works for another one.
+    #: The extensions to ask about tool calls, in the session of a sub-agent.
     call_hooks: CallHooks | None = None
     #: Decides which tool calls may happen, after the extensions; None: all.
     approver: Approver | None = None
+    #: Whether a prompt waits until its model's key is found, and is refused if there is none. If not, its run fails instead.
+    waits_for_key: bool = True

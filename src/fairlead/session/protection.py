@@ -1,4 +1,4 @@
-"""What keeps an agent in bounds, put together from its settings: protected files, the sandbox, approvals."""
+"""What protects the user from an agent, made from the settings: protected files, the sandbox, approvals."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def protection(home: Home, settings: Settings, workspace: Workspace) -> Protecte
 
 
 def sandbox(home: Home, settings: Settings, workspace: Workspace, scratch: Callable[[], Path]) -> Bubblewrap:
-    """The sandbox for a workspace's commands. Raises ConfigError if there can be none here."""
+    """The sandbox for a workspace's commands. Raises ConfigError if it is not possible on this machine."""
     if not home.isolated:
-        # A folder that is not there yet cannot be hidden from a command that runs when it is made.
+        # A directory that does not exist yet cannot be hidden from a command that is running when it is created.
         try:
             home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise ConfigError(f"The folder {home.root} cannot be made: {error.strerror}.") from error
+            raise ConfigError(f"The directory {home.root} cannot be created: {error.strerror}.") from error
     own = [folder for folder in dict.fromkeys(path.parent for path in key_files(home, workspace.env)) if folder.is_dir()]
     made = Bubblewrap(
         workspace.which("bwrap"),
@@ -49,7 +49,7 @@ def sandbox(home: Home, settings: Settings, workspace: Workspace, scratch: Calla
 
 
 def approvals(settings: Settings, chosen: ApprovalMode | None) -> Approvals:
-    """Who decides about calls. A mode that was `chosen` goes before that of the settings."""
+    """What decides about tool calls. A mode that was `chosen` overrides that of the settings."""
     from fairlead.policy.approvals import Policy
     from fairlead.session.approvals import Approvals
 

@@ -1,4 +1,4 @@
-"""The core's clock and concurrency, on asyncio."""
+"""Time and concurrency for the core, on asyncio."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AsyncioRuntime:
         return time.time_ns() // 1_000_000
 
     async def sleep(self, seconds: float, cancel: Cancel) -> None:
-        """Wait, or until `cancel` fires."""
+        """Wait for some seconds, or until `cancel` fires."""
         woken = asyncio.Event()
         forget = cancel.on_fire(woken.set)
         try:
@@ -71,7 +71,7 @@ class AsyncioRuntime:
 
 
 async def _without_exit(work: Awaitable[T]) -> T:
-    """`work`, whose end is not that of the process: asyncio lets a SystemExit through to whoever runs the loop."""
+    """Do `work`, and turn a SystemExit into a RuntimeError: asyncio would let it end the process."""
     try:
         return await work
     except SystemExit as error:

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from fairlead.core.events import Event, ModelSelected, ModelSource, ThinkingLevelChanged
+from fairlead.core.events import ModelSelected, ModelSource, ThinkingLevelChanged
 from fairlead.core.model import THINKING_LEVELS, Model, ThinkingLevel
 from fairlead.errors import ModelNotFound
+from fairlead.session.events import Notify
 from fairlead.session.models import Models
 
 if TYPE_CHECKING:
     from fairlead.session.history.log import Log
 
-#: Models to cycle through, each with the level to take on with it, if one was given.
+#: Models to cycle through, each with the thinking level to use with it, if one was given.
 Scoped = Sequence[tuple[Model, ThinkingLevel | None]]
 
 
 class Selection:
-    """The choice of a session. `on_model` and `on_level` hear of what was chosen, to write it down."""
+    """The model and the thinking level of a session. `on_model` and `on_level` are called to write down each choice."""
 
-    def __init__(
-        self, models: Models, model: Model | None, thinking: ThinkingLevel, scoped: Scoped, tell: Callable[[Event], None]
-    ) -> None:
+    def __init__(self, models: Models, model: Model | None, thinking: ThinkingLevel, scoped: Scoped, notify: Notify) -> None:
         self.model = model
         #: The level that was asked for; the model may not have it.
         self.wanted: ThinkingLevel = thinking
@@ -30,7 +29,7 @@ class Selection:
         self.on_level: Callable[[ThinkingLevel], None] = lambda level: None
         self._models = models
         self._scoped = scoped
-        self._tell = tell
+        self._notify = notify
 
     # Thinking
 
@@ -40,16 +39,18 @@ class Selection:
         return self.model.clamp(self.wanted) if self.model is not None else self.wanted
 
     def levels(self) -> list[ThinkingLevel]:
+        """The thinking levels of the model."""
         return self.model.levels() if self.model is not None else ["off"]
 
     def set_thinking(self, level: ThinkingLevel) -> None:
+        """Choose a thinking level. If the model does not have it, the nearest one is in force."""
         before = self.thinking
         self.wanted = level
         self.on_level(level)
-        self._tell_if_changed(before)
+        self._notify_if_changed(before)
 
     def cycle_thinking(self) -> ThinkingLevel | None:
-        """Go to the next level, from the last to the first. None if the model has only one."""
+        """Choose the next level, after the last the first. Returns it; None if the model has only one."""
         levels = self.levels()
         if len(levels) < 2:
             return None
@@ -59,16 +60,23 @@ class Selection:
     # Models
 
     def available(self) -> list[Model]:
+        """The models for which there are credentials."""
         return self._models.available()
 
     def providers(self) -> list[tuple[str, bool]]:
-        """Whose models there are, and whether there are credentials."""
+        """The providers, and whether there are credentials for each."""
         return self._models.providers()
 
     def find(self, provider: str, model_id: str) -> Model | None:
+        """The model with that id; None if it is not known."""
         return self._models.find(provider, model_id)
 
+    def window(self, model: Model) -> int:
+        """The context window of a model, in tokens: what its server said, or what is declared; 0 if it is not known."""
+        return self._models.windows.of(model)
+
     def set_model(self, provider: str, model_id: str) -> Model:
+        """Choose a model, and return it. Raises ModelNotFound."""
         model = self.find(provider, model_id)
         if model is None:
             raise ModelNotFound(f"Model not found: {provider}/{model_id}")
@@ -76,7 +84,7 @@ class Selection:
         return model
 
     def cycle_model(self) -> tuple[Model, bool] | None:
-        """Go to the next model; the flag says whether from a chosen set. None if there is no other."""
+        """Choose the next model. Returns it, and whether it is from a chosen set; None if there is no other."""
         scoped = bool(self._scoped)
         models: list[tuple[Model, ThinkingLevel | None]] = list(self._scoped)
         if not scoped:
@@ -91,15 +99,15 @@ class Selection:
     # Sessions
 
     def write_down(self, log: Log) -> None:
-        """Begin a conversation with the choice as it is."""
+        """Write down the present choice at the beginning of a conversation."""
         if self.model is not None:
             log.model_change(self.model.provider, self.model.id)
         log.thinking_level_change(self.wanted)
 
-    def take_over(self, log: Log, *, model: bool = True, level: bool = True) -> list[str]:
-        """Choose what a conversation chose last; what is not to be taken over is written down there instead.
+    def restore(self, log: Log, *, model: bool = True, level: bool = True) -> list[str]:
+        """Choose what a conversation chose last. What is not restored is written down there instead.
 
-        If its model is not to be had, the present one stays, and a sentence says so.
+        Returns sentences about what cannot be restored: if its model is not available, the present one stays.
         """
         before, problems = self.thinking, list[str]()
         chosen, last_level = log.model(), log.thinking_level()
@@ -117,7 +125,7 @@ class Selection:
                 self.wanted = last_level
             else:
                 self.on_level(self.wanted)
-        self._tell_if_changed(before)
+        self._notify_if_changed(before)
         return problems
 
     # Inside
@@ -129,13 +137,13 @@ class Selection:
         if level is not None and level != self.wanted:
             self.wanted = level
             self.on_level(level)
-        self._tell_if_changed(before)
+        self._notify_if_changed(before)
 
     def _change(self, model: Model, source: ModelSource) -> None:
         previous, self.model = self.model, model
         if previous != model:
-            self._tell(ModelSelected(model, previous, source))
+            self._notify(ModelSelected(model, previous, source))
 
-    def _tell_if_changed(self, before: ThinkingLevel) -> None:
+    def _notify_if_changed(self, before: ThinkingLevel) -> None:
         if self.thinking != before:
-            self._tell(ThinkingLevelChanged(self.thinking, before))
+            self._notify(ThinkingLevelChanged(self.thinking, before))

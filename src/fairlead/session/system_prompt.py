@@ -1,4 +1,4 @@
-"""What the model is told before the conversation."""
+"""The system prompt: what the model is told before the conversation."""
 
 from __future__ import annotations
 
@@ -39,9 +39,17 @@ def system_prompt(
     advice: Sequence[str] = (),
     date: str,
 ) -> str:
-    """The system prompt. `custom` takes the place of the part that is ours, to which `advice` belongs; `appended` texts, what
-    users added, the date and the working directory follow either way. Users' own texts of the first two kinds stand in for
-    those that are not given."""
+    """The system prompt.
+
+    Args:
+        cwd: The working directory.
+        tools: The tools that the model may use.
+        custom: Replaces our part of the prompt; without it, the user's own replacement does, if there is one.
+        appended: Texts that follow; without them, those of the user.
+        added: What users add.
+        advice: More guidelines in our part.
+        date: The present day.
+    """
     if custom is None and added is not None:
         custom = added.instead
     parts = [custom if custom is not None else _ours(tools, advice), *appended]
@@ -64,7 +72,7 @@ def _ours(tools: Sequence[Tool], more: Sequence[str]) -> str:
 
 
 class SystemPrompt:
-    """The system prompt of a session, made once for each working directory, set of tools, day and what users added."""
+    """Makes the system prompt of a session, and keeps it until the directory, the tools, the day or the additions change."""
 
     def __init__(
         self,

@@ -1,16 +1,16 @@
-"""The tools of a session: those it began with, and those that others bring while it goes on."""
+"""The tools of a session: those it began with, and those that extensions and servers add later."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fairlead.core.tool import Tool
 from fairlead.errors import BadCommand
 from fairlead.tools.subjects import with_usual_subject
 
 
-class Toolbox:
-    """All tools by name, and the names of those that the model may use, in the order in which it is told of them."""
+class Toolbox(Mapping[str, Tool]):
+    """All tools by name, and the names of those that the model may use, in the order in which it sees them."""
 
     def __init__(self, tools: Mapping[str, Tool], active: Sequence[str]) -> None:
         self._tools = {name: with_usual_subject(tool) for name, tool in tools.items()}
@@ -18,12 +18,18 @@ class Toolbox:
         #: The names that each owner has brought.
         self._brought: dict[str, frozenset[str]] = {}
 
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        return self._tools
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
 
     @property
     def active(self) -> list[str]:
+        """The names of the tools that the model may use."""
         return list(self._active)
 
     def active_tools(self) -> dict[str, Tool]:
@@ -38,17 +44,17 @@ class Toolbox:
         self._active = list(dict.fromkeys(names))
 
     def taken(self, owner: str) -> set[str]:
-        """The names that `owner` cannot bring, because others have them."""
+        """The names that `owner` cannot use, because others have them."""
         return set(self._tools) - self._brought.get(owner, frozenset())
 
     async def close(self) -> None:
-        """Let the tools that this session alone has let go of what they hold."""
+        """Close the tools that belong to this session alone."""
         for tool in self._tools.values():
             if tool.close is not None and tool.bound:
                 await tool.close()
 
     def replace(self, owner: str, tools: Sequence[Tool], *, inactive: Collection[str] = ()) -> None:
-        """Put `tools` in the place of those that `owner` brought before.
+        """Replace the tools of `owner`.
 
         A name that the owner had before stays active or not, as it was; a new one is active, unless `inactive` has it. A new
         one goes before those of owners that came later, so that the order is the same when one of them takes its time.

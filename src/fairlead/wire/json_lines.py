@@ -27,7 +27,7 @@ class JsonLines:
 
     def header(self) -> None:
         """The first line: the session, as in a session file."""
-        self._output.send(encode_line(self._agent.session.conversation.log.header) + b"\n")
+        self._output.send(encode_line(self._agent.session.history.log.header) + b"\n")
 
     def _write(self, frame: bytes) -> None:
         self._stream.write(frame)

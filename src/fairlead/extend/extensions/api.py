@@ -306,19 +306,19 @@ class Fairlead:
 
     def append_entry(self, custom_type: str, data: Any = None) -> str:
         """Save JSON in the session. The model does not get it. Returns the id of the new entry."""
-        return self._live_session().append_entry(converted(str, custom_type, "custom_type"), data)
+        return self._live_session().history.append_entry(converted(str, custom_type, "custom_type"), data)
 
     def set_label(self, entry_id: str, label: str | None) -> None:
         """Set the label of an entry; None removes it. Raises EntryNotFound."""
-        self._live_session().set_label(entry_id, converted(str | None, label, "label"))
+        self._live_session().history.set_label(entry_id, converted(str | None, label, "label"))
 
     def get_session_name(self) -> str | None:
         """Return the name of the session, or None."""
-        return self._live_session().conversation.name
+        return self._live_session().history.name
 
     def set_session_name(self, name: str) -> None:
         """Rename the session. Raises BadCommand if the name is empty."""
-        self._live_session().set_name(converted(str, name, "name"))
+        self._live_session().history.set_name(converted(str, name, "name"))
 
     async def exec(
         self,
@@ -342,7 +342,7 @@ class Fairlead:
         """
         from fairlead.extend.extensions.programs import run_program
 
-        workspace = self._engine.session.workspace
+        workspace = self._engine.session.host.workspace
         return await run_program(
             command,
             args,
@@ -354,11 +354,11 @@ class Fairlead:
 
     def get_active_tools(self) -> list[str]:
         """Return the names of the tools that the model may use."""
-        return self._live_session().active_tools
+        return self._live_session().tools.active
 
     def set_active_tools(self, names: Sequence[str]) -> None:
         """Set the tools that the model may use. Raises BadCommand if a name is unknown."""
-        self._live_session().set_active_tools(names)
+        self._live_session().tools.activate(names)
 
     def get_all_tools(self) -> list[Tool]:
         """Return all tools, including those that the model may not use."""
@@ -366,12 +366,12 @@ class Fairlead:
 
     def get_commands(self) -> list[SlashCommand]:
         """Return all slash commands: those of extensions, prompt templates and skills."""
-        return self._live_session().slash_commands()
+        return self._live_session().additions.slash_commands()
 
     def set_model(self, model: str | Model) -> Model:
         """Switch to another model: a `Model`, or `provider/id`. Returns it. Raises ModelNotFound."""
         provider, _, model_id = model.partition("/") if isinstance(model, str) else (model.provider, "", model.id)
-        return self._live_session().selection.set_model(provider, model_id)
+        return self._live_session().models.set_model(provider, model_id)
 
     def get_thinking_level(self) -> ThinkingLevel:
         """Return the model's thinking level."""
@@ -386,7 +386,7 @@ class Fairlead:
 
         if level not in THINKING_LEVELS:
             raise ConfigError(f"{level!r} is not a thinking level. Use one of {', '.join(THINKING_LEVELS)}.")
-        self._live_session().selection.set_thinking(level)
+        self._live_session().models.set_thinking(level)
 
     def _live_session(self) -> Session:
         """Return the session, if this extension may act on it now. Raises RuntimeError if not."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, json
+from msgspec import json
 
 from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Ui
@@ -20,51 +20,44 @@ if TYPE_CHECKING:
     from fairlead.core.tool import ToolResult
     from fairlead.extend.extensions.engine import Engine
     from fairlead.extend.extensions.late import Mode
+    from fairlead.session.context.budget import ContextUsage
+    from fairlead.session.history.current import History
     from fairlead.session.session import Session
-
-
-class ContextUsage(Struct, frozen=True):
-    """How much of the model's context window the session uses. After a compaction, `tokens` is None until the next answer."""
-
-    tokens: int | None
-    window: int
-    percent: float | None
 
 
 class SessionView:
     """The session, read-only."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, history: History) -> None:
+        self._history = history
 
     @property
     def id(self) -> str:
-        return self._session.id
+        return self._history.conversation.id
 
     @property
     def file(self) -> Path | None:
         """The session file, or None if the session is kept in memory only."""
-        return self._session.conversation.path
+        return self._history.path
 
     @property
     def name(self) -> str | None:
         """The name that the user gave the session, or None."""
-        return self._session.conversation.name
+        return self._history.name
 
     @property
     def leaf(self) -> str | None:
         """The id of the entry where the session currently is, or None if it has no entries."""
-        conversation = self._session.conversation
-        return conversation.log.leaf if conversation.has_begun else None
+        return self._history.leaf
 
     def entries(self) -> list[dict[str, Any]]:
         """Return all entries of all branches, as dicts with the fields of the session file."""
-        conversation = self._session.conversation
+        conversation = self._history.conversation
         return json.decode(conversation.log.entries_json()) if conversation.has_begun else []
 
     def branch(self) -> list[dict[str, Any]]:
         """Return the entries from the first one to the current one, as dicts with the fields of the session file."""
-        conversation = self._session.conversation
+        conversation = self._history.conversation
         if not conversation.has_begun:
             return []
         way = {entry.id for entry in conversation.log.path()}
@@ -74,7 +67,7 @@ class SessionView:
         """Return copies of the messages of the current branch."""
         from fairlead.extend.extensions.values import copy_message
 
-        return [copy_message(message) for message in self._session.conversation.messages]
+        return [copy_message(message) for message in self._history.messages]
 
 
 class Context:
@@ -91,12 +84,12 @@ class Context:
         """Asks the user questions and shows them messages. The time spent waiting for an answer does not count against the
         handler's timeout.
         """
-        return ExtensionUi(self._session.ui, self._deadline, self._engine)
+        return ExtensionUi(self._session.host.ui, self._deadline, self._engine)
 
     @property
     def has_ui(self) -> bool:
         """Whether there is a user who can answer questions."""
-        return self._session.ui.available
+        return self._session.host.ui.available
 
     @property
     def mode(self) -> Mode:
@@ -106,12 +99,12 @@ class Context:
     @property
     def cwd(self) -> Path:
         """The agent's working directory."""
-        return self._session.workspace.cwd
+        return self._session.host.workspace.cwd
 
     @property
     def session(self) -> SessionView:
         """The session, read-only."""
-        return SessionView(self._session)
+        return SessionView(self._session.history)
 
     @property
     def model(self) -> Model | None:
@@ -121,7 +114,7 @@ class Context:
     @property
     def models(self) -> list[Model]:
         """The models that have credentials."""
-        return self._session.selection.available()
+        return self._session.models.available()
 
     @property
     def thinking_level(self) -> ThinkingLevel:
@@ -141,33 +134,28 @@ class Context:
     @property
     def cancel(self) -> Cancel | None:
         """Fires when the active run is aborted. None if no run is active."""
-        return self._session.run_cancel
+        return self._session.activity.run_cancel
 
     @property
     def has_pending_messages(self) -> bool:
         """Whether messages are queued for the agent."""
-        return len(self._session.queues) > 0
+        return len(self._session.queue) > 0
 
     @property
     def context_usage(self) -> ContextUsage | None:
         """How much of the model's context window is in use, or None without a model."""
-        model = self._session.model
-        if model is None:
-            return None
-        tokens, window = self._session.conversation.context_tokens(), self._session.room.window(model)
-        percent = None if tokens is None or not window else tokens / window * 100
-        return ContextUsage(tokens, window, percent)
+        return self._session.usage.context
 
     @property
     def system_prompt(self) -> str:
         """The system prompt."""
-        return self._session.system_prompt()
+        return self._session.additions.system_prompt()
 
     # Acting
 
     def abort(self) -> None:
         """Abort the active run. This method does not wait for the run to end."""
-        self._engine.run_on_agent_thread(self._session.cancel)
+        self._engine.run_on_agent_thread(self._session.activity.cancel)
 
     def shutdown(self) -> None:
         """Exit the process with code 0, after current work has ended and been answered.
@@ -189,7 +177,7 @@ class Context:
         agent's.
         """
         self._engine.require_agent_thread()
-        return await self._session.compactor.request(instructions)
+        return await self._session.compact(instructions)
 
     @property
     def _session(self) -> Session:
@@ -234,15 +222,13 @@ class CommandContext(Context):
 
     async def new_session(self, parent: str | None = None) -> bool:
         """Start a new session. `parent` is the file of the session it comes from, to be recorded in the new one."""
-        from fairlead.session.history import moves
 
-        return await self._move(lambda: moves.new_session(self._session, parent))
+        return await self._move(lambda: self._session.history.new(parent))
 
     async def fork(self, entry_id: str) -> bool:
         """Copy everything before a user message to a new session, and switch to it. Raises EntryNotFound."""
-        from fairlead.session.history import moves
 
-        return await self._move(lambda: moves.fork(self._session, entry_id))
+        return await self._move(lambda: self._session.fork(entry_id))
 
     async def navigate(self, target_id: str | None, *, summarise: bool = False, instructions: str | None = None) -> bool:
         """Move to another entry of the tree; None is the beginning. Raises EntryNotFound.
@@ -252,15 +238,13 @@ class CommandContext(Context):
             summarise: whether the model gets a summary of the branch that is left.
             instructions: what the summary should focus on.
         """
-        from fairlead.session.history import moves
 
-        return await self._move(lambda: moves.navigate(self._session, target_id, summarise=summarise, instructions=instructions))
+        return await self._move(lambda: self._session.navigate(target_id, summarise=summarise, instructions=instructions))
 
     async def switch_session(self, path: str | Path) -> bool:
         """Resume the session in a file. Raises SessionError."""
-        from fairlead.session.history import moves
 
-        return await self._move(lambda: moves.switch_session(self._session, str(path)))
+        return await self._move(lambda: self._session.history.switch(str(path)))
 
     async def reload(self) -> None:
         """Load all extensions again. Variables of this command's extension are lost; `fl.state` is kept."""

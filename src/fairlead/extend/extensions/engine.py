@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 class Engine:
     """Loads extensions and calls their code. Their failures are reported as ExtensionError events and do not stop the agent."""
 
-    def __init__(self, host: ExtensionHost, session: Session) -> None:
+    def __init__(self, host: ExtensionHost) -> None:
         self.host = host
-        self.session = session
+        self.session = host.session
         self.outbox = Outbox()
         self.extensions: list[Extension] = []
         #: The handlers of each event, in the order in which they were registered.
@@ -199,7 +199,7 @@ class Engine:
         """Report a failure of an extension to the host. Its traceback goes to stderr, for the author of the extension."""
         if not isinstance(error, FairleadError):
             traceback.print_exception(without_our_frames(error), file=sys.stderr)
-        self.session.tell(ExtensionError(path, event, error_text(error)))
+        self.session.host.notify(ExtensionError(path, event, error_text(error)))
 
     def session_for(self, extension: Extension) -> Session:
         """Return the session, for an extension that wants to act on it. Raises RuntimeError if it may not."""
@@ -265,7 +265,7 @@ class Engine:
 
     def restore_states(self) -> None:
         """Set the states of all extensions to their values at the current entry of the session."""
-        conversation = self.session.conversation
+        conversation = self.session.history.conversation
         for extension in self.extensions:
             extension.state.restore(conversation.log if conversation.has_begun else None)
 
@@ -274,7 +274,7 @@ class Engine:
         try:
             changed = extension.state.take_changes()
             if changed is not None and extension.is_loaded and self._began:
-                self.session.append_entry(extension.state.custom_type, changed)
+                self.session.history.append_entry(extension.state.custom_type, changed)
         except Exception as error:  # the disk is full, or the state cannot be written as JSON
             self.report(extension.path, event, error)
 

@@ -23,7 +23,7 @@ from fairlead.extend.extensions.calling import error_text
 from fairlead.extend.extensions.engine import Engine
 from fairlead.extend.extensions.outbox import WorkQueue
 from fairlead.extend.extensions.values import checked_result, copy_event, copy_message, restore_unchanged
-from fairlead.session.extending import FAREWELL
+from fairlead.session.hook_calls import SHUTDOWN_GRACE
 from fairlead.session.hooks import (
     EVENT_NAMES,
     Cancelled,
@@ -40,16 +40,15 @@ from fairlead.session.hooks import (
 if TYPE_CHECKING:
     from fairlead.extend.extensions.late import ExtensionHost
     from fairlead.session.additions import SlashCommand
-    from fairlead.session.session import Session
     from fairlead.session.user_bash import BashDone
 
 
 class ExtensionHooks:
     """Implements `fairlead.session.hooks.Hooks` for loaded extensions."""
 
-    def __init__(self, host: ExtensionHost, session: Session) -> None:
-        self.engine = Engine(host, session)
-        self._session = session
+    def __init__(self, host: ExtensionHost) -> None:
+        self.engine = Engine(host)
+        self._session = host.session
         self._background_events = WorkQueue()
         self._provider_interceptor = ProviderInterceptor(self.engine)
 
@@ -65,14 +64,14 @@ class ExtensionHooks:
 
     # Notifying
 
-    async def hear(self, event: Event) -> None:
+    async def emit(self, event: Event) -> None:
         task = asyncio.current_task()
         # Events are delivered in order, but a handler that causes an event must not wait for itself.
         if self._background_events.busy and task not in self.engine.handler_tasks and not self._background_events.runs_in(task):
             await self._background_events.idle()
         await self._deliver(event)
 
-    def overhear(self, event: Event) -> None:
+    def notify(self, event: Event) -> None:
         try:
             asyncio.get_running_loop()
         except RuntimeError:  # a program changes something between two runs: without a loop, no handler can run
@@ -92,10 +91,10 @@ class ExtensionHooks:
         await self._notify("session_start", e.SessionStart(reason, previous))
 
     async def session_ends(self, reason: EndReason, target: str | None = None) -> None:
-        max_seconds = FAREWELL if reason == "quit" else math.inf
+        max_seconds = SHUTDOWN_GRACE if reason == "quit" else math.inf
         await self._notify("session_shutdown", e.SessionShutdown(reason, target), max_seconds=max_seconds)
 
-    def stands_elsewhere(self) -> None:
+    def position_changed(self) -> None:
         self.engine.restore_states()
 
     async def sent(self) -> None:
@@ -111,7 +110,7 @@ class ExtensionHooks:
         """Ask extensions for skills and templates."""
         if "resources_discover" not in self.engine.listeners:
             return
-        workspace, additions = self._session.workspace, self.engine.host.additions
+        workspace, additions = self._session.host.workspace, self.engine.host.additions
         found: list[r.Resources] = [
             each async for each in self._ask_each("resources_discover", e.ResourcesDiscover(workspace.cwd, reason))
         ]
@@ -220,9 +219,9 @@ class ExtensionHooks:
         return await self._summary("session_before_tree", plan)
 
     async def user_bash(self, command: str, exclude_from_context: bool) -> BashDone | None:
-        event = e.UserBash(command, exclude_from_context, self._session.workspace.cwd)
+        event = e.UserBash(command, exclude_from_context, self._session.host.workspace.cwd)
         async for answer in self._ask_each("user_bash", event):
-            return _bash_done(command, exclude_from_context, answer, self._session.runtime.now_ms())
+            return _bash_done(command, exclude_from_context, answer, self._session.host.now_ms())
         return None
 
     @property
@@ -258,7 +257,7 @@ class ExtensionHooks:
         return summary
 
     def _message(self, note: r.Note) -> CustomMessage:
-        return CustomMessage(note.custom_type, note.content, note.display, self._session.runtime.now_ms(), note.details)
+        return CustomMessage(note.custom_type, note.content, note.display, self._session.host.now_ms(), note.details)
 
 
 def _private_copy(event: Any) -> Any:

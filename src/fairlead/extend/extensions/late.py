@@ -69,6 +69,17 @@ class ExtensionHost:
         self.reload: Callable[[], Awaitable[None]] = _do_nothing
         #: Called when all extensions are loaded.
         self.loaded: Callable[[], None] = lambda: None
+        self._session: Session | None = None
+
+    @property
+    def session(self) -> Session:
+        """The session that the extensions belong to."""
+        assert self._session is not None, "extensions are part of a session"
+        return self._session
+
+    def attach(self, session: Session) -> None:
+        """Set the session that the extensions belong to."""
+        self._session = session
 
     @property
     def trust(self) -> ProjectTrust:
@@ -85,12 +96,7 @@ class LateExtensions:
     def __init__(self, host: ExtensionHost) -> None:
         self.host = host
         self._hooks: ExtensionHooks | None = None
-        self._session: Session | None = None
         host.reload = self.reload
-
-    def attach(self, session: Session) -> None:
-        """Set the session that the extensions belong to."""
-        self._session = session
 
     def exist(self) -> bool:
         """Whether there may be any extension to load."""
@@ -112,20 +118,20 @@ class LateExtensions:
 
     async def reload(self) -> None:
         """Find and load all extensions again. Raises BadCommand while a run is active."""
-        session = self._session
-        assert session is not None, "extensions are part of a session"
-        await session.ready()
+        session = self.host.session
+        extensions = session.additions.extensions
+        await extensions.ready()
         if session.is_streaming:
             from fairlead.errors import BadCommand
 
             raise BadCommand("Extensions cannot be reloaded while the agent is running. Wait for its end, or abort it.")
         self.host.trust.reconsider()
-        if session.extending is not None and session.hooks is not None:
-            await session.extending.renew(self._get_hooks().reload)
+        if extensions.hooks is not None:
+            await extensions.reload(self._get_hooks().reload)
             self.host.loaded()
         elif self.exist():
             hooks = await self.ready()
-            session.take_hooks(self, hooks)
+            extensions.use(self, hooks)
             await hooks.session_started("reload")
 
     async def sent(self) -> None:
@@ -142,9 +148,8 @@ class LateExtensions:
         return [] if self._hooks is None else self._hooks.engine.registrations.flags()
 
     def _get_hooks(self) -> ExtensionHooks:
-        assert self._session is not None, "extensions are part of a session"
         if self._hooks is None:
             from fairlead.extend.extensions.hooks import ExtensionHooks
 
-            self._hooks = ExtensionHooks(self.host, self._session)
+            self._hooks = ExtensionHooks(self.host)
         return self._hooks

@@ -131,7 +131,7 @@ class Registrations:
     def _update_toolbox(self, extension: Extension) -> None:
         tools = list(extension.tools.values())
         idle = [tool.name for tool in tools if not self._engine.host.is_wanted(tool.name)]
-        self._engine.session.toolbox.replace(_owner(extension), tools, inactive=idle)
+        self._engine.session.tools.replace(_owner(extension), tools, inactive=idle)
 
     def _invoker(self, extension: Extension, draft: ToolDraft) -> Any:
         engine = self._engine

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from fairlead.extend.mcp.config import ServerConfig
     from fairlead.extend.mcp.server import McpServer
     from fairlead.session.additions import SlashCommand
-    from fairlead.session.session import Session
+    from fairlead.session.extensions import Extensions
+    from fairlead.session.host import Host
+    from fairlead.session.toolbox import Toolbox
 
 NO_PACKAGE = (
     "MCP servers are configured, but the package that connects to them is not installed, so they are left out. "
@@ -56,26 +58,28 @@ class McpOptions(Struct, frozen=True, kw_only=True):
 
 
 class McpServers:
-    """Implements `fairlead.session.servers.Servers`.
+    """Implements `fairlead.session.additions.Servers`.
 
     It must be attached to a session. Nothing is read, imported or started before the servers are first needed.
     """
 
     def __init__(self, options: McpOptions) -> None:
         self._options = options
-        self._session: Session | None = None
+        self._host: Host | None = None
+        self._toolbox: Toolbox | None = None
+        self._extensions: Extensions | None = None
         self._servers: dict[str, McpServer] = {}
         self._starting: asyncio.Task[None] | None = None
         self._began_at = 0.0
         self._closed = False
 
-    def attach(self, session: Session) -> None:
-        """Set the session that the servers belong to."""
+    def attach(self, host: Host, toolbox: Toolbox, extensions: Extensions) -> None:
+        """Set the parts of the session that the servers belong to."""
         from fairlead.extend.mcp.resources import McpUris
         from fairlead.tools.uris import beside
 
-        self._session = session
-        session.workspace.uris = beside(McpUris(self._ready_servers), session.workspace.uris)
+        self._host, self._toolbox, self._extensions = host, toolbox, extensions
+        host.workspace.uris = beside(McpUris(self._ready_servers), host.workspace.uris)
 
     def start(self) -> None:
         """Begin to connect in the background."""
@@ -133,9 +137,9 @@ class McpServers:
         from fairlead.extend.mcp.config import load_servers
         from fairlead.extend.mcp.tools import server_keys
 
-        session, options = self._session, self._options
-        assert session is not None, "servers belong to a session"
-        env = session.workspace.env
+        options = self._options
+        assert self._host is not None and self._extensions is not None, "servers belong to a session"
+        env = self._host.workspace.env
         problems: list[str] = []
         own = load_servers([source for source in options.sources if source.origin.scope != "project"], env, problems)
         options.warn(problems)
@@ -147,7 +151,7 @@ class McpServers:
         self._connect_servers(certain, keys)
         chosen = own
         if own != with_project:
-            await session.ready()  # extensions have a say in whether the project is trusted
+            await self._extensions.ready()  # extensions have a say in whether the project is trusted
             if await options.is_trusted():
                 chosen = with_project
         if chosen == with_project:
@@ -165,23 +169,23 @@ class McpServers:
     def _connect_servers(self, configs: Iterable[ServerConfig], keys: Mapping[str, str]) -> None:
         from fairlead.extend.mcp.server import McpServer
 
-        assert self._session is not None
+        assert self._host is not None and self._toolbox is not None
         if self._closed:
             return
         for config in configs:
             key = keys[config.name]
-            server = McpServer(config, key, self._session.workspace, self._update_tools, self._report)
+            server = McpServer(config, key, self._host.workspace, self._update_tools, self._report)
             self._servers[key] = server
             # Reserves its position: the order of tools must not depend on which server is ready first.
-            self._session.toolbox.replace(_owner(server), [])
+            self._toolbox.replace(_owner(server), [])
             server.connect()
 
     def _update_tools(self, server: McpServer) -> None:
         """Put the tools of a server into the session's toolbox."""
         from fairlead.extend.mcp.tools import server_tools
 
-        assert self._session is not None
-        toolbox, workspace = self._session.toolbox, self._session.workspace
+        assert self._host is not None and self._toolbox is not None
+        toolbox, workspace = self._toolbox, self._host.workspace
         problems: list[str] = []
         owner = _owner(server)
         tools = server_tools(server, workspace, toolbox.taken(owner), problems)
@@ -194,16 +198,16 @@ class McpServers:
     def _offer_resources(self) -> None:
         from fairlead.extend.mcp.resources import LIST_TOOL, resources_tool
 
-        assert self._session is not None
-        toolbox = self._session.toolbox
-        if LIST_TOOL not in toolbox.tools:
-            tool = resources_tool(self._ready_servers, self._session.workspace.default_timeout)
+        assert self._host is not None and self._toolbox is not None
+        toolbox = self._toolbox
+        if LIST_TOOL not in toolbox:
+            tool = resources_tool(self._ready_servers, self._host.workspace.default_timeout)
             toolbox.replace("mcp", [tool], inactive=() if self._options.is_wanted(LIST_TOOL) else (LIST_TOOL,))
 
     def _report(self, server: McpServer, kind: str, text: str) -> None:
-        assert self._session is not None
+        assert self._host is not None and self._toolbox is not None
         self._options.warn([text])
-        self._session.tell(ExtensionError(f"mcp:{server.config.name}", kind, text))
+        self._host.notify(ExtensionError(f"mcp:{server.config.name}", kind, text))
 
 
 def _owner(server: McpServer) -> str:

@@ -1,9 +1,9 @@
-"""When a session is compacted, and what happens then. How a summary is made is in `fairlead.session.compaction.cut`."""
+"""Compacting a session: replacing its older messages by a summary. `fairlead.session.compaction.cut` writes the summary."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,19 +13,26 @@ from fairlead.config.settings import CompactionSettings
 from fairlead.core.events import CompactionEnd, CompactionReason, CompactionResult, CompactionStart, FileLists
 from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.errors import CompactingError, CompactionCancelled, ConfigError, EntryNotFound, FairleadError, NothingToCompact
-from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS, estimate, should_compact
+from fairlead.session.context.budget import ContextBudget
+from fairlead.session.context.tokens import estimate, estimate_all, should_compact
+from fairlead.session.events import Notify
+from fairlead.session.extensions import Extensions
+from fairlead.session.history.current import CurrentConversation
+from fairlead.session.run.state import RunState
+from fairlead.session.selection import Selection
 
 if TYPE_CHECKING:
-    from fairlead.core.model import Model, StreamEnd, ThinkingLevel
+    from fairlead.core.model import Model, ModelStream, StreamEnd, ThinkingLevel
     from fairlead.session.compaction.cut import BranchSummary, Item, Plan
     from fairlead.session.history.entries import Entry
     from fairlead.session.history.log import Log
-    from fairlead.session.session import Session
+    from fairlead.session.hooks import Cancelled, CompactionPlan, Summary
 
+#: Finds out how to ask a model.
+AskModel: TypeAlias = "Callable[[Model, Cancel], Awaitable[ModelStream]]"
 #: The least that a summary is written from, in tokens.
 _SHORTEST_SUMMARY = 128
-
-#: What extensions have to say to a compaction: a summary of their own, that it is not to be, or nothing.
+#: What extensions say about a compaction: their own summary, that it must not happen, or nothing.
 Given: TypeAlias = CompactionResult | CompactionCancelled | None
 
 
@@ -40,24 +47,40 @@ class Wish(Struct, frozen=True):
 
 
 class Compactor:
-    """Compacts one session: when somebody asks for it, when its context is nearly full, and when a request overflowed it."""
+    """Compacts one session: on request, when its context is nearly full, and when a model call overflowed it."""
 
-    def __init__(self, session: Session, settings: CompactionSettings) -> None:
+    def __init__(
+        self,
+        settings: CompactionSettings,
+        current: CurrentConversation,
+        selection: Selection,
+        budget: ContextBudget,
+        run: RunState,
+        extensions: Extensions,
+        *,
+        ask_model: AskModel,
+        notify: Notify,
+        on_end: Callable[[], None],
+    ) -> None:
+        """`ask_model` finds out how to ask the model for a summary; `on_end` is called after a compaction on request."""
+        #: Whether it compacts without being asked.
         self.enabled = settings.enabled
-        self._session = session
         self._settings = settings
+        self._current = current
+        self._selection = selection
+        self._budget = budget
+        self._run = run
+        self._extensions = extensions
+        self._ask_model = ask_model
+        self._notify = notify
+        self._on_end = on_end
         #: Stop what is going on: compactions, and summaries of branches.
         self._stops: list[Cancel] = []
         self._requested: asyncio.Task[CompactionResult] | None = None
 
     @property
-    def reserve_tokens(self) -> int:
-        chosen = self._settings.reserve_tokens
-        return DEFAULT_RESERVE_TOKENS if chosen is None else chosen
-
-    @property
     def is_running(self) -> bool:
-        """Whether a compaction, or the summary of a branch, is going on, whoever asked for it. No run may begin meanwhile."""
+        """Whether a compaction is going on, or a branch is being summarised. No run may begin meanwhile."""
         return bool(self._stops)
 
     def cancel(self) -> None:
@@ -66,23 +89,20 @@ class Compactor:
             stop.fire()
 
     async def idle(self) -> None:
-        """Wait until no compaction that somebody asked for is going on."""
+        """Wait until no compaction that was requested is going on."""
         while self._requested is not None:
             await asyncio.wait([self._requested])
 
-    # Asked for
+    # On request
 
     def request(self, instructions: str | None, *, keep_messages: int | None = None) -> asyncio.Task[CompactionResult]:
-        """Compact now, after ending the run that is going on. It counts as begun from here on. `keep_messages` is how many of
-        the newest messages stay at most; None: what the settings say.
-
-        Raises, or the task does, if there is nothing to compact, no model, or the model fails; then nothing has changed.
-        """
+        """See `Session.compact`."""
         if self._requested is not None:
             raise CompactingError("The session is being compacted already.")
-        if not self._session.may_be_extended:  # else they are asked first
-            # The run is told first: what is stopped from here on is the compaction.
-            self._session.cancel()
+        if not self._extensions.may_exist:  # else they are asked first
+            # The run is told first: from here on a cancel means the compaction.
+            self._run.cancel.fire()
+            self.cancel()
         stop = Cancel()
         self._stops.append(stop)
         wish = Wish("manual", instructions, keep_messages)
@@ -93,29 +113,29 @@ class Compactor:
     async def _on_request(self, wish: Wish, stop: Cancel) -> CompactionResult:
         given = await self._from_extensions(wish, stop)
         if not isinstance(given, CompactionCancelled):
-            self._session.cancel_run()
-            await self._session.run_ended()
+            self._run.cancel.fire()
+            await self._run.ended()
         return await self._compact(wish, stop, given)
 
     def _request_ended(self, task: asyncio.Task[CompactionResult], stop: Cancel) -> None:
         self._requested = None
         self._stops.remove(stop)
-        self._session.commands.take_places()
+        self._on_end()
         if not task.cancelled():
-            task.exception()  # whoever asked has it too; if nobody waits any more, it is not to be complained of
+            task.exception()  # the caller has it too; ignore it if no caller is waiting
 
     # By itself
 
     def is_due(self) -> bool:
         """Whether so little of the context is left that it is time for a compaction."""
-        model = self._session.model
+        model = self._selection.model
         if not self.enabled or model is None:
             return False
-        tokens, window = self._session.conversation.context_tokens(), self._session.room.window(model)
-        return should_compact(tokens, window, self._session.room.reserve(model, self.reserve_tokens))
+        tokens, window = self._current.conversation.context_tokens(), self._budget.window(model)
+        return should_compact(tokens, window, self._budget.reserve(model))
 
     async def make_room(self, cancel: Cancel) -> bool:
-        """Compact because the context is nearly full. False if that is of no use: it failed, or everything is recent."""
+        """Compact because the context is nearly full. Returns False if it did not help: it failed, or everything is recent."""
         try:
             self._plan(Wish("threshold"))
         except NothingToCompact:
@@ -124,7 +144,7 @@ class Compactor:
 
     def has_overflowed(self, end: StreamEnd) -> bool:
         """Whether a model call failed because the request was too large for the context, so that a compaction helps."""
-        message, model = end.message, self._session.model
+        message, model = end.message, self._selection.model
         if not self.enabled or message.stop_reason != "error" or end.refused or model is None or message.model != model.id:
             return False
         from fairlead.session.context.overflow import is_overflow
@@ -132,18 +152,16 @@ class Compactor:
         return is_overflow(message.error_message or "", end.status)
 
     async def recover(self, end: StreamEnd, overflows: int, cancel: Cancel) -> bool:
-        """Make the conversation smaller because a request overflowed, for the `overflows`-th time in a row. Whether it can be
-        sent again.
+        """Make the conversation smaller because a request overflowed, for the `overflows`-th time in a row.
 
-        The older part becomes a summary. What cannot become one, because nothing else is left or because no summary can be
-        made, is shortened when it is sent.
+        The older part becomes a summary. If none can be made, what is sent is shortened. Returns whether to send it again.
         """
         from fairlead.session.compaction.summary import NoSummary
 
-        room, model = self._session.room, self._model()
-        if await room.learn(end, model, cancel) and overflows == 1:
+        budget, model = self._budget, self._model()
+        if await budget.learn(end, model, cancel) and overflows == 1:
             return True  # there is room for the request, but not for as long an answer
-        shrinks = overflows > 1 and room.squeeze(model, overflows)
+        shrinks = overflows > 1 and budget.squeeze(model, overflows)
         wish = Wish("overflow", overflows=overflows)
         try:
             self._plan(wish)
@@ -154,23 +172,22 @@ class Compactor:
 
     def _goes_on_shortened(self, overflows: int) -> bool:
         """Whether less is sent from now on; if that is not possible, say so."""
-        if self._session.room.squeeze(self._model(), overflows):
+        if self._budget.squeeze(self._model(), overflows):
             return True
         self.give_up()
         return False
 
     def give_up(self) -> None:
-        """Nothing more can be done about requests that overflow. Callers that look only at the end of the run are told why."""
-        session = self._session
-        error = f"Context overflow recovery failed. {session.room.explained(self._model())}"
-        session.tell(CompactionEnd("overflow", error=error))
-        if session.last_end is not None:
-            message = session.last_end.message
-            explained = structs.replace(message, error_message=f"{message.error_message} {error}")
-            session.last_end = structs.replace(session.last_end, message=explained)
+        """Say that nothing more can be done about requests that overflow. The end of the run says why, too."""
+        error = f"Context overflow recovery failed. {self._budget.explained(self._model())}"
+        self._notify(CompactionEnd("overflow", error=error))
+        end = self._run.last_end
+        if end is not None:
+            explained = structs.replace(end.message, error_message=f"{end.message.error_message} {error}")
+            self._run.last_end = structs.replace(end, message=explained)
 
     async def _automatic(self, wish: Wish, cancel: Cancel) -> FairleadError | None:
-        """Compact without having been asked. Why it failed, if it did; that has been told."""
+        """Compact without having been asked. Returns why it failed, if it did, after the events that say so."""
         with self.stoppable(cancel) as stop:
             try:
                 await self._compact(wish, stop, await self._from_extensions(wish, stop))
@@ -181,44 +198,41 @@ class Compactor:
     # Either way
 
     async def _from_extensions(self, wish: Wish, stop: Cancel) -> Given:
-        """What extensions have to say to a compaction that is about to begin. Nothing has been stopped or changed by then."""
-        session = self._session
-        hooks = await session.ready()
+        """What extensions say about a compaction that is about to begin. Nothing has been stopped or changed by then."""
+        hooks = await self._extensions.ready()
         if hooks is None or not hooks.wants("session_before_compact"):
             return None
-        from fairlead.session.compaction.before_compaction import given_summary, shown
-
         try:
             planned = self._plan(wish)
-        except FairleadError:  # it will be told when it is tried
+        except FairleadError:  # the attempt itself will raise it
             return None
-        log = session.conversation.log
+        log = self._current.log
         try:
-            answer = await session.ask(hooks.before_compact(shown(log, planned, wish.reason, wish.instructions, stop)), stop)
+            answer = await self._extensions.ask(hooks.before_compact(_shown_plan(log, planned, wish, stop)), stop)
         except Interrupted:
             return CompactionCancelled()
-        return given_summary(log, planned, answer)
+        return _given_summary(log, planned, answer)
 
     async def _compact(self, wish: Wish, stop: Cancel, given: Given) -> CompactionResult:
-        """Compact, and tell of the beginning and of the end, whatever that is."""
+        """Compact, with an event for the beginning and one for the end, whatever that is."""
         reason = wish.reason
-        tell, what = self._session.tell, "Compaction" if reason == "manual" else "Auto-compaction"
-        tell(CompactionStart(reason))
+        notify, what = self._notify, "Compaction" if reason == "manual" else "Auto-compaction"
+        notify(CompactionStart(reason))
         try:
             if isinstance(given, CompactionCancelled):
                 raise given
             result = given or await self._summary(wish, stop)
             await self._replace(reason, result, from_hook=given is not None)
         except CompactionCancelled as cancelled:
-            tell(CompactionEnd(reason, aborted=True, error=cancelled.reason or None))
+            notify(CompactionEnd(reason, aborted=True, error=cancelled.reason or None))
             raise
         except FairleadError as error:
-            tell(CompactionEnd(reason, error=f"{what} failed: {error}"))
+            notify(CompactionEnd(reason, error=f"{what} failed: {error}"))
             raise
         except BaseException as error:
-            tell(CompactionEnd(reason, error=f"{what} failed: {type(error).__name__}: {error}"))
+            notify(CompactionEnd(reason, error=f"{what} failed: {type(error).__name__}: {error}"))
             raise
-        tell(CompactionEnd(reason, result, will_retry=reason == "overflow"))
+        notify(CompactionEnd(reason, result, will_retry=reason == "overflow"))
         return result
 
     async def _summary(self, wish: Wish, stop: Cancel) -> CompactionResult:
@@ -230,7 +244,7 @@ class Compactor:
         return await compact(
             planned,
             self._sized(model),
-            await self._session.turns.stream_of(model, stop),
+            await self._ask_model(model, stop),
             cancel=stop,
             instructions=wish.instructions,
             reserve_tokens=self._longest_summary(model),
@@ -238,26 +252,27 @@ class Compactor:
         )
 
     async def _replace(self, reason: CompactionReason, result: CompactionResult, *, from_hook: bool) -> None:
-        """Put a summary in the place of the older part of the conversation."""
-        session, conversation = self._session, self._session.conversation
+        """Replace the older part of the conversation by a summary."""
+        conversation = self._current.conversation
         kept, log = result.first_kept_entry_id, conversation.log
         if from_hook and all(entry.id != kept for entry in log.path()):
-            raise EntryNotFound(f"An extension wants to keep what follows entry {kept}, which is no part of the conversation.")
+            raise EntryNotFound(f"An extension wants to keep what follows entry {kept}, which is not part of the conversation.")
         conversation.compacted(result, from_hook=from_hook)
-        if session.hooks is not None and session.hooks.wants("session_compact"):
+        hooks = self._extensions.hooks
+        if hooks is not None and hooks.wants("session_compact"):
             with suppress(Interrupted):
-                await session.ask(session.hooks.compacted(log.plain(log.path()[-1:])[0], reason, from_hook))
+                await self._extensions.ask(hooks.compacted(log.plain(log.path()[-1:])[0], reason, from_hook))
 
     async def summarise_branch(self, left: Sequence[Entry], instructions: str | None, stop: Cancel) -> BranchSummary:
-        """What happened in the entries of a branch that the conversation is about to leave. Raises as a compaction does."""
+        """Have the model summarise the entries of a branch that is about to be left. Raises what a compaction raises."""
         from fairlead.session.compaction.cut import summarise_branch
 
-        model, log = self._model(), self._session.conversation.log
+        model, log = self._model(), self._current.log
         messages = [message for entry in left for message in log.read(entry)]
         return await summarise_branch(
             messages,
             self._sized(model),
-            await self._session.turns.stream_of(model, stop),
+            await self._ask_model(model, stop),
             cancel=stop,
             instructions=instructions,
             reserve_tokens=self._longest_summary(model),
@@ -266,7 +281,7 @@ class Compactor:
 
     @contextmanager
     def stoppable(self, cancel: Cancel | None = None) -> Generator[Cancel]:
-        """For work on a summary: fires with the session's `cancel`, and with that of the run."""
+        """Give a Cancel for work on a summary. It fires when the session is cancelled, and with `cancel`."""
         stop = Cancel()
         forget = cancel.on_fire(stop.fire) if cancel is not None else None
         self._stops.append(stop)
@@ -280,36 +295,36 @@ class Compactor:
     # Inside
 
     def _model(self) -> Model:
-        if self._session.model is None:
+        if self._selection.model is None:
             raise ConfigError("No model is chosen that could write the summary.")
-        return self._session.model
+        return self._selection.model
 
     def _thinking(self) -> ThinkingLevel:
         """A summary needs little thought, and what is thought is taken from its length."""
-        level = self._session.thinking
+        level = self._selection.thinking
         return level if level in ("off", "minimal") else "low"
 
     def _sized(self, model: Model) -> Model:
         """The model with the window that it has, in tokens as they are estimated here."""
-        room = self._session.room
-        return structs.replace(model, context_window=room.estimated(room.window(model)))
+        budget = self._budget
+        return structs.replace(model, context_window=budget.estimated(budget.window(model)))
 
     def _longest_summary(self, model: Model) -> int:
         """The reserve that a summary is written from: it must not fill what is left for messages of a small window."""
-        room = self._session.room
-        if room.window(model) <= 0:
-            return self.reserve_tokens
-        return max(min(self.reserve_tokens, room.for_messages(model) // 4), _SHORTEST_SUMMARY)
+        budget = self._budget
+        if budget.window(model) <= 0:
+            return budget.reserve_tokens
+        return max(min(budget.reserve_tokens, budget.for_messages(model) // 4), _SHORTEST_SUMMARY)
 
     def _plan(self, wish: Wish) -> Plan:
         from fairlead.session.compaction.cut import plan
 
-        model, room = self._model(), self._session.room
+        model, budget = self._model(), self._budget
         keep, most = self._settings.keep_recent_tokens, None
-        if room.window(model) > 0:  # what stays must leave room for the summary and for work
-            most = max(room.for_messages(model) - room.estimated(room.reserve(model, self.reserve_tokens)), 0)
+        if budget.window(model) > 0:  # what stays must leave room for the summary and for work
+            most = max(budget.for_messages(model) - budget.estimated(budget.reserve(model)), 0)
             keep = min(keep, most // 2)
-        items = _items(self._session.conversation.log)
+        items = _items(self._current.log)
         if wish.overflows:  # whatever the window is said to be, half of what is there must go, and more each time
             present = sum(estimate(item.message) for item in items if item.message is not None)
             keep = most = max(min(keep, present // 2) >> (wish.overflows - 1), 1)
@@ -342,3 +357,42 @@ def _file_lists(details: object) -> FileLists:
         return msgspec.convert(details, FileLists)
     except msgspec.ValidationError:
         return FileLists()
+
+
+def _shown_plan(log: Log, planned: Plan, wish: Wish, cancel: Cancel) -> CompactionPlan:
+    """The plan of a compaction, as extensions see it."""
+    from fairlead.session.history.entries import entries_in_context
+    from fairlead.session.hooks import CompactionPlan
+
+    path = log.path()
+    kept = next(place for place, entry in enumerate(path) if entry.id == planned.first_kept_id)
+    stays = {entry.id for entry in path[kept:]}
+    return CompactionPlan(
+        reason=wish.reason,
+        instructions=wish.instructions,
+        to_summarise=log.plain(entry for entry, _ in entries_in_context(path) if entry.id not in stays),
+        branch=log.plain(path),
+        first_kept_entry_id=planned.first_kept_id,
+        tokens_before=planned.tokens_before,
+        cancel=cancel,
+    )
+
+
+def _given_summary(log: Log, planned: Plan, answer: Summary | Cancelled | None) -> Given:
+    """The compaction that an extension's answer asks for."""
+    from fairlead.core.messages import CompactionSummaryMessage
+    from fairlead.session.hooks import Summary
+
+    if not isinstance(answer, Summary):
+        return None if answer is None else CompactionCancelled(answer.reason)
+    kept = answer.first_kept_entry_id or planned.first_kept_id
+    path = log.path()
+    first = next((place for place, entry in enumerate(path) if entry.id == kept), len(path))
+    stays = estimate_all(message for entry in path[first:] for message in log.read(entry))
+    return CompactionResult(
+        summary=answer.text,
+        first_kept_entry_id=kept,
+        tokens_before=planned.tokens_before,
+        details=FileLists(planned.read_files, planned.modified_files) if answer.details is None else answer.details,
+        estimated_tokens_after=stays + estimate(CompactionSummaryMessage(answer.text, 0, 0)),
+    )

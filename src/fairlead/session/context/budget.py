@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
 
 from fairlead.core.messages import AssistantMessage
 from fairlead.core.model import Model, Request, StreamEnd
 from fairlead.core.runtime import Cancel, Interrupted
-from fairlead.session.context.tokens import CHARACTERS_PER_TOKEN, estimate, reported_tokens, usable_reserve
+from fairlead.session.context.tokens import (
+    CHARACTERS_PER_TOKEN,
+    DEFAULT_RESERVE_TOKENS,
+    estimate,
+    reported_tokens,
+    usable_reserve,
+)
 
 if TYPE_CHECKING:
     from fairlead.session.context.fitting import Fitter
+    from fairlead.session.history.current import CurrentConversation
+    from fairlead.session.history.stats import Totals
     from fairlead.session.models import Models
-    from fairlead.session.session import Session
+    from fairlead.session.runtime import AsyncioRuntime
+    from fairlead.session.selection import Selection
+    from fairlead.session.toolbox import Toolbox
 
 #: The shortest answer that is asked for, in tokens.
 _SHORTEST_ANSWER = 256
@@ -31,16 +43,65 @@ _SHORTEST_REQUEST = 64
 _LESS = 0.7
 
 
-class Room:
-    """The room for one conversation in the context of its model.
+class ContextUsage(Struct, frozen=True):
+    """How much of the model's context the conversation takes. `tokens` is None from a compaction to the next answer."""
 
-    It trusts the declared window until a request overflows. From then on it counts on what the server told, and makes
+    tokens: int | None
+    #: The context window of the model, in tokens; 0 if it is not known.
+    window: int
+    percent: float | None
+
+
+class SessionUsage:
+    """What a session uses: how much of the model's context now, and how many tokens and dollars so far."""
+
+    def __init__(self, current: CurrentConversation, selection: Selection) -> None:
+        self._current = current
+        self._selection = selection
+
+    @property
+    def context(self) -> ContextUsage | None:
+        """How much of the context is in use; None without a model."""
+        model = self._selection.model
+        if model is None:
+            return None
+        tokens, window = self._current.conversation.context_tokens(), self._selection.window(model)
+        return ContextUsage(tokens, window, None if tokens is None or not window else tokens / window * 100)
+
+    @property
+    def totals(self) -> Totals:
+        """What all branches of the conversation came to so far: messages, tokens, dollars."""
+        from fairlead.session.history.stats import totals
+
+        return totals(self._current.log)
+
+
+class ContextBudget:
+    """How much of its model's context one conversation may use.
+
+    It trusts the declared window until a request overflows. From then on it relies on what the server said, and makes
     every request fit by shortening what is sent.
     """
 
-    def __init__(self, session: Session, models: Models) -> None:
-        self._session = session
+    def __init__(
+        self,
+        models: Models,
+        selection: Selection,
+        toolbox: Toolbox,
+        current: CurrentConversation,
+        runtime: AsyncioRuntime,
+        *,
+        system_prompt: Callable[[], str],
+        reserve_tokens: int | None,
+    ) -> None:
+        #: How much of the window to leave free, in tokens, if it is large enough.
+        self.reserve_tokens = DEFAULT_RESERVE_TOKENS if reserve_tokens is None else reserve_tokens
         self._models = models
+        self._selection = selection
+        self._toolbox = toolbox
+        self._current = current
+        self._runtime = runtime
+        self._system_prompt = system_prompt
         #: Tokens that a model counts for one that is estimated, at least 1, where that is known.
         self._densities: dict[tuple[str, str], float] = {}
         #: The most that is sent in the present run, in tokens, because more has overflowed a window of unknown size.
@@ -59,11 +120,11 @@ class Room:
 
     def window(self, model: Model) -> int:
         """The context window to count on, in tokens; 0 if it is not known."""
-        return self._models.windows.of(model)
+        return self._selection.window(model)
 
-    def reserve(self, model: Model, wanted: int) -> int:
-        """How much of the window to leave free: `wanted`, but at most half of what the system prompt and the tools leave."""
-        window = self.window(model)
+    def reserve(self, model: Model) -> int:
+        """How much of the window to leave free: at most half of what the system prompt and the tools leave."""
+        window, wanted = self.window(model), self.reserve_tokens
         if window <= 0 or wanted <= (window - _LARGE_OVERHEAD) // 2:
             return wanted
         return usable_reserve(wanted, max(window - self._overhead(), 2))
@@ -78,16 +139,15 @@ class Room:
 
     @property
     def _density(self) -> float:
-        model = self._session.model
+        model = self._selection.model
         return 1.0 if model is None else self._densities.get((model.provider, model.id), 1.0)
 
     def _overhead(self) -> int:
         return int(self._estimated_overhead() * self._density)
 
     def _estimated_overhead(self) -> int:
-        session = self._session
-        specs = [tool.spec() for tool in session.toolbox.active_tools().values()]
-        return _overhead(session.system_prompt(), specs)
+        specs = [tool.spec() for tool in self._toolbox.active_tools().values()]
+        return _overhead(self._system_prompt(), specs)
 
     # What is sent
 
@@ -96,7 +156,7 @@ class Room:
         window = self.window(model)
         if window <= 0 and self._ceiling is None:
             return
-        used = None if self._is_shortened else reported_tokens(self._session.conversation.log)
+        used = None if self._is_shortened else reported_tokens(self._current.log)
         if used is None:
             used = self._size(request)
         if self._models.windows.is_told(model) or self._ceiling is not None:
@@ -114,8 +174,8 @@ class Room:
 
     def _limit(self, model: Model) -> int:
         """How many tokens may be sent."""
-        window, wanted = self.window(model), self._session.compactor.reserve_tokens
-        limit = window - self.reserve(model, wanted) if window > 0 else None
+        window = self.window(model)
+        limit = window - self.reserve(model) if window > 0 else None
         if limit is None or self._ceiling is None:
             return limit or self._ceiling or 0
         return min(limit, self._ceiling)
@@ -137,7 +197,7 @@ class Room:
 
     def succeeded(self, message: AssistantMessage) -> None:
         """Learn from an answer how large the window is at least."""
-        model = self._session.model
+        model = self._selection.model
         if model is not None and (model.provider, model.id) == (message.provider, message.model):
             usage = message.usage  # without the answer: some servers drop the beginning while they write
             self._models.windows.prove(model, usage.input + usage.cache_read + usage.cache_write)
@@ -150,7 +210,7 @@ class Room:
         windows = self._models.windows
         window = window_in_error(text)
         if window is None and not windows.is_told(model):
-            window = await self._asked(model, cancel)
+            window = await self._served_window(model, cancel)
         if window is not None:
             windows.learn(model, window)
         if sent is None:
@@ -176,10 +236,10 @@ class Room:
         self._ceiling = limit
         return limit - overhead >= _SHORTEST_REQUEST
 
-    async def _asked(self, model: Model, cancel: Cancel) -> int | None:
+    async def _served_window(self, model: Model, cancel: Cancel) -> int | None:
         try:
             asking = self._models.served_window(model)
-            return await self._session.runtime.bounded(asking, cancel, timeout=None, grace=0)
+            return await self._runtime.bounded(asking, cancel, timeout=None, grace=0)
         except Interrupted:
             return None
 

@@ -1,8 +1,8 @@
-"""One conversation: its tree of entries, the file that keeps it, and what the model is told of it.
+"""One conversation: its tree of entries, the file that keeps it, and what the model sees of it.
 
 What has happened (a model's answer, a tool's result) is always added: if it cannot be written, it is part of the
-conversation all the same, `on_trouble` hears of it, and it is written before the next entry that can be. What somebody asks
-for (a prompt, a name) is refused with SessionError instead, and then nothing has changed.
+conversation all the same, `on_trouble` is called, and it is written before the next entry that can be. A request (a prompt, a
+name) that cannot be written is refused with SessionError instead, and then nothing has changed.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 class Conversation:
     """A conversation in memory, and in the file at `path` if it has one.
 
-    `begin` makes its log when that is first needed: a session that has only been asked for its state never pays for it.
+    `begin` makes its log when that is first needed: a session that only reports its state never pays for it.
     """
 
     def __init__(self, id: str, path: Path | None, begin: Callable[[], tuple[Log, SessionFile | None]]) -> None:
         self.id = id
         self.path = path
-        #: Told of what could not be written: once, until something can be written again.
+        #: Called when something could not be written: once, until something can be written again.
         self.on_trouble: Callable[[SessionError], None] = lambda error: None
-        #: Told what another program did to the file, and what became of it.
+        #: Called with a text when another program has changed the file.
         self.on_notice: Callable[[str], None] = lambda text: None
         #: Called with a log that has just been made, to write down how the conversation starts.
         self.on_begin: Callable[[Log], None] = lambda log: None
@@ -67,7 +67,7 @@ class Conversation:
 
     @property
     def lasting_log(self) -> Log:
-        """The log, for an entry that its author may rely on: it makes the file, if there is none yet, whatever it says."""
+        """The log, for an entry that must last: the file is created with it, if there is none yet."""
         log = self.log
         if self._file is not None:
             self._file.eager = True
@@ -80,11 +80,11 @@ class Conversation:
 
     @property
     def is_saved(self) -> bool:
-        """Whether its file is there."""
+        """Whether its file exists."""
         return self._file is not None and self._file.begun
 
     def is_kept_in(self, path: Path) -> bool:
-        """Whether its file is the one of that path, also if a link leads there."""
+        """Whether its file is the one at that path, also through a link."""
         if self.path is None:
             return False
         try:
@@ -95,18 +95,18 @@ class Conversation:
     # Adding
 
     def ask(self, message: Message) -> None:
-        """Add what somebody asks for. Raises SessionError if it cannot be kept."""
+        """Add a message that was requested. Raises SessionError if it cannot be written."""
         self.log.message(message)
         self._added(message)
 
     def add(self, message: Message) -> None:
-        """Add what has happened."""
+        """Add a message about something that has happened."""
         log = self.log
         self.keep(lambda: log.message(message, keep=True))
         self._added(message)
 
     def note(self, custom_type: str, data: Any) -> None:
-        """Add state that the model is not told of, and that somebody asks for. Raises SessionError."""
+        """Add data that the model does not see. Raises SessionError if it cannot be written."""
         self.lasting_log.custom(custom_type, data)
 
     def choose_model(self, model: Model) -> None:
@@ -126,7 +126,7 @@ class Conversation:
             self.keep(lambda: log.thinking_level_change(level, keep=True))
 
     def drop_last_answer(self) -> Raw | None:
-        """Keep the model from seeing its last answer, which failed and is asked for again. The entry that says so, as JSON."""
+        """Hide the last answer, which failed, from the model. Returns the entry that says so, as JSON."""
         from msgspec import Raw
 
         from fairlead.session.history.entries import role_of
@@ -140,7 +140,7 @@ class Conversation:
         return Raw(log.last_line)
 
     def compacted(self, result: CompactionResult, *, from_hook: bool = False) -> None:
-        """Put a summary in the place of what came before the entries it keeps. Raises SessionError."""
+        """Replace what came before the entries that stay by a summary. Raises SessionError."""
         self.log.compaction(
             result.summary,
             result.first_kept_entry_id,
@@ -152,19 +152,19 @@ class Conversation:
         self._changed()
 
     def move(self, leaf: str | None) -> None:
-        """Go on from another entry. Raises EntryNotFound."""
+        """Continue from another entry. Raises EntryNotFound."""
         self.log.move(leaf)
         self._changed()
 
     def changed(self) -> None:
-        """Entries other than messages were added that change what the model is told."""
+        """Forget what was computed: entries other than messages were added that change what the model sees."""
         self._changed()
 
     # Looking
 
     @property
     def messages(self) -> list[Message]:
-        """The messages where the conversation stands, as far as their roles are known here."""
+        """The messages where the conversation stands, without those of unknown roles."""
         if self._messages is None:
             self._messages = self.log.messages() if self._log is not None else []
         return self._messages
@@ -181,13 +181,13 @@ class Conversation:
         return self._log.name if self._log is not None else None
 
     def for_model(self) -> list[ModelMessage]:
-        """The messages as the model is told of them. Each is turned into that form once."""
+        """The messages in the form in which the model sees them. Each is converted once."""
         if self._for_model is None:
             self._for_model = [told for message in self.messages if (told := for_model(message)) is not None]
         return list(self._for_model)
 
     def last_answer(self) -> AssistantMessage | None:
-        """The last message of the model's that has something to say."""
+        """The last message of the model that says something."""
         if self._log is None:
             return None
         for message in reversed(self.messages):
@@ -206,7 +206,7 @@ class Conversation:
     # The file
 
     def keep(self, append: Callable[[], object]) -> None:
-        """Do `append`, which keeps what it adds even if that cannot be written; tell of it in that case."""
+        """Call `append`, which keeps what it adds even if that cannot be written; `on_trouble` is called in that case."""
         is_known = self._is_behind
         try:
             append()
@@ -219,14 +219,14 @@ class Conversation:
         try:
             if self._file is not None:
                 self._file.flush_pending()
-        except SessionError:  # it was told of when the first entry had to wait
+        except SessionError:  # reported when the first entry had to wait
             return False
         return True
 
     def close(self) -> bool:
-        """Let others write the file; nothing may be added any more.
+        """Let other processes write the file; nothing may be added any more.
 
-        False, and the file stays with us, if something could not be written yet.
+        Returns False, and keeps the file, if something could not be written yet.
         """
         if not self.flush():
             return False
@@ -243,7 +243,7 @@ class Conversation:
         return log
 
     def _begin_with_choice(self) -> None:
-        """Begin the log, which starts with the model and the level that were just chosen, and make them last."""
+        """Begin the log, with the model and the level that were just chosen, and create the file."""
         self.log  # noqa: B018
         if self._file is not None:
             self.keep(self._file.begin)

@@ -1,4 +1,4 @@
-"""Which conversation an agent begins with, if not with a new one."""
+"""Chooses the conversation that an agent begins with."""
 
 from __future__ import annotations
 
@@ -24,11 +24,20 @@ def chosen_conversation(
     fork: str | Path | None,
     session_id: str | None,
 ) -> Conversation | None:
-    """The conversation that is asked for; None for a new one. `root` is where ids are looked for, also if nothing is
-    kept; None: nowhere but in the folder of `sessions`.
+    """The conversation to begin with; None for a new one.
 
-    With `copy` its file is only read, and what is added stays in memory.
-    Raises SessionError if there is no such session or it cannot be used.
+    Args:
+        sessions: Where conversations are kept.
+        root: Where ids are looked for, also if nothing is kept; None: only in the directory of `sessions`.
+        copy: Whether to only read the file, and keep what is added in memory.
+        session: The file or the id of a session to resume.
+        resume: Whether to resume the latest session.
+        fork: The file or the id of a session to copy.
+        session_id: The exact id of a session to resume, or to create.
+
+    Raises:
+        SessionError: There is no such session, or it cannot be used.
+        ConfigError: The arguments ask for different sessions, or the id cannot be used.
     """
     wanted = [name for name, given in _named(session, resume, fork, session_id) if given]
     if len(wanted) > 1:
@@ -55,7 +64,7 @@ def chosen_conversation(
 
 
 def _usable(session_id: str) -> str:
-    """An id for a new session. It becomes part of a file's name, and hosts pass it on."""
+    """The id, if it can be part of a file name. Raises ConfigError."""
     plain = session_id.replace("-", "").replace("_", "").replace(".", "")
     if len(session_id) <= LONGEST_ID and session_id[:1].isalnum() and plain.isalnum() and plain.isascii():
         return session_id

@@ -1,4 +1,4 @@
-"""How conversations come to be: new ones, old ones, forks. And where they are kept: in files, or in memory only."""
+"""Creates conversations (new ones, forks, those in files), and knows where they are kept: in files, or only in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Sessions(Struct, kw_only=True):
-    """The conversations of one agent. A path that is named outright is used wherever it is."""
+    """Where the conversations of one agent are kept. An explicit path may be anywhere."""
 
     workspace: Workspace
     now_ms: Callable[[], int]
@@ -29,13 +29,13 @@ class Sessions(Struct, kw_only=True):
     durability: Durability = "flush"
 
     def place(self) -> Path | None:
-        """The folder for new conversations; None if they are not kept."""
+        """The directory for new conversations; None if they are not kept."""
         if self.folder is not None:
             return self.folder
         return session_folder(self.root, self.workspace.cwd) if self.root is not None else None
 
     def new(self, *, id: str | None = None, parent: str | None = None, path: Path | None = None) -> Conversation:
-        """A new conversation. Nothing is written before somebody says something."""
+        """A new conversation. Nothing is written before the first message."""
         session_id, now = id or new_session_id(), self.now_ms()
         path = path or self._path(self.place(), session_id, now)
         cwd = self.workspace.cwd
@@ -49,7 +49,7 @@ class Sessions(Struct, kw_only=True):
         return Conversation(session_id, path, begin)
 
     def open(self, path: Path) -> Conversation:
-        """An old conversation, to go on with. Raises SessionError."""
+        """The conversation in a file, to be resumed. Raises SessionError."""
         from fairlead.session.history.store import SessionFile
 
         file, log, problems = SessionFile.open(path, durability=self.durability)
@@ -58,7 +58,7 @@ class Sessions(Struct, kw_only=True):
         return conversation
 
     def open_or_new(self, path: Path) -> tuple[Conversation, bool]:
-        """The conversation in that file; if there is no file, or a blank one, a new one that will be kept there, and True."""
+        """The conversation in a file, and whether it is new: a file that does not exist, or is blank, gets a new one."""
         from fairlead.session.history.reading import is_blank_file
 
         try:
@@ -72,12 +72,12 @@ class Sessions(Struct, kw_only=True):
         return self.open(path), False
 
     def fork(self, source: Conversation, before: str | None = None) -> Conversation:
-        """A new conversation with the way to where `source` stands, or with what came before one of its entries."""
+        """A new conversation with everything up to where `source` stands, or before one of its entries."""
         parent = source.path if source.is_saved else None
         return self._fork(source.log, parent, before, source.path.parent if source.path else self.place())
 
     def fork_file(self, path: Path) -> Conversation:
-        """A new conversation that begins as the one in a file, which may be in use, has gone so far."""
+        """A new conversation with everything that a file holds, which may be in use."""
         from fairlead.session.history.reading import read_session
 
         log, problems = read_session(path)

@@ -1,8 +1,8 @@
-"""Stream rules in a session: they look at each answer as it arrives, cut off the one that breaks them, and tell the model."""
+"""Stream rules in a session: they watch each answer as it arrives, cut off one that breaks a rule, and tell the model why."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
@@ -11,29 +11,45 @@ from fairlead.config.settings import RuleSettings
 from fairlead.core.events import ExtensionError, StreamRuleTriggered
 from fairlead.core.messages import CustomMessage, TextContent, ThinkingContent
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
+from fairlead.session.events import Notify
+from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import CustomMessageEntry, role_of
 from fairlead.session.rules.rules import Rule, StreamKind, injection, reminder
 from fairlead.session.rules.watch import RuleWatch
+from fairlead.session.toolbox import Toolbox
+from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.session.history.log import Log
-    from fairlead.session.session import Session
 
 #: The type of the custom message that tells the model of a rule.
 INJECTION = "ttsr-injection"
-#: How many answers of one run are cut off. A rule may be told again and again, and a model may break it for ever.
+#: How many answers of one run are cut off. A model may break a rule for ever, however often it is told.
 MOST_CUTS = 5
 
 
 class RuleKeeper:
-    """The stream rules of a session. Which of them the model was told is read from its conversation."""
+    """The stream rules of a session. It reads from the conversation which of them the model was told."""
 
-    def __init__(self, session: Session, rules: Sequence[Rule], settings: RuleSettings) -> None:
-        self._session = session
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        settings: RuleSettings,
+        current: CurrentConversation,
+        workspace: Workspace,
+        toolbox: Toolbox,
+        now_ms: Callable[[], int],
+        notify: Notify,
+    ) -> None:
         self._rules = rules
         self._settings = settings
+        self._current = current
+        self._workspace = workspace
+        self._toolbox = toolbox
+        self._now_ms = now_ms
+        self._notify = notify
         self._watch: RuleWatch | None = None
-        #: The rules that cut the last answer off, and those that the model is told of when it has finished.
+        #: The rules that cut the last answer off, and those that the model is told when it has finished.
         self._broken: list[Rule] = []
         self._to_be_told: list[Rule] = []
         self._kinds: dict[int, tuple[StreamKind, str | None]] = {}
@@ -50,7 +66,7 @@ class RuleKeeper:
         self._broken, self._kinds = [], {}
 
     def saw(self, event: BlockStart | BlockDelta | BlockEnd) -> str | None:
-        """Look at what has arrived. A text means that the answer ends here, and why."""
+        """Check what has arrived. Returns why the answer must end here; None if it may continue."""
         watch = self._watch
         if watch is None or self._broken:
             return None
@@ -70,7 +86,7 @@ class RuleKeeper:
         if not self._broken:
             return None
         self._cuts += 1
-        self._session.tell(StreamRuleTriggered(list(self._broken)))
+        self._notify(StreamRuleTriggered(list(self._broken)))
         return f"TTSR matched rule: {', '.join(rule.name for rule in self._broken)}"
 
     def injection(self) -> CustomMessage | None:
@@ -88,31 +104,31 @@ class RuleKeeper:
         """Whether the model no longer sees an answer that was cut off."""
         return self._settings.context_mode == "discard"
 
-    def take_up(self) -> None:
-        """The session goes on with another conversation."""
+    def reset(self) -> None:
+        """The conversation is another one, or has moved within its tree."""
         self._watch = None
         self._broken, self._to_be_told = [], []
 
     def _message(self, rules: list[Rule], text: str) -> CustomMessage:
         assert self._watch is not None
         self._watch.mark_injected(rules)
-        return CustomMessage(INJECTION, text, False, self._session.runtime.now_ms(), {"rules": [rule.name for rule in rules]})
+        return CustomMessage(INJECTION, text, False, self._now_ms(), {"rules": [rule.name for rule in rules]})
 
     def _made(self) -> RuleWatch:
-        conversation = self._session.conversation
-        turn, injected = _told_so_far(conversation.log) if conversation.has_begun else (0, dict[str, int]())
+        log = self._current.begun_log
+        turn, injected = _told_so_far(log) if log is not None else (0, dict[str, int]())
         return RuleWatch(
             self._rules,
             self._settings,
-            cwd=str(self._session.workspace.cwd),
-            tools=lambda: self._session.toolbox.tools,
+            cwd=str(self._workspace.cwd),
+            tools=lambda: self._toolbox,
             injected=injected,
             turn=turn,
             on_off=self._switched_off,
         )
 
     def _switched_off(self, rule: Rule, why: str) -> None:
-        self._session.tell(ExtensionError(rule.path, "rule", why))
+        self._notify(ExtensionError(rule.path, "rule", why))
 
 
 def _kind(event: BlockStart) -> tuple[StreamKind, str | None]:
@@ -126,7 +142,7 @@ def _kind(event: BlockStart) -> tuple[StreamKind, str | None]:
 
 
 def _told_so_far(log: Log) -> tuple[int, dict[str, int]]:
-    """How many answers the conversation has, and after which of them the model was last told of each rule."""
+    """How many answers the conversation has, and after which of them the model was last told each rule."""
     turn, injected = 0, dict[str, int]()
     for entry in log.path():
         if role_of(entry) == "assistant":

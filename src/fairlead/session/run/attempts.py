@@ -1,26 +1,25 @@
-"""Further attempts at a model call that failed in a way that may pass."""
+"""Retries of a model call that failed in a way that may pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from fairlead.config.settings import RetrySettings
-from fairlead.core.events import Event, ExtensionError, RetryEnd, RetryStart
+from fairlead.core.events import ExtensionError, RetryEnd, RetryStart
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import Cancel
+from fairlead.session.events import Notify
 from fairlead.session.runtime import AsyncioRuntime
 
 CANCELLED = "Retry cancelled"
 
 
 class Attempts:
-    """Counts the attempts of one run after another, and tells of them."""
+    """Counts the attempts of each run, and sends events about them. `enabled` says whether there are any retries."""
 
-    def __init__(self, settings: RetrySettings, runtime: AsyncioRuntime, tell: Callable[[Event], None]) -> None:
+    def __init__(self, settings: RetrySettings, runtime: AsyncioRuntime, notify: Notify) -> None:
         self.enabled = settings.enabled
         self._settings = settings
         self._runtime = runtime
-        self._tell = tell
+        self._notify = notify
         self._attempt = 0
         self._waiting: Cancel | None = None
 
@@ -29,13 +28,13 @@ class Attempts:
         self._attempt = 0
 
     def answered(self) -> None:
-        """The model gave a good answer: if that took more than one attempt, it was worth it."""
+        """The model gave a good answer: if there were retries, they succeeded."""
         if self._attempt:
-            self._tell(RetryEnd(True, self._attempt))
+            self._notify(RetryEnd(True, self._attempt))
             self._attempt = 0
 
     def next_delay(self, end: StreamEnd) -> int | None:
-        """Milliseconds until the next attempt, if there is to be one."""
+        """Milliseconds until the next attempt; None if there is none."""
         if end.message.stop_reason != "error" or not self.enabled or self._attempt >= self._settings.max_retries:
             return None
         import random
@@ -48,14 +47,14 @@ class Attempts:
             policy = RetryPolicy.from_settings(self._settings)
             return policy.delay_ms(self._attempt + 1, wait_asked_for(end), random.random)
         except WaitTooLong as error:
-            self._tell(ExtensionError("session", "retry", str(error)))
+            self._notify(ExtensionError("session", "retry", str(error)))
             return None
 
     async def wait(self, end: StreamEnd, delay_ms: int, cancel: Cancel) -> bool:
-        """Tell of the attempt to come and wait for it. False if it was called off meanwhile."""
+        """Announce the next attempt and wait for its time. Returns False if it was cancelled meanwhile."""
         self._attempt += 1
         error = end.message.error_message or ""
-        self._tell(RetryStart(self._attempt, self._settings.max_retries, delay_ms, error))
+        self._notify(RetryStart(self._attempt, self._settings.max_retries, delay_ms, error))
         waiting = self._waiting = Cancel()
         forget = cancel.on_fire(waiting.fire)
         try:
@@ -64,12 +63,12 @@ class Attempts:
             forget()
             self._waiting = None
         if waiting.fired:
-            self._tell(RetryEnd(False, self._attempt, CANCELLED))
+            self._notify(RetryEnd(False, self._attempt, CANCELLED))
             self._attempt = 0
         return not waiting.fired
 
-    def call_off(self) -> None:
-        """Do not wait for the next attempt, if one is waited for."""
+    def cancel(self) -> None:
+        """Make no further attempt, if the run is waiting for one."""
         if self._waiting is not None:
             self._waiting.fire()
 
@@ -77,5 +76,5 @@ class Attempts:
         """The run is over: if its last attempt failed too, say so."""
         if self._attempt:
             error = CANCELLED if end.message.stop_reason == "aborted" else end.message.error_message
-            self._tell(RetryEnd(False, self._attempt, error))
+            self._notify(RetryEnd(False, self._attempt, error))
             self._attempt = 0

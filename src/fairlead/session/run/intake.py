@@ -1,13 +1,9 @@
-"""What is said to a session, on its way into the conversation: past extensions, through templates, into a run or a queue.
-
-A prompt is on its way from the moment it is given until its run has begun, or until it is clear that none will. Meanwhile the
-session counts as running: no other prompt can begin, and an abort means this one.
-"""
+"""How prompts and other messages reach a session: past extensions, through templates, into a run or a queue."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -23,14 +19,24 @@ from fairlead.core.messages import (
     UserMessage,
     user_message,
 )
-from fairlead.core.queues import Behavior, Queued
+from fairlead.core.queues import Behavior
 from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.errors import BadCommand, BusyError, CompactingError, ConfigError, RunAborted, SessionError
+from fairlead.session.additions import SessionAdditions
+from fairlead.session.compaction.compactor import AskModel, Compactor
+from fairlead.session.events import Notify
+from fairlead.session.history.current import CurrentConversation
+from fairlead.session.run.queue import MessageQueue
+from fairlead.session.run.state import RunState
+from fairlead.session.selection import Selection
+from fairlead.session.todos.lazy import LazyTodos
 
 if TYPE_CHECKING:
     from fairlead.session.history.queue_log import QueueName
     from fairlead.session.hooks import Heard, Hooks, InputSource, Opening
-    from fairlead.session.session import Session
+
+#: Starts a run with messages that are part of the conversation, and with a system prompt; None: the usual one.
+StartRun: TypeAlias = Callable[[Sequence[Message], Cancel, str | None], None]
 
 NO_MODEL = (
     "No model selected.\n\nSet a provider's key in the environment (such as ANTHROPIC_API_KEY), or choose a model "
@@ -38,12 +44,12 @@ NO_MODEL = (
 )
 COMPACTING = "Cannot submit a prompt while compaction is in progress. Wait for compaction to finish and retry."
 
-#: When a message of an extension's is heard: as soon as the agent listens, when it would stop, or with the next prompt.
+#: When the model sees a message of an extension: in its next turn, when it would stop, or with the next prompt.
 Deliver: TypeAlias = Literal["steer", "follow_up", "next_turn"]
 
 
 class _Sent(Struct, frozen=True):
-    """A message of an extension's on its way."""
+    """A message of an extension that was sent while a prompt was being prepared."""
 
     message: CustomMessage
     deliver: Deliver | None
@@ -51,30 +57,45 @@ class _Sent(Struct, frozen=True):
 
 
 class Intake:
-    """The way into one session."""
+    """Accepts the messages for one session.
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        #: Whether a prompt waits until its model's key is found, and is refused if there is none; else its run fails instead.
-        self.waits_for_key = True
-        #: What extensions want to go with the next prompt.
-        self.next_turn: list[CustomMessage] = []
-        #: What extensions have sent while a prompt was on its way: whether there will be a run is not known before it is there.
+    With `waits_for_key`, a prompt is refused if its model has no key, and waits until the key is found. Without it, the run
+    fails instead.
+    """
+
+    def __init__(
+        self,
+        current: CurrentConversation,
+        queue: MessageQueue,
+        run: RunState,
+        selection: Selection,
+        additions: SessionAdditions,
+        compactor: Compactor,
+        todos: LazyTodos,
+        *,
+        ask_model: AskModel,
+        start_run: StartRun,
+        notify: Notify,
+        now_ms: Callable[[], int],
+        waits_for_key: bool,
+    ) -> None:
+        self._current = current
+        self._queue = queue
+        self._run = run
+        self._selection = selection
+        self._additions = additions
+        self._extensions = additions.extensions
+        self._compactor = compactor
+        self._todos = todos
+        self._ask_model = ask_model
+        self._start_run = start_run
+        self._notify = notify
+        self._now_ms = now_ms
+        self._waits_for_key = waits_for_key
+        #: What extensions have sent while a prompt was being prepared: until then it is not known whether there will be a run.
         self._sent_meanwhile: list[_Sent] = []
-        #: Set while no prompt is on its way.
-        self._free = asyncio.Event()
-        self._free.set()
-        #: What is queued stays in the order in which it was said, however long extensions look at each.
+        #: Messages are queued in the order in which they were given, however long extensions handle each.
         self._in_order = asyncio.Lock()
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a prompt is on its way."""
-        return not self._free.is_set()
-
-    async def decided(self) -> None:
-        """Wait until no prompt is on its way."""
-        await self._free.wait()
 
     # Prompts
 
@@ -90,24 +111,23 @@ class Intake:
         behavior: Behavior | None,
     ) -> UserMessage | None:
         """See `Session.prompt`."""
-        session = self._session
-        hooks = await session.ready(stoppable=True)
+        hooks = await self._extensions.ready(stoppable=True)
         if hooks is not None and expand and hooks.has_command(text):
             await hooks.run_command(text)
             return None
         is_heard = False
         if behavior is not None:
-            await self._decided_for_others()
-            if session.is_streaming:
+            await self._wait_for_other_prompt()
+            if self._run.is_active:
                 heard = await self._heard(hooks, text, images, source, behavior)
                 if heard is not None and heard.handled:
                     return None
                 text, images = (text, images) if heard is None else (heard.text, heard.images)
                 text, images, expand = await self._from_servers(text, images, expand, Cancel())
-                if session.is_streaming:
+                if self._run.is_active:
                     return await self._enqueue_text("steering" if behavior == "steer" else "followUp", text, images, expand)
                 is_heard = True  # the run has ended meanwhile: this begins the next one
-        with self._on_its_way() as cancel:
+        with self._preparing() as cancel:
             if hooks is not None and not is_heard and hooks.wants("input"):
                 heard = await self._asked(hooks.input(text, images, source, None), cancel)
                 if heard.handled:
@@ -117,7 +137,7 @@ class Intake:
             if not is_heard:
                 text, images, expand = await self._from_servers(text, images, expand, cancel)
             text = await self._expanded(text, cancel) if expand else text
-            message = user_message(text, images, session.runtime.now_ms(), attribution)
+            message = user_message(text, images, self._now_ms(), attribution)
             message.attachments = attachments or None
             await self._begin(message, hooks, images, cancel)
             return message
@@ -130,39 +150,39 @@ class Intake:
         cancel: Cancel,
         before: Sequence[Message] = (),
     ) -> None:
-        """Start the run of a message, and of what comes `before` it, unless something is in the way by now."""
-        session = self._session
-        conversation = session.conversation
-        if session.model is None:
+        """Start a run with a message, and with those `before` it. Raises if it cannot start by now."""
+        conversation, model = self._current.conversation, self._selection.model
+        if model is None:
             raise ConfigError(NO_MODEL)
-        if self.waits_for_key:
-            await session.turns.stream_of(session.model, cancel)
+        if self._waits_for_key:
+            await self._ask_model(model, cancel)
         opening = await self._opening(message, hooks, images, cancel) if isinstance(message, UserMessage) else None
-        if session.conversation is not conversation:
+        if self._current.conversation is not conversation:
             raise SessionError("The session was changed while the prompt was being prepared.")
-        if session.compactor.is_running:
+        if self._compactor.is_running:
             raise CompactingError(COMPACTING)
         prompts: list[Message] = [*before, message]
         if isinstance(message, UserMessage):
-            prompts = [*session.todos.prelude(message), message, *self.next_turn, *(opening.messages if opening else ())]
+            prelude, after = self._todos.prelude(message), opening.messages if opening else ()
+            prompts = [*prelude, message, *self._queue.next_turn, *after]
         self._write(prompts)
         if isinstance(message, UserMessage):
-            self.next_turn.clear()
-        session.begin(prompts, cancel, opening.system_prompt if opening else None)
+            self._queue.next_turn.clear()
+        self._start_run(prompts, cancel, opening.system_prompt if opening else None)
 
     def begin_with_queued(self) -> None:
-        """Begin a run with what waits as steering, if anything does. Raises if none can begin now; then it waits on."""
-        session, steering = self._session, self._session.queues.steering
+        """See `MessageQueue.start_run`. If no run can start now, the messages keep waiting."""
+        steering = self._queue.steering
         if not len(steering):
             return
-        if session.model is None:
+        if self._selection.model is None:
             raise ConfigError(NO_MODEL)
-        with self._on_its_way() as cancel:
+        with self._preparing() as cancel:
             taken = steering.take()
             for message in taken:
-                session.conversation.add(message)
-            session.tell(session.queues.update())
-            session.begin(taken, cancel, None)
+                self._current.conversation.add(message)
+            self._notify(self._queue.update())
+            self._start_run(taken, cancel, None)
 
     async def _opening(
         self, message: UserMessage, hooks: Hooks | None, images: list[ImageContent] | None, cancel: Cancel
@@ -171,12 +191,12 @@ class Intake:
             return None
         from fairlead.core.messages import user_text
 
-        await self._session.prepare(cancel)
-        return await self._asked(hooks.opening(user_text(message), images, self._session.system_prompt()), cancel)
+        await self._additions.prepare(cancel)
+        return await self._asked(hooks.opening(user_text(message), images, self._additions.system_prompt()), cancel)
 
     def _write(self, prompts: Sequence[Message]) -> None:
-        """Write down what a run begins with: all of it or nothing."""
-        conversation = self._session.conversation
+        """Write what a run begins with: all of it or nothing."""
+        conversation = self._current.conversation
         before = conversation.log.leaf
         try:
             for each in prompts:
@@ -186,44 +206,42 @@ class Intake:
             raise
 
     @contextmanager
-    def _on_its_way(self) -> Generator[Cancel]:
-        """A prompt is on its way. Raises if it cannot be now."""
-        session = self._session
-        if session.is_streaming:
+    def _preparing(self) -> Generator[Cancel]:
+        """Prepare a prompt. Raises if none can begin now."""
+        if self._run.is_active:
             raise BusyError("Agent is already processing.")
-        if session.compactor.is_running:
+        if self._compactor.is_running:
             raise CompactingError(COMPACTING)
-        self._free.clear()
         try:
-            yield session.renew_cancel()
+            with self._run.preparing() as cancel:
+                yield cancel
         finally:
-            self._free.set()
             sent, self._sent_meanwhile = self._sent_meanwhile, []
             for each in sent:
                 try:
                     self._add(each)
-                except SessionError as error:  # what becomes of the prompt is another matter
-                    session.tell(ExtensionError("session", "write", str(error)))
+                except SessionError as error:  # the prompt itself may succeed all the same
+                    self._notify(ExtensionError("session", "write", str(error)))
 
-    async def _decided_for_others(self) -> None:
-        """Wait for a prompt that is on its way, but not for one that waits for whoever calls."""
-        if self.is_busy:
-            from fairlead.session.extending import is_inside
+    async def _wait_for_other_prompt(self) -> None:
+        """Wait for a prompt that is being prepared, unless it waits for the caller itself."""
+        if self._run.is_preparing:
+            from fairlead.session.hook_calls import is_inside
 
             if not is_inside():
-                await self._free.wait()
+                await self._run.decided()
 
     async def _asked(self, work: Any, cancel: Cancel) -> Any:
         try:
-            return await self._session.ask(work, cancel)
+            return await self._extensions.ask(work, cancel)
         except Interrupted:
             raise RunAborted("The prompt was aborted while an extension was looking at it.") from None
 
     async def _from_servers(
         self, text: str, images: list[ImageContent] | None, expand: bool, cancel: Cancel
     ) -> tuple[str, list[ImageContent] | None, bool]:
-        """What a message stands for that is a command of the servers', and whether what it is then may be another command."""
-        servers = self._session.servers
+        """The text and the images of a message that is a command of a server, and whether the text may be another command."""
+        servers = self._additions.servers
         if servers is None or not expand or not text.startswith("/"):
             return text, images, expand
         found = await servers.expand(text, cancel)
@@ -232,11 +250,11 @@ class Intake:
         return (text, images, expand) if found is None else (found[0], [*(images or ()), *found[1]] or None, False)
 
     async def _expanded(self, text: str, cancel: Cancel | None) -> str:
-        """What a message stands for, if it begins with a slash command. Raises ConfigError, and RunAborted."""
+        """The text that a message stands for, if it begins with a slash command. Raises ConfigError, and RunAborted."""
         if not text.startswith("/"):
             return text
-        await self._session.prepare(cancel)
-        return self._session.expanded(text)
+        await self._additions.prepare(cancel)
+        return self._additions.expand(text)
 
     # Queues
 
@@ -244,7 +262,7 @@ class Intake:
         self, line: QueueName, text: str, images: list[ImageContent] | None, *, expand: bool, source: InputSource
     ) -> UserMessage | None:
         """See `Session.steer` and `Session.follow_up`."""
-        hooks = await self._session.ready(stoppable=True)
+        hooks = await self._extensions.ready(stoppable=True)
         if hooks is not None and expand and hooks.has_command(text):
             name = text.split(maxsplit=1)[0]
             raise BadCommand(
@@ -261,58 +279,19 @@ class Intake:
     async def _heard(
         self, hooks: Hooks | None, text: str, images: list[ImageContent] | None, source: InputSource, behavior: Behavior
     ) -> Heard | None:
-        """What extensions make of something that is to be queued. An abort does not end this: what is queued outlives a run."""
+        """What extensions make of a message before it is queued. An abort does not end this: a queued message outlives a run."""
         if hooks is None or not hooks.wants("input"):
             return None
-        from fairlead.session.extending import is_inside
+        from fairlead.session.hook_calls import is_inside
 
         async with nullcontext() if is_inside() else self._in_order:
-            return await self._session.ask(hooks.input(text, images, source, behavior), Cancel())
+            return await self._extensions.ask(hooks.input(text, images, source, behavior), Cancel())
 
     async def _enqueue_text(self, line: QueueName, text: str, images: list[ImageContent] | None, expand: bool) -> UserMessage:
         text = await self._expanded(text, None) if expand else text
-        message = user_message(text, images, self._session.runtime.now_ms())
-        self._enqueue(line, message)
+        message = user_message(text, images, self._now_ms())
+        self._queue.enqueue(line, message)
         return message
-
-    def _enqueue(self, line: QueueName, message: Queued) -> None:
-        from fairlead.session.history.entries import QUEUE
-        from fairlead.session.history.queue_log import addition
-
-        session = self._session
-        session.conversation.note(QUEUE, addition(line, message))
-        self.restore(line, message)
-        if line != "nextTurn":
-            session.tell(session.queues.update())
-
-    def restore(self, line: QueueName, message: Queued) -> None:
-        """Let a message wait that is written down already."""
-        queues = self._session.queues
-        if line != "nextTurn":
-            (queues.steering if line == "steering" else queues.follow_up).add(message)
-        elif isinstance(message, CustomMessage):
-            self.next_turn.append(message)
-
-    def clear(self) -> tuple[list[str], list[str]]:
-        """See `Session.clear_queue`."""
-        session, queues = self._session, self._session.queues
-        queued = [*queues.steering, *queues.follow_up]
-        if queued:
-            from fairlead.session.history.entries import QUEUE
-            from fairlead.session.history.queue_log import cleared
-
-            log = session.conversation.log
-            session.conversation.keep(lambda: log.custom(QUEUE, cleared(log, queued), keep=True))
-        texts = queues.steering.clear(), queues.follow_up.clear()
-        session.tell(queues.update())
-        return texts
-
-    def forget(self) -> None:
-        """Another conversation has other messages that wait."""
-        self._session.queues.steering.clear()
-        self._session.queues.follow_up.clear()
-        self.next_turn.clear()
-        self._sent_meanwhile.clear()
 
     # Messages of extensions
 
@@ -327,14 +306,13 @@ class Intake:
         trigger_turn: bool,
     ) -> CustomMessage:
         """See `Session.send_message`."""
-        session = self._session
-        message = CustomMessage(custom_type, content, display, session.runtime.now_ms(), as_json(details))
+        message = CustomMessage(custom_type, content, display, self._now_ms(), as_json(details))
         if deliver == "next_turn":
-            self._enqueue("nextTurn", message)
-        elif self.is_busy:
+            self._queue.enqueue("nextTurn", message)
+        elif self._run.is_preparing:
             self._sent_meanwhile.append(_Sent(message, deliver, trigger_turn))
-        elif trigger_turn and not session.is_streaming:
-            with self._on_its_way() as cancel:
+        elif trigger_turn and not self._run.is_active:
+            with self._preparing() as cancel:
                 await self._begin(message, None, None, cancel)
         else:
             self._add(_Sent(message, deliver, trigger_turn))
@@ -342,16 +320,16 @@ class Intake:
 
     def _add(self, sent: _Sent) -> None:
         """Add a message that begins no run: at once, or to the queue of the run that is going on."""
-        session, message = self._session, sent.message
-        if session.is_streaming:
-            self._enqueue("followUp" if sent.deliver == "follow_up" else "steering", message)
+        message = sent.message
+        if self._run.is_active:
+            self._queue.enqueue("followUp" if sent.deliver == "follow_up" else "steering", message)
         else:
-            session.conversation.ask(message)
-            session.tell(MessageStart(message))
-            session.tell(MessageEnd(message))
+            self._current.conversation.ask(message)
+            self._notify(MessageStart(message))
+            self._notify(MessageEnd(message))
 
     async def _begin_with_sent(self, cancel: Cancel) -> None:
-        """An extension has seen to a prompt: what it has sent meanwhile may begin a run instead."""
+        """Begin a run with what an extension has sent while it handled a prompt, if it asked for that."""
         sent = self._sent_meanwhile
         first = next((place for place, each in enumerate(sent) if each.trigger_turn), None)
         if first is None:
@@ -361,7 +339,7 @@ class Intake:
 
 
 def as_json(value: Any) -> Any:
-    """Plain data as a session file would give it back. Raises BadCommand if it cannot be written."""
+    """Data as it is when read back from a session file. Raises BadCommand if JSON cannot hold it."""
     import msgspec
 
     from fairlead.core import lenient
@@ -369,4 +347,4 @@ def as_json(value: Any) -> Any:
     try:
         return msgspec.json.decode(msgspec.json.encode(lenient.scrub(msgspec.to_builtins(value))))
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadCommand(f"What an extension keeps in a session has to be data that JSON can hold: {error}") from None
+        raise BadCommand(f"An extension can keep only JSON data in a session: {error}") from None

@@ -1,4 +1,4 @@
-"""What each model call of a session works with."""
+"""The turns of a run: what each model call of a session works with."""
 
 from __future__ import annotations
 
@@ -7,23 +7,49 @@ from typing import TYPE_CHECKING
 from fairlead.core.limits import Limits
 from fairlead.core.loop import Turn
 from fairlead.core.model import Model, ModelStream, Request
+from fairlead.core.queues import Queues
 from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.errors import FairleadError, RunAborted
+from fairlead.session.additions import SessionAdditions
+from fairlead.session.context.budget import ContextBudget
+from fairlead.session.context.unreadable_images import UnreadableImages
+from fairlead.session.history.current import CurrentConversation
 from fairlead.session.models import failing, stopped
 from fairlead.session.options import SessionOptions
+from fairlead.session.selection import Selection
+from fairlead.session.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from fairlead.session.session import Session
+    from fairlead.session.rules.keeper import RuleKeeper
 
 
 class Turns:
-    """Puts the turns of a session together."""
+    """Prepares the turns of a session."""
 
-    def __init__(self, session: Session, options: SessionOptions) -> None:
-        #: What the model is told first in the present run, if that is something else than usual.
+    def __init__(
+        self,
+        options: SessionOptions,
+        current: CurrentConversation,
+        selection: Selection,
+        toolbox: Toolbox,
+        queues: Queues,
+        additions: SessionAdditions,
+        budget: ContextBudget,
+        rules: RuleKeeper | None,
+    ) -> None:
+        #: The system prompt of the present run, if an extension has replaced the usual one.
         self.system_prompt: str | None = None
-        self._session = session
         self._options = options
+        self._runtime = options.runtime
+        self._current = current
+        self._selection = selection
+        self._toolbox = toolbox
+        self._queues = queues
+        self._additions = additions
+        self._extensions = additions.extensions
+        self._budget = budget
+        self._rules = rules
+        self._images: UnreadableImages | None = None
 
     def limits(self) -> Limits:
         """What one run may not exceed."""
@@ -31,54 +57,60 @@ class Turns:
 
     async def next(self, cancel: Cancel) -> Turn:
         """The next turn of a run, for the conversation so far. A problem becomes a stream that fails."""
-        session, options = self._session, self._options
-        if session.servers is not None:
-            await session.servers.ready(cancel)
-        model = session.model
+        options, now_ms = self._options, self._runtime.now_ms
+        if self._additions.servers is not None:
+            await self._additions.servers.ready(cancel)
+        model = self._selection.model
         assert model is not None, "a run needs a model, and a model is never unset"
         system_prompt = await self._system_prompt(cancel)
-        if session.rules is not None:
-            session.rules.begin()
-        tools = session.toolbox.active_tools()
+        if self._rules is not None:
+            self._rules.begin()
+        tools = self._toolbox.active_tools()
+        conversation, calls = self._current.conversation, self._extensions.calls
         request = Request(
             system_prompt=system_prompt or "",
-            messages=session.conversation.for_model(),
+            messages=conversation.for_model(),
             tools=[tool.spec() for tool in tools.values()],
-            thinking=session.thinking,
-            session_id=session.id,
+            thinking=self._selection.thinking,
+            session_id=conversation.id,
         )
-        if session.extending is not None:
-            await session.extending.change(request, cancel)
+        if calls is not None:
+            await calls.change(request, cancel)
         try:
             stream = await self.stream_of(model, cancel)
         except FairleadError as error:
-            stream = failing(model, str(error), session.runtime.now_ms())
-        stream = session.images.prepare(request, model, stream)
-        session.room.prepare(request, model)
-        if system_prompt is None or (session.extending is not None and cancel.fired):  # the request is not what it should be
-            stream = stopped(model, session.runtime.now_ms())
-        schedule = options.schedule_immediate if session.queues.interrupt == "immediate" else options.schedule
+            stream = failing(model, str(error), now_ms())
+        stream = self._unreadable_images().prepare(request, model, stream)
+        self._budget.prepare(request, model)
+        if system_prompt is None or (self._extensions.calls is not None and cancel.fired):  # the request is not what it should be
+            stream = stopped(model, now_ms())
+        schedule = options.schedule_immediate if self._queues.interrupt == "immediate" else options.schedule
         return Turn(model, stream, request, tools, schedule, options.concurrent_tools)
 
+    async def stream_of(self, model: Model, cancel: Cancel) -> ModelStream:
+        """How to ask the model. Finding its key may take long; an abort does not wait for it. Raises NoCredentials."""
+        stream = self._options.models.known(model) or await self._found(model, cancel)
+        calls = self._extensions.calls
+        return stream if calls is None else calls.intercepted(stream)
+
     async def _system_prompt(self, cancel: Cancel) -> str | None:
-        """What the model is told first; None if the run was aborted before that was known."""
+        """The system prompt; None if the run was aborted before it was known."""
         if self.system_prompt is not None:
             return self.system_prompt
         try:
-            await self._session.prepare(cancel)
+            await self._additions.prepare(cancel)
         except RunAborted:
             return None
-        return self._session.system_prompt()
-
-    async def stream_of(self, model: Model, cancel: Cancel) -> ModelStream:
-        """How to ask the model. Finding its key may take long; an abort does not wait for it."""
-        stream = self._options.models.known(model) or await self._found(model, cancel)
-        extending = self._session.extending
-        return stream if extending is None else extending.intercepted(stream)
+        return self._additions.system_prompt()
 
     async def _found(self, model: Model, cancel: Cancel) -> ModelStream:
-        runtime = self._session.runtime
         try:
-            return await runtime.bounded(self._options.models.stream(model), cancel, timeout=None, grace=0)
+            return await self._runtime.bounded(self._options.models.stream(model), cancel, timeout=None, grace=0)
         except Interrupted:
-            return stopped(model, runtime.now_ms())
+            return stopped(model, self._runtime.now_ms())
+
+    def _unreadable_images(self) -> UnreadableImages:
+        """The images of the conversation that servers could not read."""
+        if self._images is None or self._images.conversation is not self._current.conversation:
+            self._images = UnreadableImages(self._current.conversation)
+        return self._images

@@ -1,4 +1,4 @@
-"""Agents that a session can hand work to: a few of our own, and those that users define in Markdown.
+"""Agents that a session can give work to: a few built-in ones, and those that users define in Markdown.
 
     ---
     name: reviewer
@@ -10,7 +10,7 @@
     You review changes. ...
 
 The text is the agent's system prompt. Without `tools` it has all that its parent has, without `model` or `thinking`
-its parent's. Fields that mean nothing here are left to whoever wrote them.
+its parent's. Other fields are ignored.
 """
 
 from __future__ import annotations

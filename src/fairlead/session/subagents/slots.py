@@ -1,4 +1,4 @@
-"""How many sub-agents work at once, over all levels of nesting."""
+"""Limits how many sub-agents work at once, over all levels of nesting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairlead.core.runtime import Cancel
 
 
 class Slots:
-    """A number of slots. Whoever waits for one gets it in the order of asking, or stops waiting when told to."""
+    """A number of slots. Waiters get them in the order in which they asked."""
 
     def __init__(self, count: int) -> None:
         self._free = count
@@ -44,7 +44,7 @@ class Slots:
 
 
 class Slot:
-    """The slot of one sub-agent. While it waits for sub-agents of its own, others may have it: else all could wait for ever."""
+    """The slot of one sub-agent. While the agent waits for its own sub-agents, others may use it, or all could wait forever."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
@@ -85,7 +85,7 @@ class Slot:
 
 
 def _answer(waiter: asyncio.Future[bool], answer: bool) -> bool:
-    """Tell whoever waits; whether somebody still did."""
+    """Answer a waiter. Returns whether it was still waiting."""
     if waiter.done():
         return False
     waiter.set_result(answer)

@@ -1,4 +1,4 @@
-"""Puts the sessions of sub-agents together."""
+"""Makes the sessions of sub-agents."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.session.subagents.agents import AgentDefinition
-    from fairlead.session.subagents.subagents import Subagents
+    from fairlead.session.subagents.subagents import Parent, Subagents
 
 #: Finds the model that a pattern means, and the thinking level it names. Raises ModelNotFound.
 Match: TypeAlias = Callable[[str], tuple[Model, ThinkingLevel | None]]
 
 
 class SessionSpawner:
-    """Implements `fairlead.session.subagents.subagents.Spawner`: sessions like the first one, each with a context of its own.
+    """Implements `fairlead.session.subagents.subagents.Spawner`: sessions like the first one, each with its own context.
 
     `models` gives the models for one conversation. Without a `match` there is one model, whatever agents ask for.
     """
@@ -36,22 +36,22 @@ class SessionSpawner:
     def __init__(
         self, models: Callable[[], Models], match: Match | None, overrides: Mapping[str, str], appended: Sequence[str]
     ) -> None:
-        #: What the first session is made of.
+        #: The options of the first session.
         self.like: SessionOptions | None = None
         self._models = models
         self._match = match
         self._overrides = overrides
         self._appended = appended
 
-    def __call__(self, parent: Session, agent: AgentDefinition, subagents: Subagents, file: Path | None) -> Session:
+    def __call__(self, parent: Parent, agent: AgentDefinition, subagents: Subagents, file: Path | None) -> Session:
         assert self.like is not None, "sub-agents come after the first session"
-        workspace = replace(parent.workspace)
+        workspace = replace(parent.host.workspace)
         tools = _tools(parent, workspace, subagents)
         first = self.like.sessions
         sessions = Sessions(
             workspace=workspace, now_ms=parent.runtime.now_ms, durability=first.durability if first is not None else "flush"
         )
-        kept_in = parent.conversation.path
+        kept_in = parent.current.conversation.path
         model, level = self._model(agent, parent)
         session = Session(
             replace(
@@ -61,33 +61,35 @@ class SessionSpawner:
                 active_tools=list(tools) if agent.tools is None else [name for name in agent.tools if name in tools],
                 workspace=workspace,
                 system_prompt=SystemPrompt(workspace, agent.prompt, self._appended, self.like.additions),
-                additions=None,  # an assignment is the model's, and stands for itself
-                servers=None,  # their tools are those of the parent
+                additions=None,  # the model writes assignments, without slash commands
+                servers=None,  # their tools are among those of the parent
                 model=model,
                 thinking=agent.thinking or level or parent.selection.wanted,
                 scoped=(),
                 sessions=sessions,
                 conversation=sessions.new(parent=str(kept_in) if kept_in is not None else None, path=file),
                 subagents=subagents,
-                hooks=None,  # extensions follow the first session; of the others they see the tool calls alone
-                call_hooks=parent.call_hooks,
+                hooks=None,  # extensions follow the first session; of the others they see only the tool calls
+                call_hooks=parent.extensions.call_hooks,
                 approver=parent.approver,
+                waits_for_key=True,
             )
         )
-        session.make_ui = lambda: parent.ui
-        session.attempts.enabled, session.compactor.enabled = parent.attempts.enabled, parent.compactor.enabled
-        session.locale = parent.locale
+        session.host.make_ui = lambda: parent.host.ui
+        session.host.locale = parent.host.locale
+        session.activity.auto_retry = parent.activity.auto_retry
+        session.activity.auto_compaction = parent.activity.auto_compaction
         return session
 
-    def _model(self, agent: AgentDefinition, parent: Session) -> tuple[Model | None, ThinkingLevel | None]:
+    def _model(self, agent: AgentDefinition, parent: Parent) -> tuple[Model | None, ThinkingLevel | None]:
         pattern = self._overrides.get(agent.name) or agent.model
-        return (parent.model, None) if pattern is None or self._match is None else self._match(pattern)
+        return (parent.selection.model, None) if pattern is None or self._match is None else self._match(pattern)
 
 
-def _tools(parent: Session, workspace: Workspace, subagents: Subagents) -> dict[str, Tool]:
+def _tools(parent: Parent, workspace: Workspace, subagents: Subagents) -> dict[str, Tool]:
     """The tools of a sub-agent of `parent`: at most those of its parent.
 
-    Built-in tools are made again for the workspace. A tool that replaces a built-in one is passed on as it is.
+    Built-in tools are made again for the workspace. A tool that replaces a built-in one is shared.
     """
     made = subagents.family.make_tools(workspace)
     active = parent.toolbox.active_tools()

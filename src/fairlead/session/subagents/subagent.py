@@ -1,4 +1,4 @@
-"""One sub-agent: its assignment, its session while it works, and what is told of it."""
+"""One sub-agent: its assignment, its session while it works, and the events about it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fairlead.core.events import (
 )
 from fairlead.core.lenient import scrub
 from fairlead.core.messages import AssistantMessage, Usage
-from fairlead.core.model import Model
+from fairlead.core.model import Model, StreamEnd
 from fairlead.core.runtime import Cancel
 from fairlead.core.subagents import (
     LifecyclePayload,
@@ -35,12 +35,11 @@ from fairlead.core.subagents import (
 )
 from fairlead.errors import FairleadError
 from fairlead.session.context.tokens import add_usage
-from fairlead.session.run.run import report
+from fairlead.session.events import report
 from fairlead.session.subagents.slots import Slot
 from fairlead.tools.pace import Paced
 
 if TYPE_CHECKING:
-    from fairlead.session.session import Session
     from fairlead.session.subagents.agents import AgentDefinition
     from fairlead.session.subagents.subagents import Subagents
 
@@ -53,7 +52,7 @@ Outcome: TypeAlias = Literal["completed", "failed", "aborted"]
 
 
 class Assignment(Struct, frozen=True, kw_only=True):
-    """What a sub-agent is to do. `context` is the part of it that all sub-agents of a call are told."""
+    """The work of a sub-agent. All sub-agents of a call get the same `context`."""
 
     id: str
     #: Its place among the assignments of the call `call_id`.
@@ -62,7 +61,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
     description: str
     text: str
     context: str = ""
-    #: Where its conversation is to be kept; None: in memory.
+    #: The file that keeps its conversation; None: it is kept in memory.
     file: Path | None = None
 
     def told(self) -> str:
@@ -71,21 +70,21 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 class Child:
-    """A sub-agent, from the moment it waits for its turn."""
+    """A sub-agent, from the moment it waits for a slot."""
 
-    def __init__(self, parent: Subagents, agent: AgentDefinition, assignment: Assignment) -> None:
+    def __init__(self, subagents: Subagents, agent: AgentDefinition, assignment: Assignment) -> None:
         self.agent = agent
         self.assignment = assignment
-        #: What it spent, with all agents below it.
+        #: What it spent, with all its sub-agents.
         self.usage = Usage()
         #: Its last answer, and why it failed, if it did.
         self.output = ""
         self.error: str | None = None
         #: Called now and then while it works, and when it has ended.
         self.on_progress: Callable[[], None] = lambda: None
-        self._parent = parent
-        self._now_ms = parent.session.runtime.now_ms
-        self._slot = Slot(parent.family.slots)
+        self._subagents = subagents
+        self._now_ms = subagents.parent.runtime.now_ms
+        self._slot = Slot(subagents.family.slots)
         self._model: Model | None = None
         #: The arguments of the calls that run, in short.
         self._running: dict[str, str] = {}
@@ -110,7 +109,7 @@ class Child:
 
     @property
     def activity(self) -> SubagentActivity:
-        """What it has done so far, as a copy."""
+        """A copy of what it has done so far."""
         activity = self._activity
         return replace(activity, recent_tools=list(activity.recent_tools), recent_output=list(activity.recent_output))
 
@@ -134,23 +133,23 @@ class Child:
     # Working
 
     async def work(self, cancel: Cancel) -> None:
-        """Do the assignment, from the wait for a slot to the settled end. Raises nothing: see `status` and `error`."""
+        """Wait for a slot, and do the assignment to its end. Raises nothing: see `status` and `error`."""
         if await self._slot.take(cancel):
             await self._begin_and_end(cancel)
         else:
             self._activity.status = "aborted"
-        self._parent.family.remember(self.snapshot())
+        self._subagents.family.remember(self.snapshot())
 
     async def _begin_and_end(self, cancel: Cancel) -> None:
         self._started_at = self._now_ms()
         self._activity.status = "running"
-        self._tell_life("started")
+        self._notify_lifecycle("started")
         outcome: Outcome = "failed"
         try:
             outcome = await self._run(cancel)
         except FairleadError as error:
             self.error = str(error)
-        except Exception as error:  # a bug of ours: the other sub-agents go on, and the parent is told
+        except Exception as error:  # a bug of ours: the other sub-agents continue, and the parent sees the error
             report(error)
             self.error = f"Internal error: {type(error).__name__}: {error}"
         finally:
@@ -158,16 +157,15 @@ class Child:
             self._activity.status = outcome
             self._report_soon.stop()
             self._report()
-            self._tell_life(outcome)
+            self._notify_lifecycle(outcome)
 
     async def _run(self, cancel: Cancel) -> Outcome:
-        session = self._parent.spawn(self, self._slot)
+        session = self._subagents.spawn(self, self._slot)
         self._model = session.model
         if session.model is not None:
             self._activity.resolved_model = f"{session.model.provider}/{session.model.id}"
-        session.subscribe(self._hear)
-        session.gate = self._parent.session.gate
-        forget = cancel.on_fire(session.cancel)
+        session.subscribe(self._observe, gate=self._subagents.parent.events)
+        forget = cancel.on_fire(session.activity.cancel)
         try:
             if not cancel.fired:
                 await session.prompt(self.assignment.told(), attribution="agent")
@@ -175,13 +173,12 @@ class Child:
         finally:
             forget()
             await session.close()
-            self._parent.settle(self, session.conversation, self._model)
-        return self._judge(session)
-
-    def _judge(self, session: Session) -> Outcome:
-        answer = session.conversation.last_answer()
+            self._subagents.settle(self, session.history.conversation, self._model)
+        answer = session.history.last_answer()
         self.output = answer.text() if answer is not None else ""
-        end = session.last_end
+        return self._judge(session.last_end)
+
+    def _judge(self, end: StreamEnd | None) -> Outcome:
         if end is None or end.message.stop_reason == "aborted":
             return "aborted"
         if end.message.stop_reason == "error":
@@ -189,14 +186,14 @@ class Child:
             return "failed"
         return "completed"
 
-    # Telling
+    # Events
 
     def spend(self, usage: Usage) -> None:
-        """Count what it, or an agent below it, has spent."""
+        """Count what it, or one of its sub-agents, has spent."""
         self.usage = add_usage(self.usage, usage)
         self._activity.tokens, self._activity.cost = self.usage.total_tokens, self.usage.cost.total
 
-    def _hear(self, event: Event) -> None:
+    def _observe(self, event: Event) -> None:
         activity = self._activity
         match event:
             case MessageEnd(message=AssistantMessage() as message):
@@ -213,11 +210,11 @@ class Child:
                 activity.tool_count += 1
             case CompactionEnd(result=result) if result is not None and result.usage is not None:
                 self.spend(result.usage)
-            case ExtensionError():  # such as a full disk: the host has to know, whatever it listens to
-                self._parent.family.tell(event)
+            case ExtensionError():  # such as a full disk: the host has to know, whatever it has subscribed to
+                self._subagents.family.notify(event)
             case _:
                 pass
-        self._parent.family.tell(SubagentEvent(activity.id, event))
+        self._subagents.family.notify(SubagentEvent(activity.id, event))
         self._report_soon()
 
     def _report(self) -> None:
@@ -234,10 +231,10 @@ class Child:
             progress=activity,
             session_file=self._session_file(),
         )
-        self._parent.family.tell(SubagentProgress(payload))
+        self._subagents.family.notify(SubagentProgress(payload))
         self.on_progress()
 
-    def _tell_life(self, status: Literal["started", "completed", "failed", "aborted"]) -> None:
+    def _notify_lifecycle(self, status: Literal["started", "completed", "failed", "aborted"]) -> None:
         activity = self._activity
         payload = LifecyclePayload(
             id=activity.id,
@@ -249,7 +246,7 @@ class Child:
             parent_tool_call_id=self.assignment.call_id,
             session_file=self._session_file(),
         )
-        self._parent.family.tell(SubagentLifecycle(payload))
+        self._subagents.family.notify(SubagentLifecycle(payload))
 
     def _session_file(self) -> str | UnsetType:
         return UNSET if self.assignment.file is None else str(self.assignment.file)

@@ -1,7 +1,7 @@
 """Sub-agents: sessions that work for a tool call of another session, and end with it.
 
-Each has a context, tools and a model of its own. What they spend is counted to the session that they work for, and
-their conversations are kept in a folder beside its file.
+Each has its own context, tools and model. What they spend counts for the session that they work for, and their conversations
+are kept in a directory beside its file.
 """
 
 from __future__ import annotations
@@ -29,21 +29,44 @@ from fairlead.tools import builtin_tools
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from fairlead.core.tool import Approver
+    from fairlead.session.events import Events
+    from fairlead.session.extensions import Extensions
     from fairlead.session.history.conversation import Conversation
+    from fairlead.session.history.current import CurrentConversation
+    from fairlead.session.host import Host
+    from fairlead.session.run.state import Activity
+    from fairlead.session.runtime import AsyncioRuntime
+    from fairlead.session.selection import Selection
     from fairlead.session.session import Session
     from fairlead.session.subagents.subagent import Child
+    from fairlead.session.toolbox import Toolbox
 
 LONGEST_ID = 48
 
 
-class Spawner(Protocol):
-    """Puts the session of a sub-agent together. Raises a FairleadError if that cannot be done."""
+class Parent(Struct, frozen=True, kw_only=True):
+    """The parts of a session that its sub-agents use, or have in common with it."""
 
-    def __call__(self, parent: Session, agent: AgentDefinition, subagents: Subagents, file: Path | None) -> Session: ...
+    current: CurrentConversation
+    events: Events
+    runtime: AsyncioRuntime
+    host: Host
+    toolbox: Toolbox
+    selection: Selection
+    extensions: Extensions
+    approver: Approver | None
+    activity: Activity
+
+
+class Spawner(Protocol):
+    """Makes the session of a sub-agent. Raises a FairleadError if that cannot be done."""
+
+    def __call__(self, parent: Parent, agent: AgentDefinition, subagents: Subagents, file: Path | None) -> Session: ...
 
 
 class Order(Struct, frozen=True):
-    """What somebody wants done. The id is a wish: it has to be one that nobody has, and fit for a file's name."""
+    """A piece of work. The id is a wish: it is changed if it is taken, or not fit for the name of a file."""
 
     id: str
     description: str
@@ -62,19 +85,20 @@ class Family:
     ) -> None:
         self.agents = agents
         self.spawner = spawner
-        #: Makes the tools that each sub-agent has for its own workspace. It gets others from its parent.
+        #: Makes the tools of a sub-agent that need its own workspace. It shares the others with its parent.
         self.make_tools = make_tools
         self.slots = Slots(settings.max_concurrency)
         self.most_at_once = settings.max_concurrency
         self.deepest = settings.max_recursion_depth
-        self.root: Session | None = None
+        #: The session that all this is done for.
+        self.root: Parent | None = None
         #: All sub-agents of the present conversation, by id. Of those that have ended only this is left.
         self._known: dict[str, Child | SubagentSnapshot] = {}
 
-    def tell(self, event: Event) -> None:
-        """Tell whoever listens to the session that all this is done for."""
+    def notify(self, event: Event) -> None:
+        """Send an event to the listeners of the session that all this is done for."""
         if self.root is not None:
-            self.root.tell(event)
+            self.root.events.notify(event)
 
     def ids(self) -> list[str]:
         return list(self._known)
@@ -83,7 +107,7 @@ class Family:
         self._known[child.assignment.id] = child
 
     def remember(self, ended: SubagentSnapshot) -> None:
-        """A sub-agent has ended. If the conversation is another one by now, nobody asks for it any more."""
+        """Keep what is left of a sub-agent that has ended, unless the conversation is another one by now."""
         if ended.id in self._known:
             self._known[ended.id] = ended
 
@@ -102,7 +126,7 @@ class Subagents:
         self.depth = depth
         self._owner = owner
         self._slot = slot
-        self._session: Session | None = None
+        self._parent: Parent | None = None
         self._at_work: set[asyncio.Task[None]] = set()
 
     @property
@@ -110,15 +134,16 @@ class Subagents:
         return self.depth < self.family.deepest and bool(self.family.agents)
 
     @property
-    def session(self) -> Session:
-        assert self._session is not None, "a session attaches itself when it is made"
-        return self._session
+    def parent(self) -> Parent:
+        """The session that they work for."""
+        assert self._parent is not None, "a session attaches itself when it is made"
+        return self._parent
 
-    def attach(self, session: Session) -> None:
+    def attach(self, parent: Parent) -> None:
         """Work for this session from now on."""
-        self._session = session
+        self._parent = parent
         if self._owner is None:
-            self.family.root = session
+            self.family.root = parent
 
     # Working
 
@@ -126,7 +151,7 @@ class Subagents:
         """The sub-agents for some orders. They wait until `work` lets them begin."""
         from fairlead.session.subagents.subagent import Assignment, Child
 
-        path = self.session.conversation.path
+        path = self.parent.current.conversation.path
         folder = transcripts_folder(path) if path is not None else None
         ids = _Ids(self._taken(folder))
         prefix = f"{self._owner.assignment.id}." if self._owner is not None else ""
@@ -151,7 +176,7 @@ class Subagents:
         stop = Cancel()
         forget = cancel.on_fire(stop.fire)
         jobs = [partial(child.work, stop) for child in children]
-        work = asyncio.create_task(self.session.runtime.run_all(jobs, self.family.most_at_once), name="fairlead-subagents")
+        work = asyncio.create_task(self.parent.runtime.run_all(jobs, self.family.most_at_once), name="fairlead-subagents")
         self._at_work.add(work)
         work.add_done_callback(self._at_work.discard)
         try:
@@ -171,13 +196,13 @@ class Subagents:
             await asyncio.wait(self._at_work)
 
     def forget(self) -> None:
-        """The session goes on with another conversation, which has sub-agents of its own."""
+        """Forget all of them: the session works with another conversation."""
         self.family.forget_all()
 
     # Looking
 
     def snapshots(self) -> list[SubagentSnapshot]:
-        """How all sub-agents of the conversation stand, on all levels, in the order in which they were asked for."""
+        """The state of all sub-agents of the conversation, on all levels, in the order in which they were requested."""
         return self.family.snapshots()
 
     def transcript_of(self, id: str) -> Path | None:
@@ -188,8 +213,8 @@ class Subagents:
         return None
 
     def is_transcript(self, path: Path) -> bool:
-        """Whether that is the conversation of a sub-agent of this session, though it may have ended long ago."""
-        file = self.session.conversation.path
+        """Whether a file is the conversation of a sub-agent of this session, which may have ended long ago."""
+        file = self.parent.current.conversation.path
         if file is None or path.suffix != ".jsonl":
             return False
         return path.resolve().is_relative_to(transcripts_folder(file).resolve())
@@ -198,36 +223,35 @@ class Subagents:
 
     def spawn(self, child: Child, slot: Slot) -> Session:
         below = Subagents(self.family, depth=self.depth + 1, owner=child, slot=slot)
-        return self.family.spawner(self.session, child.agent, below, child.assignment.file)
+        return self.family.spawner(self.parent, child.agent, below, child.assignment.file)
 
     def settle(self, child: Child, conversation: Conversation, model: Model | None) -> None:
-        """A sub-agent has ended: count what it spent, and take care of what could not be written."""
-        session = self.session
+        """A sub-agent has ended: count what it spent, and keep what could not be written."""
         if not conversation.close() and self.family.root is not None:
-            self.family.root.unsaved.append(conversation)
+            self.family.root.current.unsaved.append(conversation)
         if not child.usage.total_tokens or model is None:
             return
         if self._owner is not None:
             self._owner.spend(child.usage)
-        own = session.conversation
+        own = self.parent.current.conversation
         note = child.assignment.id
         own.keep(lambda: own.log.usage("subagent", model.provider, model.id, child.usage, note, keep=True))
-        session.tell(EntryAppended(Raw(own.log.last_line)))
+        self.parent.events.notify(EntryAppended(Raw(own.log.last_line)))
 
     def _taken(self, folder: Path | None) -> set[str]:
-        """The names that sub-agents of this conversation have had, also before it was opened here."""
+        """The names of all sub-agents that this conversation has had, also in other processes."""
         taken = {id.rpartition(".")[2] for id in self.family.ids()}
         if folder is not None:
             from fairlead.session.history.locking import remove_leftovers_in
 
             remove_leftovers_in(folder)
-            with suppress(OSError):  # there is no such folder yet; if it cannot be read, the first file in it says why
+            with suppress(OSError):  # the directory does not exist yet; if it cannot be read, writing the first file says why
                 taken |= {path.stem.partition("-")[2] for path in folder.iterdir()}
         return taken
 
 
 class _Ids:
-    """Names for sub-agents, each given once. Upper and lower case are the same, as they are to some file systems."""
+    """Gives each name once. Upper and lower case are the same, as on some file systems."""
 
     def __init__(self, taken: set[str]) -> None:
         self._taken = {name.lower() for name in taken}

@@ -1,4 +1,4 @@
-"""The `task` tool: a model hands pieces of work to sub-agents and waits for their answers."""
+"""The `task` tool: a model gives pieces of work to sub-agents and waits for their answers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from fairlead.session.subagents.subagent import Child
     from fairlead.session.subagents.subagents import Subagents
 
-#: Bytes of all answers together that the model is shown. What one answer does not need, longer ones get.
+#: How many bytes of all answers together the model sees. Long answers get what short ones do not need.
 ANSWER_BYTES = 50 * 1024
-#: Seconds that an aborted call has to end by itself: longer than the tools of its sub-agents have.
+#: Seconds that an aborted call has to end by itself. It is more than the tools of its sub-agents have.
 GRACE = 1.0
-#: Seconds between two updates of a call, at least; and for each sub-agent in it, since every update tells of all of them.
+#: Seconds between two updates of a call, at least; and for each of its sub-agents, since every update describes all of them.
 UPDATE_INTERVAL, INTERVAL_EACH = 0.2, 0.001
 
 
@@ -68,7 +68,7 @@ def task_tool(subagents: Subagents) -> Tool:
 
 
 async def run_task(subagents: Subagents, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    """Let sub-agents work on all tasks. Fails only if none of them came to an answer."""
+    """Let sub-agents work on all tasks. Fails only if none of them has an answer."""
     from fairlead.session.subagents.subagents import Order
     from fairlead.tools.pace import Paced
 
@@ -78,10 +78,10 @@ async def run_task(subagents: Subagents, arguments: dict[str, Any], context: Too
         raise ToolError(f'There is no agent "{arguments["agent"]}". The agents are: {", ".join(agents)}.')
     orders = [Order(task.get("id", ""), task["description"], task["assignment"]) for task in arguments["tasks"]]
     children = subagents.prepare(agent, orders, arguments.get("context", ""), context.call_id)
-    began = subagents.session.runtime.now_ms()
+    began = subagents.parent.runtime.now_ms()
 
     def details(**rest: Any) -> dict[str, Any]:
-        return {**rest, "totalDurationMs": subagents.session.runtime.now_ms() - began}
+        return {**rest, "totalDurationMs": subagents.parent.runtime.now_ms() - began}
 
     def show() -> None:
         progress = [msgspec.to_builtins(child.activity) for child in children]
@@ -106,14 +106,14 @@ async def run_task(subagents: Subagents, arguments: dict[str, Any], context: Too
 
 
 def _standing(children: Sequence[Child]) -> str:
-    """How far a call is, in a few words."""
+    """The progress of a call, in a few words."""
     working = sum(child.status == "running" for child in children)
     ended = sum(child.status not in ("pending", "running") for child in children)
     return f"{ended} of {len(children)} sub-agents have ended, {working} at work"
 
 
 def _told(children: Sequence[Child], answers: Sequence[str]) -> str:
-    """What the model is told of the work."""
+    """What the model sees of the work."""
     parts = [_told_of(child, answer) for child, answer in zip(children, answers, strict=True)]
     file = children[0].assignment.file
     if file is not None and any(len(answer) < len(child.output) for child, answer in zip(children, answers, strict=True)):
@@ -134,7 +134,7 @@ def _told_of(child: Child, answer: str) -> str:
 
 
 def _result(child: Child, answer: str) -> dict[str, Any]:
-    """What the host is told of it (the form is omp's)."""
+    """What the host sees of it (the form is omp's)."""
     activity, file = child.activity, child.assignment.file
     result: dict[str, Any] = {
         "index": activity.index,

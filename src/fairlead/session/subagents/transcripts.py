@@ -1,4 +1,4 @@
-"""The conversations of sub-agents, read piece by piece while they grow."""
+"""Reads the conversations of sub-agents piece by piece while they grow."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _line = msgspec.json.Decoder(_Line)
 
 
 def read_transcript(path: Path, start: int = 0) -> Transcript:
-    """What a session file holds from a byte on. A file that is not there yet holds nothing. Raises SessionError."""
+    """The content of a session file from a byte on. A file that does not exist yet is empty. Raises SessionError."""
     start = max(start, 0)
     try:
         refuse_endless(path)

@@ -1,41 +1,48 @@
-"""The todos of a session, before anybody has any: the keeper, and all that it needs, is loaded with the first."""
+"""The todos of a session that may have none: the keeper, and all that it needs, is loaded with the first todo."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from fairlead.core.messages import CustomMessage, UserMessage, user_text
-from fairlead.session.options import SessionOptions
+from fairlead.session.history.current import CurrentConversation
 
 if TYPE_CHECKING:
+    from fairlead.core.tool import Tool
     from fairlead.session.history.log import Log
-    from fairlead.session.session import Session
     from fairlead.session.todos.keeper import TodoKeeper
     from fairlead.session.todos.todos import TodoPhase
 
 
-class LateTodos:
-    """A `TodoKeeper` that is made when it is first needed. Without one there is nothing to do, and nothing is said of it."""
+class LazyTodos:
+    """The todos of a session. The `TodoKeeper` behind it is made when it is first needed."""
 
-    def __init__(self, session: Session, options: SessionOptions) -> None:
-        self._session = session
-        self._options = options
+    def __init__(self, current: CurrentConversation, make_keeper: Callable[[], TodoKeeper]) -> None:
+        self._current = current
+        self._make_keeper = make_keeper
         self._keeper: TodoKeeper | None = None
 
     @property
-    def keeper(self) -> TodoKeeper:
-        return self._make() if self._keeper is None else self._keeper
-
-    @property
     def phases(self) -> list[TodoPhase]:
+        """The list, phase by phase."""
         return [] if self._keeper is None else self._keeper.phases
 
-    def take_up(self, log: Log | None) -> None:
-        """Take the list from a conversation, as it is where that stands; None has not begun."""
+    def set(self, phases: Any) -> None:
+        """Replace the list. Raises BadCommand if it is malformed, SessionError if it cannot be written."""
+        self._made().set(phases)
+
+    def tool(self) -> Tool:
+        """The tool with which the model changes the list."""
+        return self._made().tool
+
+    def load(self) -> None:
+        """Read the list from the conversation, as it is where that stands."""
+        log = self._current.begun_log
         if self._keeper is not None:
-            self._keeper.take_up(log)
+            self._keeper.load(log)
         elif log is not None and _has_todos(log):
-            self._make()
+            self._made()
 
     def prelude(self, prompt: UserMessage) -> list[CustomMessage]:
         """What the model is told before a prompt."""
@@ -50,19 +57,15 @@ class LateTodos:
         return None if self._keeper is None else self._keeper.reminder()
 
     def stop(self) -> None:
-        """Clear nothing any more."""
+        """Stop clearing todos that are done."""
         if self._keeper is not None:
             self._keeper.stop()
 
-    def _make(self) -> TodoKeeper:
-        from fairlead.session.todos.keeper import TodoKeeper
-
-        options, conversation = self._options, self._session.conversation
-        eager = options.eager_todos if options.todo.eager is None else options.todo.eager
-        self._keeper = keeper = TodoKeeper(self._session, options.todo, options.todo_clear_delay, eager=eager)
-        if conversation.has_begun:
-            keeper.take_up(conversation.log)
-        return keeper
+    def _made(self) -> TodoKeeper:
+        if self._keeper is None:
+            self._keeper = self._make_keeper()
+            self._keeper.load(self._current.begun_log)
+        return self._keeper
 
 
 def _has_todos(log: Log) -> bool:

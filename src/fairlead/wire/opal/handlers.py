@@ -50,7 +50,7 @@ async def _list(server: OpalServer, params: m.SessionList) -> m.Sessions:
 def _history(server: OpalServer, params: m.SessionHistory) -> m.History:
     from fairlead.wire.opal.history import history
 
-    return m.History(history(server.table.get(params.session_id).session.conversation))
+    return m.History(history(server.table.get(params.session_id).session.history.conversation))
 
 
 async def _branch(server: OpalServer, params: m.SessionBranch) -> Answer:
@@ -114,7 +114,7 @@ def _state(server: OpalServer, params: m.AgentState) -> m.SessionState:
         session_id=session.id,
         status=session.status,
         model=models.in_use(inner.model, inner.thinking),
-        message_count=inner.conversation.count,
+        message_count=inner.history.count,
         tools=session.tools().enabled,
         token_usage=session.narrator.usage(),
     )
@@ -124,7 +124,7 @@ def _tasks(server: OpalServer, params: m.TasksList) -> m.Tasks:
     from fairlead.wire.opal.tools.task_views import open_tasks
     from fairlead.wire.opal.tools.tasks import tasks_of
 
-    return m.Tasks(open_tasks(tasks_of(server.table.get(params.session_id).session.conversation).tasks.values()))
+    return m.Tasks(open_tasks(tasks_of(server.table.get(params.session_id).session.history.conversation).tasks.values()))
 
 
 # Models
@@ -140,15 +140,15 @@ def _set_model(server: OpalServer, params: m.ModelSet) -> m.ModelChosen:
     session = server.table.get(params.session_id).session
     level = None if params.thinking_level is None else models.level_named(params.thinking_level, "thinking_level")
     model = models.model_named(server.registry, params.model_id)
-    session.selection.set_model(model.provider, model.id)
+    session.models.set_model(model.provider, model.id)
     if level is not None:
-        session.selection.set_thinking(level)
+        session.models.set_thinking(level)
     return m.ModelChosen(models.in_use(session.model, session.thinking))
 
 
 def _set_thinking(server: OpalServer, params: m.ThinkingSet) -> m.ThinkingChosen:
     session = server.table.get(params.session_id).session
-    session.selection.set_thinking(models.level_named(params.level, "level"))
+    session.models.set_thinking(models.level_named(params.level, "level"))
     return m.ThinkingChosen(models.in_use(session.model, session.thinking).thinking_level)
 
 

@@ -12,6 +12,7 @@ from fairlead.agent import Agent
 from fairlead.core.events import Event
 from fairlead.errors import BadParams, CompactionCancelled, FairleadError
 from fairlead.protocol.opal.objects import FeatureChanges, Features, ToolNames
+from fairlead.session.events import Gate
 from fairlead.session.session import Session
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, RpcError
 from fairlead.wire.opal.narrator import Narrator, RunStatus
@@ -42,6 +43,8 @@ class OpalSession:
         own_tools: Sequence[str],
         excluded: Collection[str],
         features: Features,
+        *,
+        gate: Gate,
     ) -> None:
         self.id = id
         self.agent = agent
@@ -57,10 +60,8 @@ class OpalSession:
         self.commands: set[asyncio.Task[None]] = set()
         #: Whether a compaction that the client requested is running, and whether a prompt waits for its end.
         self._is_compacting = self._runs_after_compaction = False
-        agent.session.subscribe(self._tell)
-        agent.session.queues.steering.mode = "all"
-        # Requests are answered in order: finding a key can take long, and must not delay other sessions.
-        agent.session.intake.waits_for_key = False
+        agent.session.subscribe(self._tell, gate)
+        agent.session.queue.steering.mode = "all"
 
     @property
     def session(self) -> Session:
@@ -69,7 +70,7 @@ class OpalSession:
     @property
     def is_kept(self) -> bool:
         """Whether the conversation is saved in a file."""
-        return self.session.conversation.path is not None
+        return self.session.history.path is not None
 
     # Events
 
@@ -121,14 +122,14 @@ class OpalSession:
     async def prompt(self, text: str) -> Prompted:
         """Start a run with a prompt, or queue it during a run. Raises FairleadError if it cannot be accepted."""
         session, narrator = self.session, self.narrator
-        hooks = await session.ready() if text.startswith("/") else None
+        hooks = await session.additions.extensions.ready() if text.startswith("/") else None
         if hooks is not None and hooks.has_command(text):
             return Prompted(False, lambda: self._begin_command(text))
         if self._is_compacting and not session.is_streaming:
             return await self._prompt_later(text)
         with self.silent() if not session.is_streaming else nullcontext(nothing) as tell_all:
             message = await session.prompt(text, source="rpc", behavior="steer")
-            queued = message is not None and session.queues.steering.holds(message)
+            queued = message is not None and session.queue.steering.holds(message)
             # The run that no longer takes messages ends for the compaction.
             self._runs_after_compaction |= queued and self._is_compacting
 
@@ -175,7 +176,7 @@ class OpalSession:
     def stop(self) -> None:
         """Stop the run or the compaction. Later requests to this session wait until it has ended."""
         self._runs_after_compaction = False
-        self.session.cancel()
+        self.session.activity.cancel()
         if not self.is_stopping and not self.session.is_streaming and not self._is_compacting:
             self.narrator.stopped_idle()
             return
@@ -205,7 +206,7 @@ class OpalSession:
 
     def cancel(self) -> None:
         """Stop whatever is running, without waiting for it."""
-        self.session.cancel()
+        self.session.activity.cancel()
         self.narrator.command_aborted()
 
     async def close(self) -> None:
@@ -218,12 +219,11 @@ class OpalSession:
         """Continue from another message. Returns a function that sends the events of the run that was stopped for it.
 
         Raises EntryNotFound, and MoveCancelled if an extension blocks it."""
-        from fairlead.session.history import moves
 
-        await moves.allow_branch(self.session, entry_id)
+        await self.session.history.allow_branch(entry_id)
         self._runs_after_compaction = False
         with self.silent() as tell_all:
-            await moves.branch(self.session, entry_id)
+            await self.session.history.branch(entry_id)
             return tell_all
 
     async def compact(self, keep_recent: int | None) -> None:
@@ -232,7 +232,7 @@ class OpalSession:
             raise RpcError(INTERNAL_ERROR, "Session persistence not enabled — cannot compact")
         if keep_recent is not None and keep_recent < 1:
             raise BadParams(f"keep_recent: expected a number of at least 1, got {keep_recent}")
-        compaction = self.session.compactor.request(None, keep_messages=keep_recent or KEEP_RECENT)
+        compaction = self.session.compact(keep_messages=keep_recent or KEEP_RECENT)
         self._is_compacting, self._runs_after_compaction = True, False
         try:
             await compaction
@@ -243,7 +243,7 @@ class OpalSession:
         finally:
             self._is_compacting = False
             if self._runs_after_compaction:
-                self.session.intake.begin_with_queued()
+                self.session.queue.start_run()
 
     # Features and tools
 
@@ -272,11 +272,11 @@ class OpalSession:
         return [name for name in names if name not in self._excluded]
 
     def _enabled(self) -> list[str]:
-        active = set(self.session.active_tools)
+        active = set(self.session.tools.active)
         return [name for name in self._all() if name in active]
 
     def _check(self, tools: Sequence[str]) -> None:
-        known, has_servers = self._all(), self.session.servers is not None
+        known, has_servers = self._all(), self.session.additions.servers is not None
         unknown = [name for name in tools if name not in known and not (has_servers and name.startswith(SERVER_TOOLS))]
         if unknown:
             raise BadParams("Unknown tools in tools list", data=f"unknown tools: {', '.join(unknown)}")
@@ -286,17 +286,14 @@ class OpalSession:
         allowed = names if self._allowed is None else self._allowed
         features = self.features
         shut = {"sub_agent": not features.sub_agents, "debug_state": not features.debug, "use_skill": not self._has_skills()}
-        self.session.set_active_tools([name for name in names if name in allowed and not shut.get(name)])
+        self.session.tools.activate([name for name in names if name in allowed and not shut.get(name)])
 
     def _has_skills(self) -> bool:
         return self.features.skills and bool(self.skills())
 
     def skills(self) -> list[str]:
         """The names of the available skills."""
-        session = self.session
-        if session.additions is None:
-            return []
-        return [skill.name for skill in session.additions.skills(session.workspace.cwd)]
+        return [skill.name for skill in self.session.additions.skills()]
 
 
 def changed(features: Features, changes: FeatureChanges) -> Features:

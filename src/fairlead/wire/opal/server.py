@@ -74,7 +74,7 @@ class OpalServer:
         """Choose a model for a session that has none: there may be a key by now."""
         model = self._usual_model()
         if model is not None:
-            session.session.selection.set_model(model.provider, model.id)
+            session.session.models.set_model(model.provider, model.id)
 
     def _usual_model(self) -> Model | None:
         return self.registry.default(self.table.defaults.settings)

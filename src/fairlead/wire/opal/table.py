@@ -88,12 +88,12 @@ class SessionTable:
         except FairleadError as error:
             raise RpcError(INTERNAL_ERROR, FAILED_TO_START, str(error)) from None
         if wanted.working_dir is not None:  # not the working directory that the conversation had before
-            agent.session.workspace.cwd = Path(options.cwd)
+            agent.session.host.workspace.cwd = Path(options.cwd)
         try:
-            await agent.session.prepare()
+            await agent.session.additions.prepare()
             session = self._session(session_id, agent, wanted)
         except BaseException:
-            agent.session.conversation.close()
+            agent.session.history.conversation.close()
             agent.leave_nothing_behind()
             raise
         self._running[session_id] = session
@@ -135,6 +135,8 @@ class SessionTable:
             # Of the tools that come later, those of MCP servers are chosen here. `OpalSession` chooses the others.
             tools=None if allowed is None else _of_servers(allowed),
             exclude_tools=_of_servers(base.exclude_tools),
+            # Requests are answered in order: a key that takes long to find must not hold up those of other sessions.
+            waits_for_key=False,
         )
         if wanted.system_prompt is not None:
             options.system_prompt = wanted.system_prompt
@@ -165,7 +167,7 @@ class SessionTable:
         def window(answer: AssistantMessage | None) -> int:
             found = None if answer is None else self.defaults.shared.registry.find(answer.provider, answer.model)
             model = found or session.model
-            return 0 if model is None else session.room.window(model)
+            return 0 if model is None else session.models.window(model)
 
         narrator = Narrator(
             session_id,
@@ -175,12 +177,17 @@ class SessionTable:
             frozenset(own),
             lambda: _context_files(session),
         )
-        session.gate = self._output
         excluded = frozenset(base.exclude_tools)
         made = OpalSession(
-            session_id, agent, narrator, own, excluded, changed(DEFAULT_FEATURES, wanted.features or FeatureChanges())
+            session_id,
+            agent,
+            narrator,
+            own,
+            excluded,
+            changed(DEFAULT_FEATURES, wanted.features or FeatureChanges()),
+            gate=self._output,
         )
-        session.make_ui = lambda: OpalUi(session_id, self._requests, made.show)
+        session.host.make_ui = lambda: OpalUi(session_id, self._requests, made.show)
         if wanted.tools is None:
             made.allow(base.tools)
         else:
@@ -190,9 +197,7 @@ class SessionTable:
 
 def _context_files(session: Session) -> list[str]:
     """The paths of the context files."""
-    if session.additions is None:
-        return []
-    return [scrub_text(str(path)) for path in session.additions.prompt_parts(session.workspace.cwd).context_files]
+    return [scrub_text(str(path)) for path in session.additions.context_files()]
 
 
 def _folder(base: AgentOptions, working_dir: str | None) -> Path:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Awaitable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, to_builtins
+from msgspec import UNSET, UnsetType, to_builtins
 
 from fairlead.core.lenient import scrub_text
 from fairlead.core.model import Model
@@ -14,8 +14,6 @@ from fairlead.protocol.pi import commands as c
 from fairlead.protocol.pi.command import Command
 from fairlead.protocol.pi.frames import BashExecutionUpdate
 from fairlead.protocol.pi.state import ContextUsage, SessionStats, State, Tokens
-from fairlead.session.session import Session
-from fairlead.session.user_bash import BashDone
 from fairlead.wire.messages import Answer, Late, Request, Route
 from fairlead.wire.pi.encode import Spliced
 
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from fairlead.protocol.pi.protocol_2025 import Prompt2025
     from fairlead.session.additions import SlashCommand
     from fairlead.session.hooks import Hooks
+    from fairlead.session.session import Session
+    from fairlead.session.user_bash import BashDone
     from fairlead.wire.pi.server import PiServer
 
 
@@ -43,7 +43,7 @@ async def submit(
 ) -> Late | Answer | None:
     """Hand a prompt to the session. A command of an extension's may take as long as it likes, beside everything else."""
     try:
-        hooks = await server.session.ready(stoppable=True)
+        hooks = await server.session.additions.extensions.ready(stoppable=True)
     except BaseException:
         prompt.close()
         raise
@@ -95,7 +95,7 @@ async def _abort_and_prompt(server: PiServer, command: c.AbortAndPrompt) -> Late
 
 
 def _clear_queue(server: PiServer, command: c.ClearQueue) -> c.ClearedQueue:
-    cleared = c.ClearedQueue(*server.session.clear_queue())
+    cleared = c.ClearedQueue(*server.session.queue.clear())
     if server.outcomes is not None and not server.session.is_streaming:  # else at the end of the run
         server.outcomes.report()
     return cleared
@@ -108,10 +108,10 @@ def _get_state(server: PiServer, command: c.GetState) -> State | Coroutine[Any, 
 
 async def _verbose_state(server: PiServer) -> State:
     session = server.session
-    await session.prepare()
+    await session.additions.prepare()
     state = _state(server)
-    state.system_prompt = session.system_prompt()
-    state.dump_tools = [session.tools[name].spec() for name in session.active_tools]
+    state.system_prompt = session.additions.system_prompt()
+    state.dump_tools = [session.tools[name].spec() for name in session.tools.active]
     return state
 
 
@@ -121,32 +121,29 @@ def _state(server: PiServer) -> State:
         model=session.model,
         is_streaming=session.is_streaming,
         is_settled=not session.is_streaming,
-        is_compacting=session.compactor.is_running,
-        steering_mode=session.queues.steering.mode,
-        follow_up_mode=session.queues.follow_up.mode,
-        interrupt_mode=session.queues.interrupt,
+        is_compacting=session.activity.is_compacting,
+        steering_mode=session.queue.steering.mode,
+        follow_up_mode=session.queue.follow_up.mode,
+        interrupt_mode=session.queue.interrupt,
         session_id=session.id,
-        auto_compaction_enabled=session.compactor.enabled,
-        message_count=session.conversation.count,
-        pending_message_count=len(session.queues),
-        queued_message_count=len(session.queues),
+        auto_compaction_enabled=session.activity.auto_compaction,
+        message_count=session.history.count,
+        pending_message_count=len(session.queue),
+        queued_message_count=len(session.queue),
         todo_phases=to_builtins(session.todos.phases),
         thinking_level=_shown_level(server),
     )
-    if session.conversation.path is not None:
-        state.session_file = str(session.conversation.path)
-    if session.conversation.name is not None:
-        state.session_name = session.conversation.name
-    if session.model is not None:
-        state.context_usage = _context_usage(session, session.model)
+    if session.history.path is not None:
+        state.session_file = str(session.history.path)
+    if session.history.name is not None:
+        state.session_name = session.history.name
+    state.context_usage = _context_usage(session)
     return state
 
 
 def _get_session_stats(server: PiServer, command: c.GetSessionStats) -> SessionStats:
-    from fairlead.session.history.stats import totals
-
     session = server.session
-    sums = totals(session.conversation.log)
+    sums = session.usage.totals
     tokens = sums.tokens
     stats = SessionStats(
         session_id=session.id,
@@ -158,10 +155,9 @@ def _get_session_stats(server: PiServer, command: c.GetSessionStats) -> SessionS
         tokens=Tokens(tokens.input, tokens.output, tokens.cache_read, tokens.cache_write, tokens.total),
         cost=sums.cost,
     )
-    if session.conversation.path is not None:
-        stats.session_file = str(session.conversation.path)
-    if session.model is not None:
-        stats.context_usage = _context_usage(session, session.model)
+    if session.history.path is not None:
+        stats.session_file = str(session.history.path)
+    stats.context_usage = _context_usage(session)
     return stats
 
 
@@ -172,68 +168,70 @@ def _shown_level(server: PiServer) -> Any:
     return session.thinking
 
 
-def _context_usage(session: Session, model: Model) -> ContextUsage:
-    tokens, window = session.conversation.context_tokens(), session.room.window(model)
-    percent = None if tokens is None else tokens / (window or math.inf) * 100
-    return ContextUsage(tokens, window, percent)
+def _context_usage(session: Session) -> ContextUsage | UnsetType:
+    usage = session.usage.context
+    if usage is None:
+        return UNSET
+    percent = None if usage.tokens is None else usage.tokens / (usage.window or math.inf) * 100
+    return ContextUsage(usage.tokens, usage.window, percent)
 
 
 def _get_messages(server: PiServer, command: c.GetMessages) -> Spliced:
-    return Spliced((b'{"messages":', server.session.conversation.log.messages_json(), b"}"))
+    return Spliced((b'{"messages":', server.session.history.log.messages_json(), b"}"))
 
 
 def _get_last_assistant_text(server: PiServer, command: c.GetLastAssistantText) -> c.LastText:
-    answer = server.session.conversation.last_answer()
+    answer = server.session.history.last_answer()
     return c.LastText(answer.text() if answer is not None else None)
 
 
 def _set_model(server: PiServer, command: c.SetModel) -> Model:
-    if command.persist and server.session.selection.find(command.provider, command.model_id):
+    if command.persist and server.session.models.find(command.provider, command.model_id):
         server.persist("defaultProvider", command.provider)
         server.persist("defaultModel", command.model_id)
-    return server.session.selection.set_model(command.provider, command.model_id)
+    return server.session.models.set_model(command.provider, command.model_id)
 
 
 def _cycle_model(server: PiServer, command: c.CycleModel) -> c.CycledModel | None:
-    cycled = server.session.selection.cycle_model()
+    cycled = server.session.models.cycle_model()
     return None if cycled is None else c.CycledModel(*cycled, _shown_level(server))
 
 
 def _get_available_models(server: PiServer, command: c.GetAvailableModels) -> c.AvailableModels:
-    return c.AvailableModels(server.session.selection.available())
+    return c.AvailableModels(server.session.models.available())
 
 
 def _set_thinking_level(server: PiServer, command: c.SetThinkingLevel) -> None:
     if command.persist:
         server.persist("defaultThinkingLevel", command.level)
-    server.session.selection.set_thinking(command.level)
+    server.session.models.set_thinking(command.level)
 
 
 def _cycle_thinking_level(server: PiServer, command: c.CycleThinkingLevel) -> c.CycledLevel | None:
-    level = server.session.selection.cycle_thinking()
+    level = server.session.models.cycle_thinking()
     return None if level is None else c.CycledLevel(level)
 
 
 def _get_available_thinking_levels(server: PiServer, command: c.GetAvailableThinkingLevels) -> c.ThinkingLevels:
-    return c.ThinkingLevels(server.session.selection.levels())
+    return c.ThinkingLevels(server.session.models.levels())
 
 
 def _set_steering_mode(server: PiServer, command: c.SetSteeringMode) -> None:
     if command.persist:
         server.persist("steeringMode", command.mode)
-    server.session.queues.steering.mode = command.mode
+    server.session.queue.steering.mode = command.mode
 
 
 def _set_follow_up_mode(server: PiServer, command: c.SetFollowUpMode) -> None:
     if command.persist:
         server.persist("followUpMode", command.mode)
-    server.session.queues.follow_up.mode = command.mode
+    server.session.queue.follow_up.mode = command.mode
 
 
 def _set_interrupt_mode(server: PiServer, command: c.SetInterruptMode) -> None:
     if command.persist:
         server.persist("interruptMode", command.mode)
-    server.session.queues.interrupt = command.mode
+    server.session.queue.interrupt = command.mode
 
 
 def _bash(server: PiServer, command: c.Bash) -> Coroutine[Any, Any, c.BashResult]:
@@ -243,7 +241,7 @@ def _bash(server: PiServer, command: c.Bash) -> Coroutine[Any, Any, c.BashResult
             server.frames.send(BashExecutionUpdate(id=command.id, delta=text))
 
     # Started here and now: an abort_bash right behind it must find it.
-    running = server.session.commands.run(
+    running = server.session.host.bash(
         command.command,
         exclude_from_context=bool(command.exclude_from_context),
         on_output=show,
@@ -272,29 +270,29 @@ async def _bash_result(server: PiServer, running: Awaitable[BashDone]) -> c.Bash
 def _set_auto_retry(server: PiServer, command: c.SetAutoRetry) -> None:
     if command.persist:
         server.persist("retry.enabled", command.enabled)
-    server.session.attempts.enabled = command.enabled
+    server.session.activity.auto_retry = command.enabled
 
 
 def _abort_retry(server: PiServer, command: c.AbortRetry) -> None:
-    server.session.attempts.call_off()
+    server.session.activity.cancel_retry()
 
 
 def _get_tools(server: PiServer, command: c.GetTools) -> c.Tools:
     session = server.session
-    active = set(session.active_tools)
+    active = set(session.tools.active)
     return c.Tools(
         [c.ToolInfo(t.name, t.label or t.name, t.description, t.parameters, t.name in active) for t in session.tools.values()]
     )
 
 
 def _set_active_tools(server: PiServer, command: c.SetActiveTools) -> c.ActiveTools:
-    server.session.set_active_tools(command.tools)
-    return c.ActiveTools(server.session.active_tools)
+    server.session.tools.activate(command.tools)
+    return c.ActiveTools(server.session.tools.active)
 
 
 async def _get_commands(server: PiServer, command: c.GetCommands | c.GetAvailableCommands) -> c.SlashCommands:
-    await server.session.prepare()
-    return c.SlashCommands([_slash_command(each) for each in server.session.slash_commands()])
+    await server.session.additions.prepare()
+    return c.SlashCommands([_slash_command(each) for each in server.session.additions.slash_commands()])
 
 
 def _slash_command(command: SlashCommand) -> c.SlashCommand:
@@ -320,18 +318,18 @@ async def _shutdown(server: PiServer, command: c.Shutdown) -> None:
 
 def _cancel_early(server: PiServer, request: Request, before: Iterable[Request]) -> bool:
     """Stop what runs at once; the command itself is answered in its turn."""
-    server.session.cancel()
+    server.session.activity.cancel()
     return False
 
 
 def _shut_down_early(server: PiServer, request: Request, before: Iterable[Request]) -> bool:
-    server.session.cancel()
+    server.session.activity.cancel()
     server.dispatcher.leave()
     return False
 
 
 def _call_off_retry_early(server: PiServer, request: Request, before: Iterable[Request]) -> bool:
-    server.session.attempts.call_off()
+    server.session.activity.cancel_retry()
     return False
 
 
@@ -339,14 +337,14 @@ def _abort_bash_early(server: PiServer, request: Request, before: Iterable[Reque
     """Stop the latest command, unless one that has yet to start is meant. Once only: the next time would stop another."""
     if not request.has_acted and not any(each.name == "bash" for each in before):
         request.has_acted = True
-        server.session.commands.abort()
+        server.session.host.abort_bash()
     return False
 
 
 def _abort_bash(server: PiServer, command: c.AbortBash) -> None:
     request = server.dispatcher.current
     if request is None or not request.has_acted:
-        server.session.commands.abort()
+        server.session.host.abort_bash()
 
 
 #: The routes that a host is likely to need first. They do not wait for extensions where they only look at what no extension

@@ -40,34 +40,30 @@ def _set_event_filter(server: PiServer, command: c.SetEventFilter) -> c.EventFil
 
 
 async def _open_session(server: PiServer, command: c.OpenSession) -> c.OpenedSession:
-    from fairlead.session.history.moves import open_folder
-
     session = server.session
     try:
-        resumed = await open_folder(session, command.session_dir)
+        resumed = await session.history.open_folder(command.session_dir)
     except MoveCancelled:
         return c.OpenedSession(cancelled=True)
-    return c.OpenedSession(cancelled=False, resumed=resumed, session_id=session.id, session_file=str(session.conversation.path))
+    return c.OpenedSession(cancelled=False, resumed=resumed, session_id=session.id, session_file=str(session.history.path))
 
 
 async def _handoff(server: PiServer, command: c.Handoff) -> c.HandedOff:
-    from fairlead.session.history.moves import hand_off
-
     session = server.session
-    if not session.conversation.count:
+    if not session.history.count:
         raise FairleadError("Nothing to hand off (no messages yet)")
     if session.is_streaming:
         raise FairleadError("Cannot hand off while a response is in progress")
     try:
-        await hand_off(session, command.custom_instructions)
+        await session.history.hand_off(command.custom_instructions)
     except (CompactionCancelled, MoveCancelled):
         raise FairleadError("Handoff cancelled") from None
-    path = session.conversation.path
+    path = session.history.path
     return c.HandedOff(UNSET if path is None else str(path))
 
 
 def _set_todos(server: PiServer, command: c.SetTodos) -> c.TodoPhases:
-    todos = server.session.todos.keeper
+    todos = server.session.todos
     todos.set(command.phases)
     return c.TodoPhases(to_builtins(todos.phases))
 
@@ -83,14 +79,14 @@ def _get_login_providers(server: PiServer, command: c.GetLoginProviders) -> c.Lo
     return c.LoginProviders(
         [
             c.LoginProvider(name, name, available=name in possible, authenticated=has_key)
-            for name, has_key in server.session.selection.providers()
+            for name, has_key in server.session.models.providers()
         ]
     )
 
 
 async def _login(server: PiServer, command: c.Login) -> None:
-    name, ui = command.provider_id, server.session.ui
-    if not any(name == known for known, _ in server.session.selection.providers()):
+    name, ui = command.provider_id, server.session.host.ui
+    if not any(name == known for known, _ in server.session.models.providers()):
         raise BadCommand(f"Unknown OAuth provider: {name}")
     logins = None if server.logins is None else server.logins()
     if logins is None or name not in logins.possible():
@@ -117,7 +113,7 @@ def set_locale(server: PiServer, locale: str) -> str:
     locale = locale.strip()
     if locale and not _LOCALE.fullmatch(locale):
         raise BadCommand(f'locale: expected a language tag such as "en" or "pt-BR", got "{locale}"')
-    server.session.locale = locale or None
+    server.session.host.locale = locale or None
     return locale
 
 

@@ -28,7 +28,7 @@ class Outcomes:
 
     def accepted(self, message: UserMessage, ident: Id) -> None:
         """Remember a prompt that has begun a run, or was queued."""
-        prompt = _Accepted(message, ident, was_queued=self._session.queues.holds(message))
+        prompt = _Accepted(message, ident, was_queued=self._session.queue.holds(message))
         self._prompts.append(prompt)
         self._unheard[id(message)] = prompt
 
@@ -41,7 +41,7 @@ class Outcomes:
     async def handled(self, ident: Id, runs_before: int | None = None) -> None:
         """Report the outcome of a prompt that an extension handled. If the extension started a run, the outcome is that of the
         run. `runs_before` is what `unprompted_runs` was when the extension began."""
-        hooks = self._session.hooks
+        hooks = self._session.additions.extensions.hooks
         before = self.unprompted_runs if runs_before is None else runs_before
         if hooks is not None:
             await hooks.sent()
@@ -69,7 +69,7 @@ class Outcomes:
 
     def report(self) -> None:
         """Tell what became of each prompt that no longer waits. As in omp, those that were queued come first."""
-        waits = self._session.queues.holds
+        waits = self._session.queue.holds
         done: list[_Accepted] = []
         left: list[_Accepted] = []
         for prompt in self._prompts:

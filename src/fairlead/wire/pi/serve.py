@@ -101,7 +101,7 @@ class AgentServer:
         self.serve = server.serve
         self.host_left = server.questions.host_left
         self.late_answers = server.dispatcher.late_answers
-        self.cancel = agent.session.cancel
+        self.cancel = agent.session.activity.cancel
         self.idle = agent.session.idle
         self.warm_up = agent.warm_up
         self.clear_leftovers = agent.clear_leftovers

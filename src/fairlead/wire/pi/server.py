@@ -72,11 +72,10 @@ class PiServer:
         #: Reports what became of each prompt; None: hosts of this profile do not get such reports.
         self.outcomes = self.codec.outcomes
         self.dispatcher = Dispatcher(connection, self)
-        self._is_extended = not session.may_be_extended
-        session.gate = connection.output
+        self._is_extended = not session.additions.extensions.may_exist
         if dialect_named(profile.name).can_ask:
-            session.make_ui = self._make_ui
-        session.subscribe(self._tell)
+            session.host.make_ui = self._make_ui
+        session.subscribe(self._tell, gate=connection.output)
 
     def make_routes(self) -> Routes:
         return family_routes()
@@ -98,7 +97,7 @@ class PiServer:
         return self._extended()
 
     async def _extended(self) -> None:
-        await self.session.ready(stoppable=True)
+        await self.session.additions.extensions.ready(stoppable=True)
         self._is_extended = True
 
     def serving(self, request: Request) -> AbstractContextManager[None]:
@@ -120,18 +119,18 @@ class PiServer:
     def host_tools(self) -> HostTools:
         from fairlead.wire.pi.host_tools import HostTools
 
-        return HostTools(self.session.toolbox, self.questions)
+        return HostTools(self.session.tools, self.questions)
 
     @cached_property
     def host_uris(self) -> HostUris:
         from fairlead.wire.pi.host_uris import HostUris
 
-        return HostUris(self.questions, self.session.workspace)
+        return HostUris(self.questions, self.session.host.workspace)
 
     def _make_ui(self) -> Ui:
         from fairlead.wire.pi.ui import WireUi
 
-        return WireUi(self.questions, self.frames.send, self.session.tell, self.profile, os.environ)
+        return WireUi(self.questions, self.frames.send, self.session.host.notify, self.profile, os.environ)
 
     def _tell(self, event: Event) -> None:
         if isinstance(event, SubagentLifecycle | SubagentProgress | SubagentEvent):

@@ -29,30 +29,24 @@ LONGEST_OFFSET = 18
 
 
 async def _new_session(server: PiServer, command: c.NewSession) -> c.Switched:
-    from fairlead.session.history.moves import new_session
-
     try:
-        await new_session(server.session, command.parent_session)
+        await server.session.history.new(command.parent_session)
     except MoveCancelled:
         return c.Switched(cancelled=True)
     return c.Switched(cancelled=False)
 
 
 async def _switch_session(server: PiServer, command: c.SwitchSession) -> c.Switched:
-    from fairlead.session.history.moves import switch_session
-
     try:
-        created = await switch_session(server.session, command.session_path)
+        created = await server.session.history.switch(command.session_path)
     except MoveCancelled:
         return c.Switched(cancelled=True)
     return c.Switched(cancelled=False, created=created or UNSET)
 
 
 async def _fork(server: PiServer, command: c.Fork | c.Branch) -> c.Forked:
-    from fairlead.session.history.moves import fork
-
     try:
-        return c.Forked(cancelled=False, text=await fork(server.session, command.entry_id))
+        return c.Forked(cancelled=False, text=await server.session.fork(command.entry_id))
     except MoveCancelled:
         return c.Forked(cancelled=True)
     except EntryNotFound:
@@ -61,12 +55,10 @@ async def _fork(server: PiServer, command: c.Fork | c.Branch) -> c.Forked:
 
 
 async def _clone(server: PiServer, command: c.Clone) -> c.Switched:
-    from fairlead.session.history.moves import clone
-
-    if not server.session.conversation.count:
+    if not server.session.history.count:
         raise BadCommand("Nothing to clone yet - start a conversation first")
     try:
-        await clone(server.session)
+        await server.session.history.clone()
     except MoveCancelled:
         return c.Switched(cancelled=True)
     return c.Switched(cancelled=False)
@@ -75,7 +67,7 @@ async def _clone(server: PiServer, command: c.Clone) -> c.Switched:
 async def _list_sessions(server: PiServer, command: c.ListSessions) -> c.SessionList:
     from fairlead.session.history.listing import list_all_sessions, list_sessions
 
-    sessions = server.session.sessions
+    sessions = server.session.history.sessions
     folder = sessions.place()
     if folder is None:
         return c.SessionList([])
@@ -90,26 +82,26 @@ def _delete_session(server: PiServer, command: c.DeleteSession) -> None:
     from fairlead.session.history.deleting import delete_session
 
     session = server.session
-    path = session.workspace.resolve(command.session_path)
-    if session.conversation.is_kept_in(path):
+    path = session.host.workspace.resolve(command.session_path)
+    if session.history.conversation.is_kept_in(path):
         raise BadCommand("This session is in use. Switch to another one before you delete it.")
     delete_session(path)
 
 
 def _set_session_name(server: PiServer, command: c.SetSessionName) -> None:
-    server.session.set_name(command.name)
+    server.session.history.set_name(command.name)
 
 
 # The tree
 
 
 def _get_fork_messages(server: PiServer, command: c.GetForkMessages | c.GetBranchMessages) -> c.ForkMessages:
-    found = server.session.conversation.log.user_messages()
+    found = server.session.history.log.user_messages()
     return c.ForkMessages([c.ForkMessage(entry_id, text) for entry_id, text in found])
 
 
 def _get_entries(server: PiServer, command: c.GetEntries) -> Spliced:
-    log = server.session.conversation.log
+    log = server.session.history.log
     try:
         entries = log.entries_json(command.since)
     except EntryNotFound:
@@ -118,20 +110,18 @@ def _get_entries(server: PiServer, command: c.GetEntries) -> Spliced:
 
 
 def _get_tree(server: PiServer, command: c.GetTree) -> Spliced:
-    log = server.session.conversation.log
+    log = server.session.history.log
     return Spliced((b'{"tree":', log.tree_json(), b',"leafId":', msgspec.json.encode(log.leaf), b"}"))
 
 
 async def _navigate_tree(server: PiServer, command: c.NavigateTree) -> c.Navigated:
-    from fairlead.session.history.moves import navigate
-
     session = server.session
     try:
-        arrival = await navigate(
-            session, command.target_id, summarise=bool(command.summarize), instructions=command.custom_instructions
+        arrival = await session.navigate(
+            command.target_id, summarise=bool(command.summarize), instructions=command.custom_instructions
         )
     except (CompactionCancelled, MoveCancelled):
-        return c.Navigated(cancelled=True, leaf_id=session.conversation.log.leaf)
+        return c.Navigated(cancelled=True, leaf_id=session.history.log.leaf)
     return c.Navigated(
         cancelled=False,
         leaf_id=arrival.leaf,
@@ -141,7 +131,7 @@ async def _navigate_tree(server: PiServer, command: c.NavigateTree) -> c.Navigat
 
 
 def _set_label(server: PiServer, command: c.SetLabel) -> c.Labelled:
-    return c.Labelled(server.session.set_label(command.target_id, command.label))
+    return c.Labelled(server.session.history.set_label(command.target_id, command.label))
 
 
 # Long histories
@@ -152,9 +142,9 @@ def _get_messages_page(server: PiServer, command: c.GetMessagesPage) -> Spliced:
     limit = DEFAULT_MESSAGES if command.limit is None else command.limit
     if not 1 <= limit <= MOST_MESSAGES:
         raise BadCommand(f"RPC message page limit must be between 1 and {MOST_MESSAGES}")
-    if session.is_streaming or session.compactor.is_running:
+    if session.is_streaming or session.activity.is_compacting:
         raise BadCommand("Cannot page messages while the session is changing", code="session_busy")
-    log = session.conversation.log
+    log = session.history.log
     place = f"{session.id}:{log.leaf}"
     first = _offset(command.cursor, place)
     messages = log.raw_messages()
@@ -185,7 +175,7 @@ def _offset(cursor: str | None, place: str) -> int:
 
 def _compact(server: PiServer, command: c.Compact) -> Coroutine[Any, Any, CompactionResult]:
     # Begun here and now: a prompt right behind it must find it.
-    return _result(server.session.compactor.request(command.custom_instructions))
+    return _result(server.session.compact(command.custom_instructions))
 
 
 async def _result(compaction: asyncio.Task[CompactionResult]) -> CompactionResult:
@@ -195,20 +185,20 @@ async def _result(compaction: asyncio.Task[CompactionResult]) -> CompactionResul
 def _set_auto_compaction(server: PiServer, command: c.SetAutoCompaction) -> None:
     if command.persist:
         server.persist("compaction.enabled", command.enabled)
-    server.session.compactor.enabled = command.enabled
+    server.session.activity.auto_compaction = command.enabled
 
 
 # Export
 
 
 def _export_html(server: PiServer, command: c.ExportHtml) -> Coroutine[Any, Any, c.Exported]:
-    conversation = server.session.conversation
+    conversation = server.session.history.conversation
     if conversation.path is None:
         raise FairleadError("Cannot export in-memory session to HTML")
     if command.output_path == "":
         raise BadCommand("outputPath: expected the path of a file, got an empty string")
     target = command.output_path or f"{server.profile.name}-session-{conversation.path.stem}.html"
-    path = server.session.workspace.resolve(target)
+    path = server.session.host.workspace.resolve(target)
     if path.resolve() == conversation.path.resolve() or conversation.is_kept_in(path):
         raise BadCommand("outputPath: that is the session's own file, which the page would replace")
     # As it is now, whatever is added while the page is being made.

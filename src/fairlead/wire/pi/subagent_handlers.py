@@ -53,7 +53,7 @@ def _transcript(server: PiServer, command: c.GetSubagentMessages) -> Path:
         return path
     if not command.session_file:
         raise BadCommand("get_subagent_messages requires subagentId or sessionFile")
-    path = server.session.workspace.resolve(command.session_file)
+    path = server.session.host.workspace.resolve(command.session_file)
     if subagents is None or not subagents.is_transcript(path):
         raise BadCommand(f"Unknown subagent or session file unavailable: {command.session_file}")
     return path

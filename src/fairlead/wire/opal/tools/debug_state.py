@@ -56,9 +56,9 @@ async def run_debug_state(
         "working_dir": str(services.workspace.cwd),
         "queues": {"pending_messages": services.queued_messages},
         "tools": {
-            "all": list(toolbox.tools),
+            "all": list(toolbox),
             "enabled": active,
-            "disabled": [name for name in toolbox.tools if name not in active],
+            "disabled": [name for name in toolbox if name not in active],
         },
         "context_tokens": conversation.context_tokens(),
         "messages": {"count": conversation.count, "recent": messages},

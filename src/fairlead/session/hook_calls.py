@@ -1,4 +1,4 @@
-"""How a session asks its hooks: once they are ready, no longer than until an abort, and for nothing that nobody listens to."""
+"""How a session calls its hooks: once they are loaded, until an abort at the latest, and only if an extension listens."""
 
 from __future__ import annotations
 
@@ -22,118 +22,118 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from fairlead.core.model import StreamEvent
-    from fairlead.session.session import Session
+    from fairlead.session.runtime import AsyncioRuntime
 
 T = TypeVar("T")
 
-#: Seconds that extensions have to hear of an event after the run was aborted, and of the end of the session at its end.
-LAST_WORDS = 0.2
-FAREWELL = 0.2
+#: Seconds that extensions have to handle an event after the run was aborted, and the end of the session.
+EVENT_GRACE = 0.2
+SHUTDOWN_GRACE = 0.2
 
-#: Whether this code runs because a session asks something: it must not wait for the answer itself.
+#: Whether a hook of a session runs this code. It must not wait for its own answer.
 _asked: ContextVar[bool] = ContextVar("fairlead-asked", default=False)
 
 
 def is_inside() -> bool:
-    """Whether whoever calls was called by a hook."""
+    """Whether a hook runs this code."""
     return _asked.get()
 
 
-class Extending:
-    """The hooks of one session, which are None until they are ready."""
+class HookCalls:
+    """Calls the hooks of one session. `hooks` is None until they are loaded."""
 
-    def __init__(self, session: Session, late: LateHooks, hooks: Hooks | None = None) -> None:
+    def __init__(self, runtime: AsyncioRuntime, late: LateHooks, hooks: Hooks | None = None) -> None:
         self.hooks = hooks
-        self._session = session
+        self._runtime = runtime
         self._late = late
-        self._greeting: asyncio.Task[Hooks] | None = None
-        #: Stop the questions that are open and belong to no run.
+        self._loading: asyncio.Task[Hooks] | None = None
+        #: Stop the open questions that belong to no run.
         self._stops: set[Cancel] = set()
 
     async def ready(self) -> Hooks:
-        """The hooks, once they are loaded and know of the session."""
-        if self.hooks is not None and (self._greeting is None or is_inside()):
+        """Load the hooks and tell them that the session has begun. Returns them."""
+        if self.hooks is not None and (self._loading is None or is_inside()):
             return self.hooks
-        # Whoever is no longer interested does not keep the others from it.
-        return await asyncio.shield(self._greeting or self._begin(self._greet()))
+        # A caller that is cancelled must not cancel it for the others.
+        return await asyncio.shield(self._loading or self._begin(self._load()))
 
-    async def renew(self, load: Callable[[], Awaitable[object]]) -> None:
-        """Have the hooks load everything anew. Whoever needs them meanwhile waits: they do not know their own commands then."""
+    async def reload(self, load: Callable[[], Awaitable[object]]) -> None:
+        """Have the hooks load everything again. Whatever needs them meanwhile waits: they do not know their own commands then."""
         hooks = await self.ready()
 
-        async def renewed() -> Hooks:
+        async def reloaded() -> Hooks:
             await load()
             return hooks
 
-        await asyncio.shield(self._begin(renewed()))
+        await asyncio.shield(self._begin(reloaded()))
 
     def _begin(self, work: Coroutine[Any, Any, Hooks]) -> asyncio.Task[Hooks]:
         token = _asked.set(True)
-        self._greeting = asyncio.create_task(work, name="fairlead-hooks")
+        self._loading = asyncio.create_task(work, name="fairlead-hooks")
         _asked.reset(token)
-        self._greeting.add_done_callback(self._greeted)
-        return self._greeting
+        self._loading.add_done_callback(self._loaded)
+        return self._loading
 
-    def _greeted(self, task: asyncio.Task[Hooks]) -> None:
-        self._greeting = None
+    def _loaded(self, task: asyncio.Task[Hooks]) -> None:
+        self._loading = None
         if not task.cancelled():
-            task.exception()  # whoever waited for it has it, too
+            task.exception()  # the callers that waited for it have it, too
 
     async def ready_or_stopped(self) -> Hooks:
-        """The same. Raises RunAborted once the session is told to stop."""
-        if self.hooks is not None and self._greeting is None:
+        """The same. Raises RunAborted when the session is cancelled."""
+        if self.hooks is not None and self._loading is None:
             return self.hooks
         stop = Cancel()
         self._stops.add(stop)
         try:
-            return await self._session.runtime.bounded(self.ready(), stop, timeout=None, grace=0)
+            return await self._runtime.bounded(self.ready(), stop, timeout=None, grace=0)
         except Interrupted:
             raise RunAborted("Aborted while extensions were being loaded.") from None
         finally:
             self._stops.discard(stop)
 
     async def ask(self, work: Awaitable[T], cancel: Cancel | None = None, *, grace: float = 0) -> T:
-        """The answer to a question. Raises Interrupted once `cancel` has fired; without one, once the session is told to stop."""
+        """The answer to a question. Raises Interrupted when `cancel` fires; without one, when the session is cancelled."""
         stop = cancel or Cancel()
         if cancel is None:
             self._stops.add(stop)
         token = _asked.set(True)
         try:
-            return await self._session.runtime.bounded(work, stop, timeout=None, grace=grace)
+            return await self._runtime.bounded(work, stop, timeout=None, grace=grace)
         finally:
             _asked.reset(token)
             self._stops.discard(stop)
 
     def cancel(self) -> None:
-        """Wait for no answer any more."""
+        """Stop waiting for answers that belong to no run."""
         for stop in list(self._stops):
             stop.fire()
 
-    # Telling
+    # Events
 
-    async def hear(self, event: Event, cancel: Cancel) -> None:
-        """Tell of something that the run waits to go on from."""
+    async def emit(self, event: Event, cancel: Cancel) -> None:
+        """Have extensions handle an event before the run continues."""
         if self.hooks is not None and _is_wanted(self.hooks, event):
             with suppress(Interrupted):
-                await self.ask(self.hooks.hear(event), cancel, grace=LAST_WORDS)
+                await self.ask(self.hooks.emit(event), cancel, grace=EVENT_GRACE)
 
-    def overhear(self, event: Event) -> None:
-        """Tell of something that nobody can wait for."""
+    def notify(self, event: Event) -> None:
+        """Pass an event on to extensions without waiting for them."""
         if self.hooks is not None and _is_wanted(self.hooks, event):
-            self.hooks.overhear(event)
+            self.hooks.notify(event)
 
-    async def farewell(self) -> None:
-        """The session ends. If the hooks are not ready by now, they will not be."""
+    async def close(self) -> None:
+        """Tell extensions that the session ends. Hooks that have not been loaded by now will not be."""
         if self.hooks is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(FAREWELL):
+                async with asyncio.timeout(SHUTDOWN_GRACE):
                     await self.hooks.session_ends("quit")
 
     # Asking a model
 
     async def change(self, request: Request, cancel: Cancel) -> None:
-        """Have the model told what extensions want it to be told. Of messages that they do not change, the adapter keeps the
-        encoding. After an abort it is not told anything any more."""
+        """Let extensions change what is sent to the model. The adapter keeps the encoding of messages that they do not change.
+        After an abort nothing is changed any more."""
         hooks = self.hooks
         if hooks is None or not (hooks.wants("context") or hooks.wants("context_with_system")):
             return
@@ -142,7 +142,7 @@ class Extending:
             request.messages, request.system_prompt = told
 
     def intercepted(self, stream: ModelStream) -> ModelStream:
-        """A way to ask a model in which somebody may step in between it and its provider."""
+        """The stream, with an interceptor between it and the provider if an extension has one."""
         interceptor = None if self.hooks is None else self.hooks.interceptor
         if interceptor is None:
             return stream
@@ -155,14 +155,14 @@ class Extending:
 
     # Inside
 
-    async def _greet(self) -> Hooks:
+    async def _load(self) -> Hooks:
         self.hooks = hooks = await self._late.ready()
         await hooks.session_started("startup")
         return hooks
 
 
 def _is_wanted(hooks: Hooks, event: Event) -> bool:
-    """Whether anybody listens to events of this kind."""
+    """Whether an extension listens to events of this kind."""
     return any(hooks.wants(name) for name in EVENT_NAMES.get(type(event), ()))
 
 
@@ -172,7 +172,7 @@ def before_call(hooks: CallHooks) -> BeforeCall:
     def ask(tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> Awaitable[dict[str, Any]] | None:
         if not hooks.wants("tool_call"):
             return None
-        # The message of the model's stays as it is, whatever becomes of its arguments.
+        # A copy: the model's message keeps its arguments, whatever extensions make of them.
         return _from_hook(hooks.tool_call(tool.name, call.id, deepcopy(arguments)))
 
     return ask

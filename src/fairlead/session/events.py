@@ -1,0 +1,92 @@
+"""The events of a session: extensions get each one first, then the listeners, in the order in which they subscribed."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from fairlead.core.events import Event
+from fairlead.core.runtime import Cancel
+from fairlead.core.secrets import redacted
+
+if TYPE_CHECKING:
+    from fairlead.session.hook_calls import HookCalls
+
+Listener: TypeAlias = Callable[[Event], None]
+#: Sends an event without waiting for anything.
+Notify: TypeAlias = Callable[[Event], None]
+
+
+class Gate(Protocol):
+    """Makes a run wait while a listener cannot keep up."""
+
+    @property
+    def paused(self) -> bool: ...
+
+    async def wait(self, cancel: Cancel) -> None:
+        """Return when there is room again, or when `cancel` fires."""
+        ...
+
+
+class Events:
+    """Sends the events of one session. It is a `Gate` itself: it is paused while a gate of one of its listeners is."""
+
+    def __init__(self) -> None:
+        #: Passes events to extensions, once these are loaded.
+        self.extensions: HookCalls | None = None
+        self._listeners: list[Listener] = []
+        self._gates: list[Gate] = []
+
+    def subscribe(self, listener: Listener, gate: Gate | None = None) -> Callable[[], None]:
+        """Call `listener` with every event from now on, and make runs wait while `gate` is paused.
+
+        Returns a function that ends the subscription.
+        """
+        self._listeners.append(listener)
+        if gate is not None:
+            self._gates.append(gate)
+
+        def unsubscribe() -> None:
+            self._listeners.remove(listener)
+            if gate is not None:
+                self._gates.remove(gate)
+
+        return unsubscribe
+
+    def notify(self, event: Event) -> None:
+        """Send an event at once. Extensions receive it later, in order."""
+        if self.extensions is not None:
+            self.extensions.notify(event)
+        self._send(event)
+
+    async def emit(self, event: Event, cancel: Cancel) -> None:
+        """Send an event after extensions have handled it, or after `cancel` fires."""
+        if self.extensions is not None:
+            await self.extensions.emit(event, cancel)
+        self._send(event)
+
+    # As a gate
+
+    @property
+    def paused(self) -> bool:
+        return any(gate.paused for gate in self._gates)
+
+    async def wait(self, cancel: Cancel) -> None:
+        for gate in list(self._gates):
+            if gate.paused:
+                await gate.wait(cancel)
+
+    def _send(self, event: Event) -> None:
+        for listener in list(self._listeners):
+            try:
+                listener(event)
+            except Exception as error:  # a listener's bug must neither end the run nor keep the event from the others
+                report(error)
+
+
+def report(error: BaseException) -> None:
+    """Print a bug of ours, with its traceback, on stderr."""
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        sys.stderr.write(redacted("".join(traceback.format_exception(error))))

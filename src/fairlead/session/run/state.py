@@ -1,0 +1,172 @@
+"""Whether a session is at work, and how to stop it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from fairlead.core.model import StreamEnd
+from fairlead.core.runtime import Cancel
+
+if TYPE_CHECKING:
+    from fairlead.session.additions import SessionAdditions
+    from fairlead.session.compaction.compactor import Compactor
+    from fairlead.session.extensions import Extensions
+    from fairlead.session.host import Host
+    from fairlead.session.run.attempts import Attempts
+    from fairlead.session.subagents.subagents import Subagents
+
+
+class RunState:
+    """The one run that a session may have.
+
+    A prompt counts as a run from the moment it is given: while it is being prepared, no other one can begin, and an abort means
+    this one.
+    """
+
+    def __init__(self) -> None:
+        #: How the last model call of the last run ended.
+        self.last_end: StreamEnd | None = None
+        #: Stops the present run, or the prompt that is being prepared.
+        self.cancel = Cancel()
+        self._task: asyncio.Task[None] | None = None
+        #: Set while no prompt is being prepared.
+        self._decided = asyncio.Event()
+        self._decided.set()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a run is going on, or a prompt is being prepared."""
+        return self._task is not None or self.is_preparing
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is going on."""
+        return self._task is not None
+
+    @property
+    def is_preparing(self) -> bool:
+        return not self._decided.is_set()
+
+    @contextmanager
+    def preparing(self) -> Generator[Cancel]:
+        """Prepare a prompt. An abort fires what this gives."""
+        self._decided.clear()
+        self.cancel = Cancel()
+        try:
+            yield self.cancel
+        finally:
+            self._decided.set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._task = asyncio.create_task(work, name="fairlead-run")
+
+    def settle(self) -> None:
+        """The run is over."""
+        self._task = None
+
+    def forget_end(self) -> None:
+        self.last_end = None
+
+    async def decided(self) -> None:
+        """Wait until no prompt is being prepared."""
+        await self._decided.wait()
+
+    async def ended(self) -> None:
+        """Wait until the run has settled, also the one of a prompt that is being prepared."""
+        await self.decided()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+
+class Activity:
+    """Everything that may be going on in a session: a run, a compaction, sub-agents, extensions, commands of the host."""
+
+    def __init__(
+        self,
+        run: RunState,
+        compactor: Compactor,
+        attempts: Attempts,
+        extensions: Extensions,
+        additions: SessionAdditions,
+        host: Host,
+        subagents: Subagents | None,
+    ) -> None:
+        self._run = run
+        self._compactor = compactor
+        self._attempts = attempts
+        self._extensions = extensions
+        self._additions = additions
+        self._host = host
+        self._subagents = subagents
+
+    # What begins by itself
+
+    @property
+    def auto_compaction(self) -> bool:
+        """Whether the session is compacted without being asked, when the context is nearly full."""
+        return self._compactor.enabled
+
+    @auto_compaction.setter
+    def auto_compaction(self, enabled: bool) -> None:
+        self._compactor.enabled = enabled
+
+    @property
+    def auto_retry(self) -> bool:
+        """Whether a model call that failed in a way that may pass is made again."""
+        return self._attempts.enabled
+
+    @auto_retry.setter
+    def auto_retry(self, enabled: bool) -> None:
+        self._attempts.enabled = enabled
+
+    # What is going on
+
+    @property
+    def is_compacting(self) -> bool:
+        """Whether a compaction is going on, or a branch is being summarised."""
+        return self._compactor.is_running
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether anything may be added to the conversation: neither a run nor a compaction is going on."""
+        return not self._run.is_running and not self._compactor.is_running
+
+    @property
+    def run_cancel(self) -> Cancel | None:
+        """Fires when the run that is going on is aborted; None if there is none."""
+        return self._run.cancel if self._run.is_active else None
+
+    def cancel_retry(self) -> None:
+        """Make no further attempt, if the run is waiting for one."""
+        self._attempts.cancel()
+
+    def cancel(self) -> None:
+        """Tell the run, a compaction, and whatever waits for an extension, to stop, without waiting for them."""
+        self._run.cancel.fire()
+        self._compactor.cancel()
+        self._extensions.cancel()
+
+    async def abort(self) -> None:
+        """Stop the run, or a compaction, and wait until it has settled."""
+        self.cancel()
+        self._additions.cancel()
+        await self._run.ended()
+        if self._subagents is not None:
+            await self._subagents.ended()
+        await self._compactor.idle()
+
+    async def idle(self) -> None:
+        """Wait until no run and no compaction is going on."""
+        while self._run.is_active:
+            await self._run.ended()
+        await self._compactor.idle()
+
+    async def stop(self) -> None:
+        """Stop everything, the commands of the host too, and wait until it has ended."""
+        self._host.abort_all_commands()
+        await self.abort()
+        await self._host.commands_ended()
+        self._host.add_finished_commands()

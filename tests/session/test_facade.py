@@ -1,0 +1,33 @@
+"""The session is a facade: what it offers stays small, and nothing behind it depends on it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: What `Session` offers. A new member is a decision: most belong to one of its parts.
+MOST_MEMBERS = 27
+
+
+@pytest.fixture(scope="module")
+def shape() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("shape", ROOT / "scripts/shape.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_session_offers_few_members(shape: ModuleType) -> None:
+    members = shape.session_members(shape.modules(ROOT / "src"))
+    assert {"prompt", "steer", "follow_up", "abort", "compact", "fork", "navigate", "usage", "close"} <= set(members)
+    assert len(members) <= MOST_MEMBERS, members
+
+
+def test_no_part_of_a_session_takes_the_session(shape: ModuleType) -> None:
+    taking = shape.takes_session(shape.modules(ROOT / "src"))
+    assert [name for name in taking if name.startswith("fairlead.session.")] == []
