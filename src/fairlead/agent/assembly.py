@@ -56,7 +56,7 @@ class Shared(Struct, frozen=True):
 
 
 class Assembly:
-    """Makes one session. `warn` is told of everything in the user's configuration that cannot be used."""
+    """Makes one session. `warn` gets everything in the user's configuration that cannot be used."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class Assembly:
         return rules
 
     def _additions(self, workspace: Workspace) -> UserAdditions:
-        """Instructions, skills and templates of the user's. Nothing is read before it is needed."""
+        """The user's instructions, skills and templates. Nothing is read before it is needed."""
         options, settings = self._options, self._settings
         skills = [workspace.resolve(str(path)) for path in options.skills]
         templates = [workspace.resolve(str(path)) for path in options.prompt_templates]

@@ -85,7 +85,7 @@ class Additions(Protocol):
         ...
 
     def skill_text(self, name: str, cwd: Path) -> str:
-        """The instructions of a skill. Raises ConfigError if there is none of that name, or if it cannot be read any more."""
+        """The instructions of a skill. Raises ConfigError if there is no such skill, or if it cannot be read any more."""
         ...
 
     def reload(self) -> None:
@@ -189,7 +189,7 @@ class SessionAdditions:
         return [] if self._additions is None else self._additions.skills(self._workspace.cwd)
 
     def skill_text(self, name: str) -> str:
-        """The instructions of a skill. Raises ConfigError if there is none of that name, or if it cannot be read any more."""
+        """The instructions of a skill. Raises ConfigError if there is no such skill, or if it cannot be read any more."""
         if self._additions is None:
             raise ConfigError("There are no skills here.")
         return self._additions.skill_text(name, self._workspace.cwd)

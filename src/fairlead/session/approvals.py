@@ -142,7 +142,7 @@ class Approvals:
 
     @property
     def _told(self) -> Host:
-        assert self._host is not None, "the host is attached when the session is made"
+        assert self._host is not None, "the agent attaches its host"
         return self._host
 
     def _hear(self, event: Event) -> None:

@@ -118,7 +118,7 @@ class CallHooks(Protocol):
     """The hooks around tool calls. The sessions of sub-agents ask them, too."""
 
     def wants(self, name: str) -> bool:
-        """Whether an extension listens to the event of this name. If not, the event need not be prepared."""
+        """Whether an extension listens to the event with this name. If not, the event need not be prepared."""
         ...
 
     async def tool_call(self, tool_name: str, call_id: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class SessionOptions(Struct, kw_only=True):
     schedule: Schedule = "together"
     schedule_immediate: Schedule = "exclusive"
     concurrent_tools: int = 8
-    #: Model calls of one run, and how often in a row it may repeat the same calls with the same results; 0: no limit.
+    #: Model calls of one run, and how often in a row it may repeat calls with the same results; 0: no limit.
     max_turns: int = 0
     max_repeated_calls: int = 0
     retry: RetrySettings = RetrySettings()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The type of the custom message that tells the model of a rule.
 INJECTION = "ttsr-injection"
-#: How many answers of one run are cut off. A model may break a rule for ever, however often it is told.
+#: How many answers of one run are cut off. A model may break a rule forever, however often it is told.
 MOST_CUTS = 5
 
 

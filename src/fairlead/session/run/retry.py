@@ -70,7 +70,7 @@ class WaitTooLong(FairleadError):
 
 
 class RetryPolicy(Struct, frozen=True):
-    """How soon to try again. Attempts are counted from 1 and start anew after a good answer."""
+    """How soon to try again. Attempts are counted from 1 and start again after a good answer."""
 
     base_delay_ms: int
     max_delay_ms: int

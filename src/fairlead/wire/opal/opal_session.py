@@ -219,7 +219,6 @@ class OpalSession:
         """Continue from another message. Returns a function that sends the events of the run that was stopped for it.
 
         Raises EntryNotFound, and MoveCancelled if an extension blocks it."""
-
         await self.session.history.allow_branch(entry_id)
         self._runs_after_compaction = False
         with self.silent() as tell_all:
