@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from fairlead.config.settings import FOR_ANY_PROJECT, NOT_FOR_PROJECTS, Settings
-from fairlead.protocol.schema.notes import field_notes
+from fairlead.protocol.schema.builder import field_notes
 
 INTRODUCTION = """\
 # Settings

@@ -14,7 +14,7 @@ from tests.models.asking import a_model, outcome, sse
 from fairlead.core.messages import TextContent, ThinkingContent, ToolCall
 from fairlead.core.model import BlockDelta, BlockEnd, StreamEvent
 from fairlead.core.partial_message import PartialMessage
-from fairlead.models.apis.anthropic_reader import AnthropicReader
+from fairlead.models.apis.anthropic import AnthropicReader
 from fairlead.models.apis.google import GoogleReader
 from fairlead.models.apis.openai_completions import ChatReader
 from fairlead.models.apis.openai_responses import ResponsesReader

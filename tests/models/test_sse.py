@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairlead.errors import ProviderError
-from fairlead.models.http.sse import LONGEST_EVENT, SSEDecoder
+from fairlead.models.http.framing import LONGEST_EVENT, SSEDecoder
 
 
 def decode(*pieces: bytes) -> list[tuple[bytes, bytes]]:

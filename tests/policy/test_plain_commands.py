@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.policy.plain_commands import plain_commands
+from fairlead.policy.shell import plain_commands
 
 SHELLS = [shell for shell in ("/bin/bash", "/bin/dash", "/bin/sh") if os.access(shell, os.X_OK)]
 Argv = tuple[str, ...]

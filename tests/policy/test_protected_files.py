@@ -15,8 +15,7 @@ from fairlead.config.home import Home
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool, ToolContext
 from fairlead.errors import ToolError
-from fairlead.policy.hard_links import HardLinks
-from fairlead.policy.protected import Masks, Protected, key_files
+from fairlead.policy.protected import HardLinks, Masks, Protected, key_files
 from fairlead.policy.sandbox import Bubblewrap
 from fairlead.tools import Workspace, builtin_tools
 from fairlead.tools.search import grep

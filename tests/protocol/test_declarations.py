@@ -14,8 +14,7 @@ import pytest
 from tests.support.host import Frame
 from tests.support.stage import Stage, bash, calls, says, stage
 
-from fairlead.protocol.pi.command import Command, Persisted
-from fairlead.protocol.pi.commands import ANSWER_NAMES
+from fairlead.protocol.pi.commands import ANSWER_NAMES, Command, Persisted
 from fairlead.protocol.pi.declarations import ANSWERS, COMMANDS, FRAMES
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
 from fairlead.wire.pi.pi_2025 import routes_2025

@@ -24,7 +24,7 @@ from fairlead.protocol.opal.events import EVENTS, NOTIFICATION
 from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
-from fairlead.protocol.pi.command import Command
+from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.declarations import ANSWERS
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
 from fairlead.protocol.schema import opal

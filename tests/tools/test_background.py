@@ -14,11 +14,11 @@ from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
 from fairlead.tools import background
 from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
-from fairlead.tools.files import diff
-from fairlead.tools.files.diff import Replacement, describe
+from fairlead.tools.files import edit as diff
+from fairlead.tools.files.edit import Replacement, describe
 from fairlead.tools.files.matching import Haystack
-from fairlead.tools.files.opening import Target
-from fairlead.tools.search.walk import walk
+from fairlead.tools.files.write import Target
+from fairlead.tools.search.ignore import walk
 
 LIMIT = 10.0
 

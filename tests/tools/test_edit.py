@@ -16,8 +16,8 @@ from fairlead.core.tool import ToolContext
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.tools import builtin_tools
 from fairlead.tools.background import Stop
-from fairlead.tools.files import diff
-from fairlead.tools.files.diff import Replacement
+from fairlead.tools.files import edit as diff
+from fairlead.tools.files.edit import Replacement
 
 
 def edit(box: Box, path: str, *pairs: tuple[str, str]):

@@ -15,7 +15,7 @@ from tests.tools.opal_desk import Desk, tag, tags
 
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
-from fairlead.tools.files.diff import Replacement
+from fairlead.tools.files.edit import Replacement
 from fairlead.wire.opal.tools.diffs import diff_details
 from fairlead.wire.opal.tools.hashlines import Anchor, line_hash, phash2, read_anchor, tagged
 from fairlead.wire.opal.tools.meta import meta

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 
-from fairlead.policy.patterns import ANY
+from msgspec import Struct
+
+from fairlead.policy.approvals import ANY
 from fairlead.policy.runners import SimpleCommand, Word
 
 #: Words that open, divide or close a compound command: a command follows them.
@@ -251,3 +253,86 @@ class _Reader:
     def _skip_comment(self) -> None:
         end = self._text.find("\n", self._at)
         self._at = len(self._text) if end < 0 else end
+
+
+#: Lines longer than this are not read, because matching them would take too long.
+_LONGEST_PLAIN = 32_768
+
+_TOKEN = re.compile(
+    r"""
+    (?P<blanks>[ \t]+)
+  | (?P<newline>\n)
+  | (?P<separator>;|&&|\|\|?)
+  | (?: (?P<redirection>2>&1|1?>&2|[12]?>[ ]?/dev/null|<[ ]?/dev/null)
+      | (?P<word>(?:[A-Za-z0-9_./+@%:,=-]|'[^']*'|"[^"$`\\!]*")++)
+    ) (?=[ \t\n;&|]|\Z)
+    """,
+    re.VERBOSE,
+)
+_NAME = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_BLANK = re.compile(r"[ \t\n]")
+
+#: Words that begin another grammar where a command is expected, in bash, dash or another shell that may be installed as `sh`.
+_RESERVED = frozenset(
+    """case coproc do done elif else end esac fi for foreach function if in namespace nocorrect noglob repeat select then time
+    until while""".split()
+)
+#: Commands that a shell carries out itself, except the harmless echo, false, pwd and true. The list has those of bash, dash,
+#: busybox, ksh, mksh and zsh, since each of these may be installed as `sh`.
+_BUILT_INS = frozenset(
+    """. alias autoload bg bind bindkey break builtin bye caller chdir cd command compgen compctl complete compopt continue
+    declare dirs disable disown echotc echoti emulate enable eval exec exit export fc fg float functions getln getopts global hash
+    help hist history integer jobs kill let limit local login logout mapfile nameref newgrp popd print printf pushd pushln r
+    read readarray readonly rehash return sched set setopt shift shopt source suspend test times trap ttyctl type
+    typeset ulimit umask unalias unfunction unhash unlimit unset unsetopt vared wait whence zcompile zformat zle
+    zmodload zparseopts zprof zregexparse zsocket zstyle ztcp""".split()
+)
+
+
+class PlainCommand(Struct, frozen=True):
+    """A program or built-in and its words, exactly as a shell passes them on."""
+
+    words: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The words with one blank between them, for a pattern to match.
+
+        A blank within a word is ANY, so that only a `*` matches it: a rule for `rm a b` does not cover `rm 'a b'`.
+        """
+        return " ".join(_BLANK.sub(ANY, word) for word in self.words)
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether the shell itself does this, in a way that can evaluate words or change what later commands mean."""
+        return self.words[0] in _BUILT_INS
+
+
+def plain_commands(text: str) -> list[PlainCommand] | None:
+    """Return the simple commands of a plain line. None: the line is not plain, or there is no command in it."""
+    if len(text) > _LONGEST_PLAIN or not all(character.isprintable() or character in "\t\n" for character in text):
+        return None
+    commands: list[PlainCommand] = []
+    words: list[str] = []
+    is_open = True  # a command has to follow
+    at = 0
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        if token is None:
+            return None
+        at = token.end()
+        if token["word"]:
+            if not words and (not _NAME.fullmatch(token["word"]) or token["word"] in _RESERVED):
+                return None
+            words.append(_QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", token["word"]))
+        elif not words and (token["separator"] or token["redirection"]):
+            return None
+        if (token["separator"] or token["newline"]) and words:
+            commands.append(PlainCommand(tuple(words)))
+            words = []
+            is_open = token["separator"] in ("&&", "|", "||")
+    if words:
+        commands.append(PlainCommand(tuple(words)))
+        is_open = False
+    return None if is_open else commands

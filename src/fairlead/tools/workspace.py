@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from fairlead.core.tool import ApprovedFile
 from fairlead.errors import ToolError
-from fairlead.tools.files.opening import Target
+from fairlead.tools.files.write import Target
 from fairlead.tools.guard import Guard, Sandbox
 from fairlead.tools.uris import Uris, scheme_of
 

@@ -104,14 +104,14 @@ class McpServers:
     def commands(self) -> list[SlashCommand]:
         if not self._servers:
             return []
-        from fairlead.extend.mcp.prompts import prompt_commands
+        from fairlead.extend.mcp.resources import prompt_commands
 
         return prompt_commands(self._servers)
 
     async def expand(self, text: str, cancel: Cancel) -> tuple[str, list[ImageContent]] | None:
         if not text.startswith("/mcp:"):
             return None
-        from fairlead.extend.mcp.prompts import expand_prompt
+        from fairlead.extend.mcp.resources import expand_prompt
 
         return await expand_prompt(text, await self._ready_servers(cancel), cancel)
 

@@ -7,23 +7,32 @@ name never depends on which server connected first.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from fairlead.core.images import image_type
+from fairlead.core.messages import ImageContent, TextContent, UserBlock
+from fairlead.core.secrets import redacted
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.extend.mcp.results import progress_text, tool_result
-from fairlead.tools.pace import Paced
+from fairlead.session.subagents.subagent import cut
+from fairlead.tools.background import Paced
+from fairlead.tools.files.read import MAX_ENCODED
+from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, count_lines, format_size
+from fairlead.tools.uris import Document
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from mcp import ClientSession, types
 
     from fairlead.extend.mcp.server import McpServer
-
 
 MAX_NAME = 64
 _PREFIX = "mcp__"
@@ -129,3 +138,150 @@ async def _run(server: McpServer, name: str, workspace: Workspace, arguments: di
     finally:
         soon.stop()
     return tool_result(answer, server.key, workspace)
+
+
+#: How many images of an answer are sent to the model. Providers reject requests with too many.
+_MAX_IMAGES = 20
+#: How many characters of a progress message are shown.
+_MAX_PROGRESS_CHARS = 1000
+
+
+def tool_result(answer: types.CallToolResult, key: str, workspace: Workspace) -> ToolResult:
+    """Convert the answer of a tool. Raises ToolError if the tool failed."""
+    blocks = [block for each in answer.content for block in _blocks(each, key)]
+    structured = answer.structured_content
+    details: dict[str, Any] = {} if structured is None else {"structuredContent": structured}
+    if not blocks and structured is not None:
+        blocks = [TextContent(msgspec.json.encode(structured).decode())]
+    content = _bounded(blocks, workspace)
+    if answer.is_error:
+        texts = [block.text for block in content if isinstance(block, TextContent)]
+        raise ToolError(redacted("\n".join(texts)) or "The tool failed without saying why.", _redacted_details(details))
+    return ToolResult(content, details)
+
+
+def _redacted_details(details: dict[str, Any]) -> dict[str, Any]:
+    """Remove secrets from the details of a failure."""
+    written = msgspec.json.encode(details).decode()
+    shown = redacted(written)
+    if shown == written:
+        return details
+    try:
+        return msgspec.json.decode(shown, type=dict[str, Any])
+    except msgspec.DecodeError:  # the secret was more than a part of a string
+        return {}
+
+
+def document(answer: types.ReadResourceResult, uri: str, key: str) -> Document:
+    """Convert the contents of a resource. Raises ToolError if it has none."""
+    if not answer.contents:
+        raise ToolError(f"{uri} has no contents.")
+    blocks = [block for each in answer.contents for block in _contents(each, key, is_answer=True)]
+    texts = [block.text for block in blocks if isinstance(block, TextContent)]
+    images = [block for block in blocks if isinstance(block, ImageContent)][:_MAX_IMAGES]
+    kind = answer.contents[0].mime_type or "text/plain"
+    return Document("\n\n".join(texts) or uri, [], {"contentType": kind}, images)
+
+
+def prompt_text(answer: types.GetPromptResult, key: str) -> tuple[str, list[ImageContent]]:
+    """Convert a prompt to one user message. If it has messages of several roles, each begins with its role."""
+    has_several_roles = len({message.role for message in answer.messages}) > 1
+    texts: list[str] = []
+    images: list[ImageContent] = []
+    for message in answer.messages:
+        for block in _blocks(message.content, key):
+            if isinstance(block, ImageContent):
+                images.append(block)
+            else:
+                texts.append(f"{message.role.capitalize()}: {block.text}" if has_several_roles else block.text)
+    return "\n\n".join(texts), images
+
+
+def progress_text(progress: float, total: float | None, message: str | None) -> str:
+    done = f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
+    return f"[{done}] {cut(message, _MAX_PROGRESS_CHARS)}" if message else f"[{done}]"
+
+
+def _blocks(block: types.ContentBlock, key: str) -> Iterable[UserBlock]:
+    from mcp import types
+
+    match block:
+        case types.TextContent():
+            return [TextContent(block.text)]
+        case types.ImageContent():
+            return [_image(block.data, block.mime_type)]
+        case types.AudioContent():
+            return [TextContent(f"[Audio ({block.mime_type}), which cannot be shown.]")]
+        case types.EmbeddedResource():
+            return _contents(block.resource, key)
+        case types.ResourceLink():
+            about = f": {block.description}" if block.description else ""
+            return [TextContent(f"[{block.title or block.name}{about} Read it at mcp://{key}/{block.uri}]")]
+
+
+def _contents(
+    contents: types.TextResourceContents | types.BlobResourceContents, key: str, *, is_answer: bool = False
+) -> Iterable[UserBlock]:
+    """Convert a resource. Unless it is the one that was requested (`is_answer`), its text begins with its URI."""
+    from mcp import types
+
+    where = f"mcp://{key}/{contents.uri}"
+    if isinstance(contents, types.TextResourceContents):
+        return [TextContent(contents.text if is_answer else f"[{where}]\n{contents.text}")]
+    kind = contents.mime_type or "application/octet-stream"
+    if kind.startswith("image/"):
+        return [_image(contents.blob, kind)]
+    size = format_size(len(contents.blob) // 4 * 3)
+    return [TextContent(f"[{where} is binary ({kind}, {size}) and cannot be shown.]")]
+
+
+def _image(data: str, mime_type: str) -> UserBlock:
+    """Convert an image. If models cannot use it, return a note instead: a provider rejects a conversation with such an image."""
+    if len(data) > MAX_ENCODED:
+        return TextContent(f"[An image ({mime_type}) of {format_size(len(data) // 4 * 3)}, which is too large to be shown.]")
+    try:
+        image = b64decode("".join(data.split()), validate=True)
+    except ValueError:
+        return TextContent(f"[An image ({mime_type}) that is broken: it is not base64.]")
+    kind = image_type(image)
+    if kind is None:
+        return TextContent(f"[An image of the type {mime_type}, which models do not accept.]")
+    return ImageContent(b64encode(image).decode(), kind)
+
+
+def _bounded(blocks: Sequence[UserBlock], workspace: Workspace) -> list[UserBlock]:
+    """Limit the text and the number of images in a result, whatever number of blocks they come in."""
+    texts = [block.text for block in blocks if isinstance(block, TextContent)]
+    images: list[UserBlock] = [block for block in blocks if isinstance(block, ImageContent)]
+    left_out = len(images) - _MAX_IMAGES
+    note: list[UserBlock] = [TextContent(f"[{left_out} more images are left out.]")] if left_out > 0 else []
+    joined = TextContent("\n".join(texts))
+    shortened = _shortened(joined, workspace)
+    if shortened is joined and not note:
+        return list(blocks)
+    return [*([shortened] if texts else []), *images[:_MAX_IMAGES], *note]
+
+
+def _shortened(block: TextContent, workspace: Workspace) -> TextContent:
+    """Shorten a text for the model. The full text is saved in a file, which the shortened text names."""
+    text = block.text
+    data = text.encode("utf-8", "replace")
+    lines = count_lines(text)
+    if len(data) <= MAX_BYTES and lines <= MAX_LINES:
+        return block
+    kept = b"\n".join(data[:MAX_BYTES].split(b"\n")[:MAX_LINES])
+    if len(kept) < len(data) and b"\n" in kept and data[len(kept) : len(kept) + 1] != b"\n":
+        kept = kept.rpartition(b"\n")[0]
+    shown = f"the first {format_size(len(kept))} of {format_size(len(data))}, {lines} lines"
+    return TextContent(f"{kept.decode('utf-8', 'ignore')}\n\n[Showing {shown}. {_saved(data, workspace)}]")
+
+
+def _saved(data: bytes, workspace: Workspace) -> str:
+    try:
+        path = workspace.log_dir() / f"mcp-{os.urandom(8).hex()}.txt"
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+    except OSError as error:
+        return f"The full output could not be saved: {error.strerror or error}"
+    workspace.keep_log(path)
+    return f"Full output: {path}"

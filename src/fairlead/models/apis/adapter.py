@@ -22,7 +22,7 @@ from fairlead.models.apis.request_building import PrefixCache
 from fairlead.models.apis.sending import read_error_body, send
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http, HttpRequest, RequestAborted, Response
-from fairlead.models.http.sse import SSEDecoder
+from fairlead.models.http.framing import SSEDecoder
 
 if TYPE_CHECKING:
     from fairlead.core.model import Interceptor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.protocol.pi import example_values as values
+from fairlead.protocol.pi import line_examples as values
 
 
 def _example(data: Any = None, /, **fields: Any) -> dict[str, Any]:

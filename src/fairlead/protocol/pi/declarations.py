@@ -7,13 +7,10 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.protocol.pi import frames
-from fairlead.protocol.pi.command import Command
-from fairlead.protocol.pi.commands import BASIC_COMMANDS
+from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
 from fairlead.protocol.pi.frames import Frame
-from fairlead.protocol.pi.host_commands import HOST_ANSWERS, HOST_COMMANDS, Answer
-from fairlead.protocol.pi.omp_commands import OMP_COMMANDS
+from fairlead.protocol.pi.omp_commands import HOST_ANSWERS, HOST_COMMANDS, OMP_COMMANDS, SUBAGENT_COMMANDS, Answer
 from fairlead.protocol.pi.session_commands import SESSION_COMMANDS
-from fairlead.protocol.pi.subagent_commands import SUBAGENT_COMMANDS
 from fairlead.protocol.pi.ui_frames import ExtensionUiRequest, ExtensionUiResponse
 
 #: All commands, by name.

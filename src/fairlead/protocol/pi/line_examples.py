@@ -4,7 +4,114 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.protocol.pi import example_values as values
+# Values that several examples share
+
+NOW = 1763190428000
+SESSION_ID = "019a8652-6f10-7c3b-9f2e-4d1a5c0b8e77"
+SESSION_FILE = f"/home/ada/.fairlead/sessions/--work-parser--/2026-11-15T06-27-08-281Z_{SESSION_ID}.jsonl"
+OTHER_FILE = "/home/ada/.fairlead/sessions/--work-parser--/2026-11-14T09-02-51-007Z_019a8215-9c7f.jsonl"
+
+COST = {"input": 0.0081, "output": 0.0018, "cacheRead": 0, "cacheWrite": 0, "total": 0.0099}
+USAGE = {"input": 2710, "output": 118, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 2828, "cost": COST}
+
+MODEL = {
+    "id": "claude-sonnet-4-5",
+    "name": "Claude Sonnet 4.5",
+    "api": "anthropic-messages",
+    "provider": "anthropic",
+    "baseUrl": "https://api.anthropic.com",
+    "reasoning": True,
+    "input": ["text", "image"],
+    "cost": {"input": 3, "output": 15, "cacheRead": 0.3, "cacheWrite": 3.75},
+    "contextWindow": 200000,
+    "maxTokens": 64000,
+}
+
+IMAGE = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+USER = {
+    "role": "user",
+    "content": [{"type": "text", "text": "Fix the parser"}],
+    "timestamp": NOW,
+    "attribution": "user",
+}
+CALL = {"type": "toolCall", "id": "toolu_01", "name": "bash", "arguments": {"command": "ls"}}
+
+
+def assistant(*blocks: dict[str, Any], stop: str = "stop") -> dict[str, Any]:
+    """An assistant message."""
+    return {
+        "role": "assistant",
+        "content": list(blocks),
+        "api": "anthropic-messages",
+        "provider": "anthropic",
+        "model": "claude-sonnet-4-5",
+        "usage": USAGE,
+        "stopReason": stop,
+        "timestamp": NOW,
+    }
+
+
+SAID = assistant({"type": "text", "text": "The parser is fixed."})
+ASKED = assistant(
+    {"type": "thinking", "thinking": "I have to see it first.", "thinkingSignature": "EqQB"},
+    CALL,
+    stop="toolUse",
+)
+OUTPUT = {"content": [{"type": "text", "text": "parser.py\n"}]}
+TOOL_RESULT = {
+    "role": "toolResult",
+    "toolCallId": "toolu_01",
+    "toolName": "bash",
+    **OUTPUT,
+    "isError": False,
+    "timestamp": NOW,
+}
+
+ENTRY = {
+    "type": "message",
+    "id": "a1b2c3d4",
+    "parentId": None,
+    "timestamp": "2026-11-15T06:27:08.281Z",
+    "message": USER,
+}
+LABEL_ENTRY = {
+    "type": "label",
+    "id": "b2c3d4e5",
+    "parentId": "a1b2c3d4",
+    "timestamp": "2026-11-15T06:27:09.004Z",
+    "targetId": "a1b2c3d4",
+    "label": "before the change",
+}
+
+COMPACTION = {
+    "summary": "## Goal\nFix the parser.",
+    "firstKeptEntryId": "b2c3d4e5",
+    "tokensBefore": 168310,
+    "details": {"readFiles": ["parser.py"], "modifiedFiles": []},
+    "estimatedTokensAfter": 20114,
+}
+
+TASK = {"id": "task-1", "content": "Write a failing test", "status": "in_progress"}
+PHASES = [{"id": "phase-1", "name": "Work", "tasks": [TASK]}]
+
+ACTIVITY = {
+    "index": 0,
+    "id": "0-Callers",
+    "agent": "task",
+    "agentSource": "bundled",
+    "status": "running",
+    "task": "Find the callers of parse().",
+    "assignment": "Find the callers of parse().",
+    "description": "Callers",
+    "recentTools": [{"tool": "grep", "args": "parse(", "endMs": NOW}],
+    "recentOutput": ["There are three."],
+    "toolCount": 1,
+    "requests": 2,
+    "tokens": 5120,
+    "cost": 0.02,
+    "durationMs": 8400,
+    "resolvedModel": "anthropic/claude-sonnet-4-5",
+}
 
 _CALL: dict[str, Any] = {"toolCallId": "toolu_01", "toolName": "bash"}
 _SUBAGENT: dict[str, Any] = {
@@ -27,40 +134,40 @@ LINE_EXAMPLES: dict[str, dict[str, Any]] = {
     "rpc_chunk": {"chunkId": "c1", "index": 0, "count": 2, "byteLength": 1400, "data": "eyJ0eXBlIjoi"},
     # Runs
     "agent_start": {},
-    "agent_end": {"messages": [values.USER, values.SAID], "willRetry": False},
+    "agent_end": {"messages": [USER, SAID], "willRetry": False},
     "agent_settled": {},
     "session_settled": {},
     "prompt_result": {"id": "1", "agentInvoked": True, "status": "completed", "sessionSettled": True},
     "turn_start": {},
-    "turn_end": {"message": values.ASKED, "toolResults": [values.TOOL_RESULT]},
-    "message_start": {"message": values.assistant()},
+    "turn_end": {"message": ASKED, "toolResults": [TOOL_RESULT]},
+    "message_start": {"message": assistant()},
     "message_update": {
         "assistantMessageEvent": {
             "type": "text_delta",
             "contentIndex": 0,
             "delta": "The parser is fixed.",
-            "partial": values.SAID,
+            "partial": SAID,
         },
-        "usage": values.USAGE,
-        "message": values.SAID,
+        "usage": USAGE,
+        "message": SAID,
     },
-    "message_end": {"message": values.SAID},
+    "message_end": {"message": SAID},
     "tool_execution_start": {**_CALL, "args": {"command": "ls"}},
-    "tool_execution_update": {**_CALL, "args": {"command": "ls"}, "partialResult": values.OUTPUT},
-    "tool_execution_end": {**_CALL, "result": values.OUTPUT, "isError": False},
+    "tool_execution_update": {**_CALL, "args": {"command": "ls"}, "partialResult": OUTPUT},
+    "tool_execution_end": {**_CALL, "result": OUTPUT, "isError": False},
     "auto_retry_start": {"attempt": 1, "maxAttempts": 3, "delayMs": 2000, "errorMessage": "529 overloaded"},
     "auto_retry_end": {"success": True, "attempt": 1},
     "compaction_start": {"reason": "threshold"},
-    "compaction_end": {"reason": "threshold", "aborted": False, "willRetry": False, "result": values.COMPACTION},
+    "compaction_end": {"reason": "threshold", "aborted": False, "willRetry": False, "result": COMPACTION},
     "auto_compaction_start": {"reason": "threshold", "action": "context-full"},
-    "auto_compaction_end": {"action": "context-full", "aborted": False, "willRetry": False, "result": values.COMPACTION},
+    "auto_compaction_end": {"action": "context-full", "aborted": False, "willRetry": False, "result": COMPACTION},
     "bash_execution_update": {"id": "1", "delta": "parser.py\n"},
     # Questions to the host, and its answers
     "host_tool_call": {"id": "h1", "toolCallId": "toolu_01", "toolName": "open_file", "arguments": {"path": "parser.py"}},
     "host_tool_cancel": {"id": "h2", "targetId": "h1"},
     "host_uri_request": {"id": "u1", "operation": "read", "url": "notes://today"},
     "host_uri_cancel": {"id": "u2", "targetId": "u1"},
-    "host_tool_update": {"id": "h1", "partialResult": values.OUTPUT},
+    "host_tool_update": {"id": "h1", "partialResult": OUTPUT},
     "host_tool_result": {"id": "h1", "result": {"content": [{"type": "text", "text": "It is open."}]}},
     "host_uri_result": {"id": "u1", "content": "Call Grace.", "contentType": "text/markdown"},
     "extension_ui_request": {
@@ -90,9 +197,9 @@ LINE_EXAMPLES: dict[str, dict[str, Any]] = {
             }
         ]
     },
-    "todo_reminder": {"todos": [values.TASK], "attempt": 1, "maxAttempts": 3},
+    "todo_reminder": {"todos": [TASK], "attempt": 1, "maxAttempts": 3},
     "todo_auto_clear": {},
-    "entry_appended": {"entry": values.LABEL_ENTRY},
+    "entry_appended": {"entry": LABEL_ENTRY},
     "session_info_changed": {"name": "The parser"},
     "queue_update": {"steering": ["Leave the tests alone"], "followUp": []},
     "thinking_level_changed": {"level": "high"},
@@ -102,7 +209,7 @@ LINE_EXAMPLES: dict[str, dict[str, Any]] = {
             **_SUBAGENT,
             "task": "Find the callers of parse().",
             "assignment": "Find the callers of parse().",
-            "progress": values.ACTIVITY,
+            "progress": ACTIVITY,
         }
     },
     "subagent_event": {"payload": {"id": "0-Callers", "event": {"type": "turn_start"}}},

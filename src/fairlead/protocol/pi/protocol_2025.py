@@ -6,8 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.protocol.pi.command import Command
-from fairlead.protocol.pi.commands import Abort
+from fairlead.protocol.pi.commands import Abort, Command
 from fairlead.protocol.pi.frames import Frame
 from fairlead.protocol.pi.session_commands import Compact
 

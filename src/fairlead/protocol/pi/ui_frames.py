@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from fairlead.core.ui import NotifyKind, Placement
 from fairlead.protocol.pi.frames import Frame
-from fairlead.protocol.pi.host_commands import Answer
+from fairlead.protocol.pi.omp_commands import Answer
 
 UiMethod: TypeAlias = Literal[
     "select",

@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from fairlead.protocol.pi.command import Command
+from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.frames import Frame
-from fairlead.protocol.pi.host_commands import Answer
+from fairlead.protocol.pi.omp_commands import Answer
 from fairlead.protocol.schema.builder import Refinements, Schema, SchemaBuilder, Unions, reference
 
 ANY_ID: Schema = {"description": "The id of the command, if it had one."}

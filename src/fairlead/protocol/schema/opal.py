@@ -13,8 +13,7 @@ from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SER
 from fairlead.protocol.opal.method import PROTOCOL_VERSION, Method
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
-from fairlead.protocol.schema.builder import Schema, SchemaBuilder, marks, reference
-from fairlead.protocol.schema.notes import prose
+from fairlead.protocol.schema.builder import Schema, SchemaBuilder, marks, prose, reference
 
 DESCRIPTION = (
     "Lines of JSON-RPC 2.0. `methods` are the requests of a client, `server_requests` those of the server, `events` the "

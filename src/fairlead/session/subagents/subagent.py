@@ -37,7 +37,7 @@ from fairlead.errors import FairleadError
 from fairlead.session.context.tokens import add_usage
 from fairlead.session.events import report
 from fairlead.session.subagents.slots import Slot
-from fairlead.tools.pace import Paced
+from fairlead.tools.background import Paced
 
 if TYPE_CHECKING:
     from fairlead.session.subagents.agents import AgentDefinition

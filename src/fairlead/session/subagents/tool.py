@@ -70,7 +70,7 @@ def task_tool(subagents: Subagents) -> Tool:
 async def run_task(subagents: Subagents, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     """Let sub-agents work on all tasks. Fails only if none of them has an answer."""
     from fairlead.session.subagents.subagents import Order
-    from fairlead.tools.pace import Paced
+    from fairlead.tools.background import Paced
 
     agents = subagents.family.agents
     agent = agents.get(arguments["agent"])

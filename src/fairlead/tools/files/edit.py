@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any, cast
 
 from fairlead.core.lenient import decode, scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools.background import Stop, change_in_order
-from fairlead.tools.files import diff
+from fairlead.tools.background import Stop, change_in_order, split_lines
 from fairlead.tools.files.matching import Haystack, Match
-from fairlead.tools.files.opening import Target
-from fairlead.tools.files.text_file import BOM, TextFile, with_line_ends_of
+from fairlead.tools.files.write import BOM, Target, TextFile, with_line_ends_of
 from fairlead.tools.workspace import Workspace
 
 #: A shorter text may be in a file by chance.
@@ -42,7 +43,7 @@ async def run_edit(workspace: Workspace, arguments: dict[str, Any], context: Too
     target = workspace.locate(arguments["path"], context.target)
     edits = [(scrub_text(edit["oldText"]), scrub_text(edit["newText"])) for edit in arguments["edits"]]
 
-    def change(stop: Stop) -> diff.Diff:
+    def change(stop: Stop) -> Diff:
         return _edit_file(workspace, target, arguments["path"], edits, stop)
 
     changed = await change_in_order(target, context.cancel, change)
@@ -50,26 +51,26 @@ async def run_edit(workspace: Workspace, arguments: dict[str, Any], context: Too
     return ToolResult.text(f"Successfully replaced {len(edits)} block(s) in {arguments['path']}.", details)
 
 
-def _edit_file(workspace: Workspace, target: Target, name: str, edits: list[tuple[str, str]], stop: Stop) -> diff.Diff:
+def _edit_file(workspace: Workspace, target: Target, name: str, edits: list[tuple[str, str]], stop: Stop) -> Diff:
     file = TextFile(target, name, workspace.guard, stop)
     text = file.text
     replacements = _locate(text, name, edits, stop)
-    result = diff.apply(text, replacements)
+    result = apply(text, replacements)
     stop.check()
     if result == text:
         raise ToolError(
             f"No changes made to {name}. The replacement produced identical content. Check that newText differs from oldText."
         )
     # Described first: once the file has changed, nothing slow may stand between that and the report of it.
-    described = diff.describe(text, replacements, name, stop)
+    described = describe(text, replacements, name, stop)
     file.save(result, stop)
     return described
 
 
-def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> list[diff.Replacement]:
+def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> list[Replacement]:
     """Return where each edit applies in the original, in the file's order."""
     haystack = Haystack(text, stop)
-    placed: list[tuple[int, diff.Replacement]] = []
+    placed: list[tuple[int, Replacement]] = []
     for index, (old, new) in enumerate(stop.each(edits)):
         which = "the text" if len(edits) == 1 else f"edits[{index}].oldText"
         old = old.removeprefix(BOM)
@@ -88,7 +89,7 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
                 " Please provide more context to make it unique." + _where(text, match)
             )
         new = with_line_ends_of(text, match.start, match.end, new)
-        placed.append((index, diff.Replacement(match.start, match.end, new)))
+        placed.append((index, Replacement(match.start, match.end, new)))
     placed.sort(key=lambda item: item[1].start)
     for (index, before), (other, after) in pairwise(placed):
         if before.end > after.start:
@@ -133,3 +134,176 @@ def _where(text: str, match: Match) -> str:
         return f"\n\nAll of them are in line {lines[0]}."
     numbers = ", ".join(map(str, lines))
     return f"\n\nThey begin in the lines {numbers}{f' and {more} more places' if more else ''}."
+
+
+CONTEXT = 4
+#: Larger replacements are shown as a whole; finding the lines that both sides share would take too long.
+_COMPARED = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """`text` takes the place of the original's characters from `start` to `end`."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`new` lines take the place of `old` ones, which begin at `line` (from 0) of the old text."""
+
+    line: int
+    old: Sequence[str]
+    new: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """`numbered` is for reading, `patch` is a unified diff; both with four lines of context."""
+
+    numbered: str
+    patch: str
+    first_changed_line: int
+
+
+def apply(original: str, replacements: Sequence[Replacement]) -> str:
+    """Return the text after replacements that are in order and do not overlap."""
+    parts: list[str] = []
+    at = 0
+    for replacement in replacements:
+        parts += (original[at : replacement.start], replacement.text)
+        at = replacement.end
+    return "".join((*parts, original[at:]))
+
+
+def describe(original: str, replacements: Sequence[Replacement], name: str, stop: Stop) -> Diff:
+    """Return the difference that `replacements`, in order and not overlapping, make."""
+    lines = lines_of(original, stop)
+    changes = list(changes_of(original, lines, replacements, stop))
+    hunks = list(hunks_of(changes, CONTEXT))
+    shift = 0
+    numbered: list[str] = []
+    patch = [f"--- {name}\n+++ {name}\n"]
+    total = len(lines) + sum(max(0, len(change.new) - len(change.old)) for change in changes)
+    width = len(str(total))
+    shown_to = 0
+    for hunk in stop.each(hunks):
+        start = max(0, hunk[0].line - CONTEXT)
+        last = hunk[-1]
+        end = min(len(lines), last.line + len(last.old) + CONTEXT)
+        if start > shown_to:
+            numbered.append(f" {'':{width}} ...")
+        body = list(_body(lines, hunk, start, end, shift))
+        numbered += [f"{sign}{number:{width}} {text.rstrip(chr(13) + chr(10))}" for sign, number, text in body]
+        grown = sum(len(change.new) - len(change.old) for change in hunk)
+        patch.append(_header(start, end - start, start + shift, end - start + grown))
+        patch += [_patch_line(sign, text) for sign, _, text in body]
+        shift += grown
+        shown_to = end
+    if shown_to < len(lines):
+        numbered.append(f" {'':{width}} ...")
+    return Diff("\n".join(numbered), "".join(patch), changes[0].line + 1 if changes else 1)
+
+
+def lines_of(text: str, stop: Stop) -> list[str]:
+    """Lines with their ends. Only LF ends a line: editors do not end a line at a form feed or a separator."""
+    lines = [line + "\n" for line in stop.each(split_lines(text, stop))]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def changes_of(original: str, lines: Sequence[str], replacements: Sequence[Replacement], stop: Stop) -> Iterator[Change]:
+    """Yield the lines that change, replacements that share a line taken together."""
+    starts = [0, *accumulate(len(line) for line in stop.each(lines))]
+    at = 0
+    while at < len(replacements):
+        first = max(0, bisect_right(starts, replacements[at].start, 0, max(len(lines), 1)) - 1)
+        group = [replacements[at]]
+        last = _line_after(starts, lines, group[-1])
+        at += 1
+        while at < len(replacements) and replacements[at].start < starts[last]:
+            group.append(replacements[at])
+            last = max(last, _line_after(starts, lines, group[-1]))
+            at += 1
+        base = starts[first]
+        moved = [Replacement(item.start - base, item.end - base, item.text) for item in group]
+        new = apply(original[base : starts[last]], moved)
+        yield from _compare(first, lines[first:last], lines_of(new, stop), stop)
+
+
+def _line_after(starts: Sequence[int], lines: Sequence[str], replacement: Replacement) -> int:
+    """Return the line after the last that a replacement touches; if it ends at a line's start, its text may join that line."""
+    joins = not replacement.text.endswith("\n")
+    position = replacement.end if joins else max(replacement.end - 1, replacement.start)
+    return min(bisect_right(starts, position, 0, max(len(lines), 1)), len(lines))
+
+
+def _compare(line: int, old: Sequence[str], new: Sequence[str], stop: Stop) -> Iterator[Change]:
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        stop.check()
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        stop.check()
+        tail += 1
+    old = old[head : len(old) - tail]
+    new = new[head : len(new) - tail]
+    line += head
+    if not old or not new or max(len(old), len(new)) > _COMPARED:
+        if old or new:
+            yield Change(line, old, new)
+        return
+    from difflib import SequenceMatcher
+
+    class Stoppable(SequenceMatcher[str]):
+        """Lines that repeat, such as blank ones, can keep it busy for half a minute."""
+
+        def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> DifflibMatch:
+            stop.check()
+            return super().find_longest_match(alo, ahi, blo, bhi)
+
+    for kind, old_from, old_to, new_from, new_to in Stoppable(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield Change(line + old_from, old[old_from:old_to], new[new_from:new_to])
+
+
+def hunks_of(changes: Sequence[Change], context: int) -> Iterator[list[Change]]:
+    """Changes whose `context` lines would touch are shown together."""
+    hunk: list[Change] = []
+    for change in changes:
+        if hunk and change.line - (hunk[-1].line + len(hunk[-1].old)) > 2 * context:
+            yield hunk
+            hunk = []
+        hunk.append(change)
+    if hunk:
+        yield hunk
+
+
+def _body(lines: Sequence[str], hunk: Sequence[Change], start: int, end: int, shift: int) -> Iterator[tuple[str, int, str]]:
+    """Sign, line number and text: the old number for lines kept or removed, the new one for lines added."""
+    at = start
+    for change in hunk:
+        for number in range(at, change.line):
+            yield " ", number + 1, lines[number]
+        for offset, text in enumerate(change.old):
+            yield "-", change.line + offset + 1, text
+        for offset, text in enumerate(change.new):
+            yield "+", change.line + shift + offset + 1, text
+        at = change.line + len(change.old)
+        shift += len(change.new) - len(change.old)
+    for number in range(at, end):
+        yield " ", number + 1, lines[number]
+
+
+def _header(old_start: int, old_count: int, new_start: int, new_count: int) -> str:
+    """Return the header of a hunk. An empty side is named by the line before it: `start`, which counts from 0."""
+    old = old_start + 1 if old_count else old_start
+    new = new_start + 1 if new_count else new_start
+    return f"@@ -{old},{old_count} +{new},{new_count} @@\n"
+
+
+def _patch_line(sign: str, text: str) -> str:
+    return f"{sign}{text}" if text.endswith("\n") else f"{sign}{text}\n\\ No newline at end of file\n"

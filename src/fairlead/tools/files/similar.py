@@ -18,7 +18,7 @@ from fairlead.tools.background import Stop, split_lines
 _MAX_FILE = 1024 * 1024
 _MAX_LINES, _MAX_TEXT, _MAX_LINE = 60, 4_000, 1_000
 #: Places that are looked at closely, and how much of the text the best of them has to have.
-_PLACES = 8
+_CANDIDATES = 8
 _ENOUGH = 0.5
 #: Lines that the file may have in the middle of the text.
 _BETWEEN = 10
@@ -142,13 +142,13 @@ def _places(lines: Sequence[str], wanted: Sequence[str], stop: Stop) -> list[int
         for group in set(_groups([line])):
             numbers_of.setdefault(group, []).append(number)
     # What is in many lines says little about the place, and would make the work grow with the square of the text.
-    telling = {group for group, numbers in numbers_of.items() if len(numbers) <= _PLACES} or set(numbers_of)
+    telling = {group for group, numbers in numbers_of.items() if len(numbers) <= _CANDIDATES} or set(numbers_of)
     votes: Counter[int] = Counter()
     for number, line in enumerate(stop.each(lines)):
         for group in telling.intersection(_groups([_plain(line[:_MAX_LINE])])):
-            for offset in numbers_of[group][:_PLACES]:
+            for offset in numbers_of[group][:_CANDIDATES]:
                 votes[number - offset] += 1
-    return [place for place, _ in votes.most_common(_PLACES)]
+    return [place for place, _ in votes.most_common(_CANDIDATES)]
 
 
 def _groups(lines: Iterable[str]) -> list[str]:

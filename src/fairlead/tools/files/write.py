@@ -8,17 +8,23 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from fairlead.config.descriptors import kind_of, make_folders, opened_folder, stat_at
 from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order
-from fairlead.tools.files.opening import Target, failure, require_approved
+from fairlead.tools.files.read import open_regular, read_all
 from fairlead.tools.guard import Guard
+from fairlead.tools.truncate import format_size
 from fairlead.tools.uris import as_content
 from fairlead.tools.workspace import Workspace
+
+if TYPE_CHECKING:
+    from fairlead.core.tool import ApprovedFile
 
 #: A folder that takes no new files although the file itself may be written.
 _NO_NEIGHBOUR = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -176,3 +182,142 @@ def _write_all(file: int, data: bytes, stop: Stop) -> None:
     while view:  # near a full disk a write is short first, and fails when repeated
         stop.check()
         view = view[os.write(file, view[:_BLOCK]) :]
+
+
+#: What opening a link reports, with or without O_DIRECTORY.
+_LINK = (errno.ELOOP, errno.ENOTDIR)
+
+
+class Target(Struct, frozen=True):
+    """The file that a call is about: `real` is where it is, with all links resolved, and `named` how messages call it.
+
+    `approved` is the file that the user or a rule approved; None if no approval was needed.
+    """
+
+    named: Path
+    real: Path
+    approved: ApprovedFile | None = None
+
+
+def found_at(target: Target) -> os.stat_result | None:
+    """Return the status of what is at the target now; None if nothing is. Raises ToolError if that cannot be found out."""
+    try:
+        with opened_folder(target.real.parent) as folder:
+            return stat_at(folder, target.real.name or ".")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise failure(error, "access", target) from error
+
+
+def require_approved(target: Target, found: os.stat_result) -> None:
+    """Raise ToolError if what is `found` at the target has further names (hard links) and is not the file that was approved.
+
+    A file with a single name may be another one: programs replace a file when they save it.
+    """
+    approved = target.approved
+    if approved is not None and found.st_nlink > 1 and (found.st_dev, found.st_ino) != approved.identity:
+        raise ToolError(
+            f"{target.named} was left alone: a file that has further names (hard links) took its place after the call was"
+            " checked. Call the tool again."
+        )
+
+
+def failure(error: OSError, action: str, target: Target) -> ToolError:
+    """Turn an error of the operating system into one for a call that acts on `target`."""
+    if became_link(error, target):
+        return ToolError(
+            f"{target.named} was left alone: a part of its path became a link after the call was checked. Call the tool again."
+        )
+    # In the words that hosts of this family know: `ENOENT: no such file or directory, access '/x'`.
+    number = error.errno or 0
+    name = errno.errorcode.get(number, "EIO")
+    return ToolError(scrub_text(f"{name}: {os.strerror(number).lower()}, {action} '{target.named}'"))
+
+
+def became_link(error: OSError, target: Target) -> bool:
+    """Return whether an error means that a part of the target's path has become a link since it was resolved."""
+    return error.errno in _LINK and os.path.realpath(target.real) != str(target.real)
+
+
+BOM = "\ufeff"
+#: A larger file is not loaded.
+_MAX_FILE = 256 * 1024 * 1024
+
+
+class TextFile:
+    """The UTF-8 text in the file `target`, without its byte order mark. `name` is what the model calls the file.
+
+    Raises ToolError if there is no such text.
+    """
+
+    def __init__(self, target: Target, name: str, guard: Guard | None, stop: Stop) -> None:
+        self._target = target
+        self._name = name
+        self._guard = guard
+        self._data, self._state = _load(target, name, guard, stop)
+        try:
+            text = self._data.decode()
+        except UnicodeDecodeError:
+            raise ToolError(f"{name} is not UTF-8 text and was left unchanged. Use a shell command to change it.") from None
+        if "\0" in text:
+            raise ToolError(f"{name} is a binary file and was left unchanged. Use a shell command to change it.")
+        self._bom = BOM if text.startswith(BOM) else ""
+        self.text = text.removeprefix(BOM)
+
+    def save(self, text: str, stop: Stop) -> None:
+        """Replace all of the text. Raises ToolError, and leaves the file as it is, if it is not what was found any more."""
+        data = (self._bom + text).encode()
+        replace_file(self._target, data, self._guard, stop, before_replacing=lambda: self._refuse_if_changed(stop))
+
+    def _refuse_if_changed(self, stop: Stop) -> None:
+        if _state(self._target) != self._state and _load(self._target, self._name, self._guard, stop)[0] != self._data:
+            raise ToolError(f"{self._name} was changed by someone else during the edit and was left as it is. Read it again.")
+
+
+def with_line_ends_of(text: str, start: int, end: int, new: str) -> str:
+    """`new` with the line ends of the place it goes to; if that is within one line, of the file's first line."""
+    new = new.replace("\r\n", "\n")
+    newline = text.find("\n", start, end)
+    if newline < 0:
+        newline = text.find("\n")
+    return new.replace("\n", "\r\n") if newline > 0 and text[newline - 1] == "\r" else new
+
+
+def _load(target: Target, name: str, guard: Guard | None, stop: Stop) -> tuple[bytes, tuple[int, ...]]:
+    try:
+        file = open_regular(target, guard)
+    except ToolError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and not became_link(cause, target):
+            raise _cannot_edit(name, cause) from error
+        raise
+    try:
+        found = os.fstat(file)
+        if found.st_size > _MAX_FILE:
+            size = format_size(found.st_size)
+            raise ToolError(
+                f"{name} is too large to edit ({size}; the limit is {format_size(_MAX_FILE)}). Use a shell command to change it."
+            )
+        return read_all(file, stop), _fields(found)
+    except OSError as error:
+        raise _cannot_edit(name, error) from error
+    finally:
+        os.close(file)
+
+
+def _cannot_edit(name: str, error: OSError) -> ToolError:
+    return ToolError(f"Could not edit file: {name}. Error code: {errno.errorcode.get(error.errno or 0, 'EIO')}.")
+
+
+def _state(target: Target) -> tuple[int, ...] | None:
+    try:
+        return _fields(os.lstat(target.real))
+    except OSError:
+        return None
+
+
+def _fields(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_ino, found.st_size, found.st_mtime_ns

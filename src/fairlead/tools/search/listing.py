@@ -12,9 +12,9 @@ from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
-from fairlead.tools.files.opening import became_link, failure, found_at
+from fairlead.tools.files.write import became_link, failure, found_at
 from fairlead.tools.search.globs import Glob
-from fairlead.tools.search.walk import walk
+from fairlead.tools.search.ignore import walk
 from fairlead.tools.truncate import MAX_BYTES, format_size, head
 from fairlead.tools.workspace import Workspace
 

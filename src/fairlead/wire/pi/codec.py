@@ -11,8 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from fairlead.errors import BadCommand, BusyError, FairleadError
 from fairlead.protocol.pi import frames
-from fairlead.protocol.pi.command import Command
-from fairlead.protocol.pi.commands import ANSWER_NAMES
+from fairlead.protocol.pi.commands import ANSWER_NAMES, Command
 from fairlead.wire.messages import Id, Message, Problem, Reply, Request, UnknownRequest
 from fairlead.wire.pi import decode
 from fairlead.wire.pi.encode import Spliced, encode, encode_spliced

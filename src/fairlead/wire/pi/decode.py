@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
 from fairlead.errors import BadCommand
-from fairlead.protocol.pi.command import Command
+from fairlead.protocol.pi.commands import Command
 from fairlead.wire.messages import Id
 
 T = TypeVar("T", bound=Struct)

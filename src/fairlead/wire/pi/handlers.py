@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType, to_builtins
 from fairlead.core.lenient import scrub_text
 from fairlead.core.model import Model
 from fairlead.protocol.pi import commands as c
-from fairlead.protocol.pi.command import Command
+from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.frames import BashExecutionUpdate
 from fairlead.protocol.pi.state import ContextUsage, SessionStats, State, Tokens
 from fairlead.wire.messages import Answer, Late, Request, Route

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fairlead.protocol.pi import host_commands as c
+from fairlead.protocol.pi import omp_commands as c
 from fairlead.wire.messages import Route
 
 if TYPE_CHECKING:

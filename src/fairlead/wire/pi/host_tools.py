@@ -11,7 +11,7 @@ from fairlead.core.messages import TextContent
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import BadCommand, ToolError
 from fairlead.protocol.pi.frames import HostToolCall, HostToolCancel
-from fairlead.protocol.pi.host_commands import HostToolDefinition, HostToolResult, HostToolUpdate
+from fairlead.protocol.pi.omp_commands import HostToolDefinition, HostToolResult, HostToolUpdate
 from fairlead.session.toolbox import Toolbox
 from fairlead.wire.pi import decode
 from fairlead.wire.questions import HostLeft, Question, Questions, Withdrawn

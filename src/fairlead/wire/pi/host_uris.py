@@ -10,7 +10,7 @@ from msgspec import UNSET
 from fairlead.core.runtime import Cancel
 from fairlead.errors import BadCommand, ToolError
 from fairlead.protocol.pi.frames import HostUriCancel, HostUriRequest
-from fairlead.protocol.pi.host_commands import HostUriResult, HostUriScheme
+from fairlead.protocol.pi.omp_commands import HostUriResult, HostUriScheme
 from fairlead.tools.uris import Document, beside, scheme_of
 from fairlead.tools.workspace import Workspace
 from fairlead.wire.pi import decode

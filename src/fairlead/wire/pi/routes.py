@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fairlead.protocol.pi.command import Command
+from fairlead.protocol.pi.commands import Command
 from fairlead.wire.messages import Route, Routes
 from fairlead.wire.pi.handlers import BASIC_ROUTES
 

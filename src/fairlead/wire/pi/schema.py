@@ -7,7 +7,7 @@ from typing import Any, get_args
 import msgspec
 
 from fairlead.core.messages import AssistantBlock, Message, UserBlock
-from fairlead.protocol.pi import frames, omp_commands, session_commands, state, subagent_commands
+from fairlead.protocol.pi import frames, omp_commands, session_commands, state
 from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES, COMMAND_EXAMPLES_2025
 from fairlead.protocol.pi.declarations import ANSWERS, COMMANDS, FRAMES, GivenPhase, TreeNode
 from fairlead.protocol.pi.frames import Frame, InnerEvent, Response
@@ -30,8 +30,8 @@ _REFINEMENTS: Refinements = {
     (session_commands.Entries, "entries"): [_ENTRY],
     (session_commands.Tree, "tree"): list[TreeNode],
     (TreeNode, "entry"): _ENTRY,
-    (subagent_commands.SubagentMessages, "entries"): [(Header, *_ENTRY)],
-    (subagent_commands.SubagentMessages, "messages"): list[Message],
+    (omp_commands.SubagentMessages, "entries"): [(Header, *_ENTRY)],
+    (omp_commands.SubagentMessages, "messages"): list[Message],
     (MessageEntry, "message"): Message,
     (frames.EntryAppended, "entry"): _ENTRY,
     (frames.TtsrTriggered, "rules"): list[Rule],

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairlead.core.events import Event, SubagentEvent, SubagentLifecycle, SubagentProgress
-from fairlead.protocol.pi.command import Command
+from fairlead.protocol.pi.commands import Command
 from fairlead.session.session import Session
 from fairlead.wire.connection import Connection
 from fairlead.wire.dialects import dialect_named

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fairlead.errors import BadCommand
-from fairlead.protocol.pi import subagent_commands as c
+from fairlead.protocol.pi import omp_commands as c
 from fairlead.wire.messages import Route
 from fairlead.wire.pi.encode import Spliced
 

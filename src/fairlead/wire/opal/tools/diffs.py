@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairlead.tools.background import Stop
-from fairlead.tools.files.diff import Change, Replacement, changes_of, hunks_of, lines_of
+from fairlead.tools.files.edit import Change, Replacement, changes_of, hunks_of, lines_of
 from fairlead.tools.truncate import MAX_LINES
 from fairlead.wire.opal.tools.results import META
 

@@ -10,9 +10,8 @@ from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order, split_lines
-from fairlead.tools.files.diff import Replacement, apply
-from fairlead.tools.files.opening import Target
-from fairlead.tools.files.text_file import TextFile
+from fairlead.tools.files.edit import Replacement, apply
+from fairlead.tools.files.write import Target, TextFile
 from fairlead.tools.truncate import head
 from fairlead.wire.opal.tools.diffs import diff_details
 from fairlead.wire.opal.tools.file_access import FileAccess

@@ -6,7 +6,7 @@ from typing import Any
 
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools.pace import Paced
+from fairlead.tools.background import Paced
 from fairlead.tools.shell.bash import problem_of
 from fairlead.tools.shell.process import ShellResult, with_remarks
 from fairlead.tools.truncate import MAX_BYTES, format_size

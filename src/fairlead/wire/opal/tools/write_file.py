@@ -8,10 +8,8 @@ from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order
-from fairlead.tools.files.diff import Replacement
-from fairlead.tools.files.opening import Target, found_at
-from fairlead.tools.files.text_file import BOM, TextFile, with_line_ends_of
-from fairlead.tools.files.write import make_parents, replace_file
+from fairlead.tools.files.edit import Replacement
+from fairlead.tools.files.write import BOM, Target, TextFile, found_at, make_parents, replace_file, with_line_ends_of
 from fairlead.tools.guard import Guard
 from fairlead.wire.opal.tools.diffs import diff_details
 from fairlead.wire.opal.tools.file_access import FileAccess
