@@ -49,7 +49,7 @@ from fairlead.core.events import (
     UiPromptStart,
 )
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
-from fairlead.core.subagents import LifecyclePayload, ProgressPayload
+from fairlead.core.snapshots import LifecyclePayload, ProgressPayload
 
 __all__ = [
     "AgentEnd",

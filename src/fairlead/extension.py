@@ -19,19 +19,29 @@ from fairlead.core.tool import ToolResult
 from fairlead.core.ui import Ui
 from fairlead.errors import FairleadError, ToolError
 from fairlead.extend.extensions.api import Fairlead
-from fairlead.extend.extensions.context import CommandContext, Context, SessionView, ToolRunContext
+from fairlead.extend.extensions.context import CommandContext, Context, ExecResult, SessionView, ToolRunContext
 from fairlead.extend.extensions.events import (
     AfterProviderResponse,
     AgentBeforeSettle,
+    Amend,
     BeforeAgentStart,
     BeforeProviderHeaders,
     BeforeProviderRequest,
+    Block,
+    Cancel,
+    Continue,
     EntryAppended,
     EventBus,
+    Handled,
     Input,
     ModelContext,
     ModelContextWithSystem,
+    Note,
+    Open,
     ProjectTrust,
+    Ran,
+    Replace,
+    Resources,
     ResourcesDiscover,
     SessionBeforeCompact,
     SessionBeforeFork,
@@ -42,27 +52,14 @@ from fairlead.extend.extensions.events import (
     SessionShutdown,
     SessionStart,
     SessionTree,
+    Summary,
     ToolCallEvent,
     ToolResultEvent,
-    UserBash,
-)
-from fairlead.extend.extensions.programs import ExecResult
-from fairlead.extend.extensions.results import (
-    Amend,
-    Block,
-    Cancel,
-    Continue,
-    Handled,
-    Note,
-    Open,
-    Ran,
-    Replace,
-    Resources,
-    Summary,
     Transform,
     Trust,
+    UserBash,
 )
-from fairlead.extend.extensions.state import State
+from fairlead.extend.extensions.values import State
 from fairlead.session.context.budget import ContextUsage
 
 __all__ = [

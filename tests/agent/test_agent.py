@@ -185,11 +185,11 @@ async def test_asking_a_busy_agent_leaves_its_run_alone(tmp_path: Path) -> None:
         assert await asking == "done"
 
 
-async def test_a_listener_that_raises_harms_nobody_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_listener_that_raises_harms_nobody_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with an_agent(Scripted([Turn(text="done")]), tmp_path) as agent, asyncio.timeout(20):
         agent.session.subscribe(lambda event: print(1 / 0))
         assert await agent.ask("one") == "done"
-    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert "ZeroDivisionError" in caplog.text
 
 
 async def test_an_abort_while_the_key_is_looked_up_is_not_lost(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from tests.behaviour.examples import EXAMPLES
 from fairlead.core.ui import Ui
 from fairlead.extend.extensions.api import Fairlead
 from fairlead.extend.extensions.context import CommandContext, Context, SessionView, ToolRunContext
-from fairlead.extend.extensions.events import EVENTS, EventBus
-from fairlead.extend.extensions.results import RESULTS, Note
+from fairlead.extend.extensions.events import EVENTS, RESULTS, EventBus, Note
 
 FILES = sorted(EXAMPLES.glob("*.py"))
 #: How the variables are called in all examples, and what they are.

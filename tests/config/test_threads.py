@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from fairlead.config.threads import run_in_thread, start_thread
+from fairlead.config.process import run_in_thread, start_thread
 
 
 def test_the_result_and_the_error_of_a_thread_reach_the_caller() -> None:
@@ -53,7 +53,7 @@ def test_a_cancelled_caller_stops_waiting_and_the_late_result_is_dropped() -> No
 def test_a_process_does_not_wait_for_a_thread_that_blocks() -> None:
     code = (
         "import asyncio, threading\n"
-        "from fairlead.config.threads import run_in_thread, start_thread\n"
+        "from fairlead.config.process import run_in_thread, start_thread\n"
         "start_thread(threading.Event().wait, 'blocked')\n"
         "async def main():\n"
         "    waiting = asyncio.ensure_future(run_in_thread(threading.Event().wait))\n"

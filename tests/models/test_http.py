@@ -455,7 +455,7 @@ async def test_an_abort_after_the_answer_leaves_the_connection_alone() -> None:
 
 def tls_server(authority: trustme.CA, name: str = "127.0.0.1") -> ProviderServer:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(name).configure_cert(context)
+    authority.issue_cert(name).configure_cert(context)  # pyright: ignore[reportUnknownMemberType] (pyOpenSSL is not installed)
     return ProviderServer([{"text": "secret"}], ssl=context)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairlead.policy.approvals import ANY, CommandPattern
+from fairlead.policy.patterns import ANY, CommandPattern
 from fairlead.policy.shell import possible_commands
 
 SHELLS = [shell for shell in ("/bin/bash", "/bin/dash", "/bin/sh") if os.access(shell, os.X_OK)][:2]

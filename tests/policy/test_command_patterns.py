@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.policy.approvals import ANY, CommandPattern, PathPattern, Pattern
+from fairlead.policy.patterns import ANY, CommandPattern, PathPattern, Pattern
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from fairlead.errors import BadParams
-from fairlead.protocol.opal.method import Method, decode
+from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS, AgentPrompt, ConfigSet, SessionStart
+from fairlead.protocol.opal.params import decode
 
 
 def refused(declared: type[Method], params: Any) -> tuple[str, str | None]:

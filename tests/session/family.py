@@ -15,9 +15,9 @@ from fairlead.core.model import Request, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool
 from fairlead.session.history.sessions import Sessions
-from fairlead.session.models import OneModel
-from fairlead.session.options import SessionOptions
+from fairlead.session.parts import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.selection import OneModel
 from fairlead.session.session import Session
 from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
 from fairlead.session.subagents.spawner import Match, SessionSpawner

@@ -18,9 +18,9 @@ from fairlead.session.compaction.summary import SYSTEM_PROMPT as SUMMARY_PROMPT
 from fairlead.session.history.entries import role_of
 from fairlead.session.history.log import Log
 from fairlead.session.history.sessions import Sessions
-from fairlead.session.models import OneModel
-from fairlead.session.options import SessionOptions
+from fairlead.session.parts import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.selection import OneModel
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.tools.workspace import Workspace

@@ -19,7 +19,7 @@ from fairlead.core.messages import (
     Usage,
     UserMessage,
 )
-from fairlead.session.context.fitting import NO_ROOM_FOR_IMAGE, Fitter, shortened_text
+from fairlead.session.context.overflow import NO_ROOM_FOR_IMAGE, Fitter, shortened_text
 from fairlead.session.context.tokens import characters
 
 

@@ -354,7 +354,7 @@ async def test_a_session_that_is_not_to_be_kept_is_copied_and_its_file_left_alon
 
 
 def test_two_wishes_at_once_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^--continue and --fork ask for different sessions: give one of them\.$"):
+    with pytest.raises(ConfigError, match=r"^--continue and --fork ask for different sessions. Give one of them\.$"):
         chosen(tmp_path, resume=True, fork="x")
     with pytest.raises(ConfigError, match=r"^--session and --session-id ask"):
         chosen(tmp_path, session="x", session_id="y")

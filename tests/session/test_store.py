@@ -23,9 +23,9 @@ from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMes
 from fairlead.errors import SessionError
 from fairlead.session.history.entries import OtherEntry, new_header
 from fairlead.session.history.listing import list_sessions
-from fairlead.session.history.locking import temporary
 from fairlead.session.history.log import Log
 from fairlead.session.history.reading import read_session
+from fairlead.session.history.session_files import temporary
 from fairlead.session.history.store import SessionFile
 
 
@@ -620,7 +620,7 @@ from fairlead.core.messages import UserMessage
 from fairlead.session.history.entries import new_header
 from fairlead.session.history.listing import list_sessions
 from fairlead.session.history.log import Log
-from fairlead.session.history.locking import temporary
+from fairlead.session.history.session_files import temporary
 from fairlead.session.history.store import SessionFile
 path = Path(sys.argv[1])
 if path.exists():

@@ -19,9 +19,8 @@ from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool
 from fairlead.errors import ModelNotFound
-from fairlead.session.history.deleting import delete_session
 from fairlead.session.history.entries import UsageEntry
-from fairlead.session.history.listing import list_all_sessions, list_sessions
+from fairlead.session.history.listing import delete_session, list_all_sessions, list_sessions
 from fairlead.session.history.paths import transcripts_folder
 from fairlead.session.history.stats import totals
 from fairlead.session.session import Session
@@ -441,7 +440,7 @@ async def test_one_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     await session.close()
 
 
-async def test_a_bug_in_putting_one_together_is_told_to_the_parent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_bug_in_putting_one_together_is_told_to_the_parent(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     cast = Cast(start=[task_call("look"), DONE], look=[DONE])
     session = a_parent(cast, tmp_path)
     subagents_of(session).family.spawner = lambda *_: 1 // 0  # type: ignore[assignment]
@@ -449,7 +448,7 @@ async def test_a_bug_in_putting_one_together_is_told_to_the_parent(tmp_path: Pat
     assert statuses(session) == {"look": "failed"}
     assert "Internal error: ZeroDivisionError" in told(session)
     await session.close()
-    assert "ZeroDivisionError" in capsys.readouterr().err
+    assert "ZeroDivisionError" in caplog.text
 
 
 # The end

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.errors import ToolError
-from fairlead.wire.opal.tools.task_views import chosen, open_tasks, payload
-from fairlead.wire.opal.tools.tasks import Draft, Op, Task, TaskList, from_entry_data, to_entry_data
+from fairlead.wire.opal.tools.tasks import Draft, Op, Task, TaskList, chosen, from_entry_data, open_tasks, payload, to_entry_data
 
 NOW = "2026-11-15 06:27:08.281458"
 

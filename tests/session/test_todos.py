@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairlead.errors import BadCommand, ToolError
+from fairlead.session.todos.keeper import AutoClear, Reminders, eager_prelude
 from fairlead.session.todos.todos import STATUSES, TodoList, TodoPhase, TodoTask, from_entry_data, to_entry_data
-from fairlead.session.todos.upkeep import AutoClear, Reminders, eager_prelude
 
 
 def as_json(phases: list[TodoPhase]) -> Any:

@@ -17,8 +17,8 @@ from fairlead.tools.background import Stop, change_in_order, in_thread, split_li
 from fairlead.tools.files import edit as diff
 from fairlead.tools.files.edit import Replacement, describe
 from fairlead.tools.files.matching import Haystack
-from fairlead.tools.files.write import Target
-from fairlead.tools.search.ignore import walk
+from fairlead.tools.files.opening import Target
+from fairlead.tools.search.walk import walk
 
 LIMIT = 10.0
 

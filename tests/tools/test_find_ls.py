@@ -17,7 +17,7 @@ from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.search.globs import Glob, name_matcher
-from fairlead.tools.search.ignore import walk
+from fairlead.tools.search.walk import walk
 
 
 def find(box: Box, pattern: str, **options: Any) -> list[str]:

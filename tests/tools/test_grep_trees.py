@@ -11,7 +11,7 @@ import pytest
 from tests.tools.conftest import Box
 
 from fairlead.tools.search import grep, ripgrep_walk
-from fairlead.tools.search.ignore import IgnoreFile
+from fairlead.tools.search.walk import IgnoreFile
 
 NAMES = ["a", "b", "build", "src", "lib.d", "{x}", "x y", ".hidden", "café", "[z]"]
 ENDINGS = ["", ".txt", ".log", ".py", ".TXT"]

@@ -15,7 +15,7 @@ from tests.support.slow_sandbox import SlowSandbox
 from tests.tools.opal_desk import Desk
 
 from fairlead.core.runtime import Cancel
-from fairlead.wire.opal.tools import processes
+from fairlead.wire.opal.tools import shell as processes
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from tests.tools.box import Box
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
-from fairlead.tools.files.write import Target, replace_file
+from fairlead.tools.files.opening import Target
+from fairlead.tools.files.write import replace_file
 
 
 def names(folder: Path) -> list[str]:

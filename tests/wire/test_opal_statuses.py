@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.protocol.opal.events import AgentStart, Event, MessageDelta, ThinkingDelta, ToolOutput
-from fairlead.wire.opal.channel import MOST_MERGED, Channel
 from fairlead.wire.opal.statuses import LONGEST, Status, StatusFilter, without_statuses
+from fairlead.wire.opal.ui import MOST_MERGED, Channel
 
 
 def parted(*pieces: str) -> tuple[str, list[str]]:

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from fairlead.agent.assembly import Assembly, Shared
 from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home
+from fairlead.config.process import start_thread
 from fairlead.config.scratch import Scratch
 from fairlead.config.settings import Settings, load_settings, persist_setting
-from fairlead.config.threads import start_thread
 from fairlead.core.events import AgentSettled, Event
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model
@@ -251,7 +251,7 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
 def clear_leftovers(sessions: Path | None) -> None:
     """Remove temporary files of processes that were killed, also those in a directory of sessions."""
     from fairlead.config.scratch import remove_leftovers
-    from fairlead.session.history.locking import remove_leftovers_in
+    from fairlead.session.history.session_files import remove_leftovers_in
 
     remove_leftovers()
     if sessions is not None:

@@ -26,14 +26,13 @@ from fairlead.models.model_patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import Sessions
-from fairlead.session.models import Models, OneModel
-from fairlead.session.options import SessionOptions
+from fairlead.session.parts import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.selection import Models, OneModel
 from fairlead.session.session import Session
 from fairlead.session.system_prompt import SystemPrompt
 from fairlead.tools import builtin_tools
-from fairlead.tools.guard import Guard, LateGuard, readable
-from fairlead.tools.workspace import Workspace
+from fairlead.tools.workspace import Guard, LateGuard, Workspace, readable
 
 if TYPE_CHECKING:
     from fairlead.extend.mcp.servers import McpServers

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from fairlead.config.ending import runs_foreign_code
+from fairlead.config.process import runs_foreign_code
 
 T = TypeVar("T")
 

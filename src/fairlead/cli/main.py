@@ -95,8 +95,8 @@ def _list_models(argv: Sequence[str], arguments: Arguments, search: str) -> int:
 
     agent = build_agent(arguments, None)
     if arguments.unknown or agent.extensions.exist():
+        from fairlead.cli.build import settled, stdout_to_stderr
         from fairlead.cli.ending import run
-        from fairlead.cli.extension_flags import settled, stdout_to_stderr
 
         async def load() -> None:
             await settled(agent, argv, arguments)
@@ -111,7 +111,7 @@ def _serve(argv: Sequence[str], arguments: Arguments, dialect: Dialect, frame_li
     """Serve a host."""
     _refuse_files(arguments)
     if arguments.mode == "rpc-ui" and not dialect.can_ask:
-        raise ConfigError(f"The dialect {dialect.name} cannot ask the user anything. Use --mode rpc.")
+        raise ConfigError(f"The dialect {dialect.name} has no way to ask its user anything: use --mode rpc.")
     for name in dialect.ignored_flags:
         if getattr(arguments, name) is not None:
             complain(f"fairlead: --{name.replace('_', '-')} has no effect in {dialect.name} mode")
@@ -125,7 +125,7 @@ def _serve(argv: Sequence[str], arguments: Arguments, dialect: Dialect, frame_li
     async def prepare(agent: Agent) -> None:
         describe(agent, dialect.name)
         if arguments.unknown:
-            from fairlead.cli.extension_flags import settled
+            from fairlead.cli.build import settled
 
             await settled(agent, argv, arguments)
         await agent.extensions.find_model()

@@ -17,12 +17,12 @@ from fairlead.cli.build import build_agent
 from fairlead.cli.console import complain
 from fairlead.cli.ending import run
 from fairlead.cli.flags import Arguments, UsageError
-from fairlead.config.threads import start_thread
+from fairlead.config.process import start_thread
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent
 from fairlead.core.partial_message import ABORTED
 from fairlead.errors import ConfigError, FairleadError, ProviderError, RunAborted
-from fairlead.tools.guard import readable
+from fairlead.tools.workspace import readable
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -59,7 +59,7 @@ def _read_input() -> str:
 
 async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profile: Profile, piped: str, stdout: _Stdout) -> int:
     if arguments.unknown:
-        from fairlead.cli.extension_flags import settled
+        from fairlead.cli.build import settled
 
         arguments = await settled(agent, argv, arguments)
         if not piped and not arguments.words:

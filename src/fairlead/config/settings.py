@@ -260,7 +260,7 @@ def load_settings(home: Home, cwd: Path, *, approve: bool | None = None) -> tupl
             within = home.boundary(cwd) if level == "project" else None
             values = _read(path, within, merged)
             if within is not None:
-                from fairlead.config.project_settings import for_project
+                from fairlead.config.restrictions import for_project
 
                 values = for_project(values, home, cwd, path, approve, merged.get("defaultProjectTrust"), warnings)
             if any(key in values for key in GUARDING):

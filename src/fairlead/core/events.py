@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 from fairlead.core.messages import AssistantMessage, Message, ToolResultMessage, Usage
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, Model, ThinkingLevel
 from fairlead.core.partial_message import PartialMessage
-from fairlead.core.subagents import LifecyclePayload, ProgressPayload
+from fairlead.core.snapshots import LifecyclePayload, ProgressPayload
 from fairlead.core.tool import ToolResult
 
 

@@ -1,4 +1,4 @@
-"""The page: the articles, the outline beside them, the totals, and the content security policy."""
+"""The page: the articles, the outline, the totals, the content security policy, and the file that it is written to."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from typing import Any
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError, SessionError
 from fairlead.export.ansi import Palette
-from fairlead.export.articles import Articles, describe
-from fairlead.export.tree import Node, Tree
+from fairlead.export.articles import Articles, Node, Tree, describe
 from fairlead.export.values import TokensAndCost, count, mapping, plain_text, snippet, text, total, usage_of, utc_time
-from fairlead.session.history.locking import remove_leftovers_in, temporary
 from fairlead.session.history.reading import HEADER_LIMIT, decode_object, header_in, refuse_endless, without_title
+from fairlead.session.history.session_files import remove_leftovers_in, temporary
 
 _ASSETS = Path(__file__).with_name("assets")
 _DEEPEST_INDENT = 8

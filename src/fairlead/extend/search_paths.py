@@ -1,17 +1,43 @@
-"""Where to look for skills and prompt templates."""
+"""Where to look for skills and prompt templates, and how their Markdown files are read."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.config.files import Check, is_inside
+from fairlead.config.files import Budget, Check, is_inside
 from fairlead.config.home import PROJECT_FOLDER, Level, project_boundary
+from fairlead.errors import ConfigError
 from fairlead.session.additions import Origin
+from fairlead.session.front_matter import FrontMatterError, pick
+
+
+def read_markdown(
+    path: Path,
+    keys: Collection[str],
+    check: Check | None = None,
+    *,
+    within: Path | None = None,
+    budget: Budget | None = None,
+) -> tuple[dict[str, str], str]:
+    """Return the values of some front-matter keys, and the text after the front matter. Raises ConfigError."""
+    data = (budget or Budget()).read(path, check, within=within)
+    if data is None:
+        raise ConfigError(f"{path}: there is no such file.")
+    try:
+        return pick(data.decode("utf-8", "replace"), keys)
+    except FrontMatterError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def budget_for(within: Path | None, shared: Budget) -> Budget:
+    """Return the limit for reading a search path. All paths of the project share one, so that the user's paths have their own."""
+    return Budget() if within is None else shared
+
 
 #: Directories of other programs that are also searched for skills.
 SHARED_FOLDERS = (".agents", ".claude")

@@ -22,8 +22,7 @@ from msgspec import Struct
 from fairlead.config.files import Budget, Check, list_folder
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
-from fairlead.extend.markdown import budget_for, read_markdown
-from fairlead.extend.search_paths import SearchPath, is_folder
+from fairlead.extend.search_paths import SearchPath, budget_for, is_folder, read_markdown
 from fairlead.session.additions import Origin
 
 FILE = "SKILL.md"

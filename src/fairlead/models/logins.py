@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fairlead.config import locks
-from fairlead.config.threads import run_in_thread
+from fairlead.config.process import run_in_thread
 from fairlead.core import lenient
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import learn, redacted

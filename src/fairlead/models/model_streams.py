@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from fairlead.config.threads import run_in_thread
+from fairlead.config.process import run_in_thread
 from fairlead.core.model import Model, ModelStream
 from fairlead.errors import ConfigError, FairleadError
 from fairlead.models.credentials import RequestAuth
@@ -32,7 +32,7 @@ class _Connected(Struct, frozen=True):
 
 
 class ModelStreams:
-    """Opens one stream per model and keeps it for the session. Implements `fairlead.session.models.Models`."""
+    """Opens one stream per model and keeps it for the session. Implements `fairlead.session.selection.Models`."""
 
     def __init__(
         self,

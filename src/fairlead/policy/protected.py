@@ -1,4 +1,7 @@
-"""Protects files from the file tools, whatever is approved: those with keys, and those that users list."""
+"""Protects files from the file tools, whatever is approved: those with keys, and those that users list.
+
+A hard link is another name of the same file, so the names of a file with several links are looked up.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from fairlead.config.descriptors import LIST
+from fairlead.config.files import LIST
 from fairlead.config.home import PROJECT_FOLDER, Home, user_folder
 from fairlead.errors import ToolError
-from fairlead.policy.approvals import PathPattern, Pattern
+from fairlead.policy.patterns import PathPattern, Pattern
 from fairlead.policy.repositories import GIT, looks_like_repository
 
 _WILD = frozenset("*?")
@@ -42,7 +45,7 @@ def key_files(home: Home, env: Mapping[str, str]) -> list[Path]:
 
 
 class Protected:
-    """Implements `fairlead.tools.guard.Guard`.
+    """Implements `fairlead.tools.workspace.Guard`.
 
     `listed` are the user's own paths and patterns; one after a `!` lifts the protection. With `confined`, nothing outside the
     working directory is written, nor what the sandbox keeps from being written inside of it.

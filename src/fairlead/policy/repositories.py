@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from fairlead.config.descriptors import LIST, PASS, open_below
+from fairlead.config.files import LIST, PASS, open_below
 
 GIT = ".git"
 HEAD = "HEAD"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from fairlead.policy.approvals import ANY, Pattern
+from fairlead.policy.patterns import ANY, Pattern
 
 #: Programs whose words are, or hold, a command that they run.
 _RUNNERS = frozenset(

@@ -52,7 +52,7 @@ _HOW_TO_GET_IT = (
 
 
 class Bubblewrap:
-    """Implements `fairlead.tools.guard.Sandbox`. Raises ConfigError if there can be no sandbox here.
+    """Implements `fairlead.tools.workspace.Sandbox`. Raises ConfigError if there can be no sandbox here.
 
     `scratch` is a private folder of the agent, and `masks` says what to hide when a command starts. `own` are the folders
     in which fairlead keeps what is the user's; of those only the skills can be seen.
@@ -272,7 +272,7 @@ class Bubblewrap:
 
 
 class _Entered:
-    """Implements `fairlead.tools.guard.Confined`.
+    """Implements `fairlead.tools.workspace.Confined`.
 
     `running` are other commands that run already. What they have made meanwhile is not what was there before: they could hide it
     when they are checked, and this command could bring it back. They could also rename folders while this sandbox is made, so it

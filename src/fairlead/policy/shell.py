@@ -1,4 +1,4 @@
-"""Which commands a shell command line may run, for rules that ask or deny.
+"""Reads shell command lines: which commands they may run (for rules that ask or deny), and which are plain enough to allow.
 
 A rule is about every simple command of a line, not about the line: `git status; rm -rf ~` is two. This module reads what the
 grammars of bash and sh have in common. It gives up on everything else, and the line then counts as any command. Whether a rule
@@ -11,7 +11,7 @@ import re
 
 from msgspec import Struct
 
-from fairlead.policy.approvals import ANY
+from fairlead.policy.patterns import ANY
 from fairlead.policy.runners import SimpleCommand, Word
 
 #: Words that open, divide or close a compound command: a command follows them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -13,6 +13,8 @@ from fairlead.core.secrets import redacted
 
 if TYPE_CHECKING:
     from fairlead.session.hook_calls import HookCalls
+
+_log = logging.getLogger("fairlead.session")
 
 Listener: TypeAlias = Callable[[Event], None]
 #: Sends an event without waiting for anything.
@@ -87,6 +89,5 @@ class Events:
 
 
 def report(error: BaseException) -> None:
-    """Print a bug of ours, with its traceback, on stderr."""
-    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]
-        sys.stderr.write(redacted("".join(traceback.format_exception(error))))
+    """Log a bug of ours, or of a listener, with its traceback."""
+    _log.error("%s", redacted("".join(traceback.format_exception(error))))

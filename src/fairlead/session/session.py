@@ -15,8 +15,7 @@ from fairlead.core.messages import Attribution, CustomMessage, ImageContent, Mes
 from fairlead.core.model import Model, StreamEnd, ThinkingLevel
 from fairlead.core.queues import Behavior
 from fairlead.session.events import Gate
-from fairlead.session.options import SessionOptions
-from fairlead.session.parts import Parts
+from fairlead.session.parts import Parts, SessionOptions
 
 if TYPE_CHECKING:
     from fairlead.session.history.moves import Arrival

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
-from fairlead.tools.files.write import Target
+from fairlead.tools.files.opening import Target
 
 T = TypeVar("T")
 

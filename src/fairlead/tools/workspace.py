@@ -1,18 +1,159 @@
-"""The directory, environment, shell and log folder that the tools of a session use."""
+"""The directory, environment, shell and log folder that the tools of a session use, its file guard, and its URI schemes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from msgspec import Struct
 
+from fairlead.config.files import Check, opened_path
+from fairlead.core.messages import ImageContent, TextContent, UserBlock
+from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ApprovedFile
-from fairlead.errors import ToolError
-from fairlead.tools.files.write import Target
-from fairlead.tools.guard import Guard, Sandbox
-from fairlead.tools.uris import Uris, scheme_of
+from fairlead.errors import ConfigError, ToolError
+from fairlead.tools.files.opening import Target
+
+
+class Document(Struct):
+    """What is at a URI. The model sees `text`, then `images` and `notes`; `details` go to the host with the tool's result."""
+
+    text: str
+    notes: list[str]
+    details: dict[str, Any]
+    images: list[ImageContent] = []
+
+
+class Uris(Protocol):
+    """Reads and writes documents by the URIs of some schemes. A failure raises ToolError, also if `cancel` fired."""
+
+    def has(self, path: str) -> bool:
+        """Return whether `path` is such a URI, and no file."""
+        ...
+
+    async def read(self, uri: str, cancel: Cancel) -> Document: ...
+
+    async def write(self, uri: str, content: str, cancel: Cancel) -> list[str]:
+        """Replace all of what is at `uri`. Returns notes for the model."""
+        ...
+
+
+def beside(first: Uris, other: Uris | None) -> Uris:
+    """Combine two providers of documents. `first` wins where both know a scheme."""
+    return first if other is None else _Both(first, other)
+
+
+class _Both(Struct, frozen=True):
+    first: Uris
+    other: Uris
+
+    def has(self, path: str) -> bool:
+        return self.first.has(path) or self.other.has(path)
+
+    async def read(self, uri: str, cancel: Cancel) -> Document:
+        return await self._who(uri).read(uri, cancel)
+
+    async def write(self, uri: str, content: str, cancel: Cancel) -> list[str]:
+        return await self._who(uri).write(uri, content, cancel)
+
+    def _who(self, uri: str) -> Uris:
+        return self.first if self.first.has(uri) else self.other
+
+
+def as_content(notes: Sequence[str]) -> list[UserBlock]:
+    """Notes, as the model sees them."""
+    return [TextContent("\n".join(f"[{note}]" for note in notes))] if notes else []
+
+
+def scheme_of(path: str) -> str:
+    """Return what stands before `://`, in lower case; empty for a path that has none."""
+    scheme, separator, _ = path.partition("://")
+    plain = scheme.replace("+", "").replace("-", "").replace(".", "")
+    return scheme.lower() if separator and scheme[:1].isalpha() and plain.isalnum() and plain.isascii() else ""
+
+
+class Guard(Protocol):
+    """Refuses files by raising ToolError, with a text for the model.
+
+    It judges the file that was opened, not the path that led there: `path` is the real path of that file, and `found` its status.
+    """
+
+    def check_reading(self, path: Path, found: os.stat_result) -> None: ...
+
+    def check_writing(self, path: Path, found: os.stat_result | None) -> None:
+        """Refuse a file for writing. `found` is None for a file that does not exist yet."""
+        ...
+
+
+class LateGuard:
+    """Makes a guard when it is first asked."""
+
+    def __init__(self, make: Callable[[], Guard]) -> None:
+        self._make = make
+        self._made: Guard | None = None
+
+    def check_reading(self, path: Path, found: os.stat_result) -> None:
+        self._guard().check_reading(path, found)
+
+    def check_writing(self, path: Path, found: os.stat_result | None) -> None:
+        self._guard().check_writing(path, found)
+
+    def _guard(self) -> Guard:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
+def readable(guard: Guard | None) -> Check | None:
+    """Turn a guard into a check for files that reach the model without a tool."""
+    if guard is None:
+        return None
+
+    def check(file: int, path: Path) -> None:
+        try:
+            guard.check_reading(opened_path(file, path), os.fstat(file))
+        except ToolError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    return check
+
+
+class Sandbox(Protocol):
+    """Restricts what commands can see and change."""
+
+    def wrapped(self, command: Sequence[str], cwd: Path) -> list[str]:
+        """Return the command that runs `command` in the sandbox, where it can only read."""
+        ...
+
+    def enter(self, cwd: Path) -> Confined:
+        """Prepare the sandbox for a command that may change files. This takes time, so call it off the event loop.
+
+        Raises ToolError if the sandbox cannot be set up.
+        """
+        ...
+
+
+class Confined(Protocol):
+    """A command that is about to run in a sandbox, runs, or has ended."""
+
+    def wrapped(self, command: Sequence[str], info: int) -> list[str]:
+        """Return the command that runs `command` in the sandbox. It writes a JSON object to the file descriptor `info`, in
+        which `child-pid` is the number of the process group of the command."""
+        ...
+
+    def ending(self, process: int) -> None:
+        """Note that the command has ended or will be killed, with that number: its children may live for a moment."""
+        ...
+
+    def check(self, said: str, *, ended: bool) -> list[str]:
+        """Remove what the command made and must not leave behind.
+
+        Called once when it has `ended`, and before that whenever its caller gets output of the running command. `said` is the
+        end of its output. Returns remarks for the caller. This takes time, so call it off the event loop.
+        """
+        ...
 
 
 class Workspace(Struct):

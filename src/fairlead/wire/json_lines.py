@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from fairlead.agent import Agent
 from fairlead.session.history.entries import encode_line
-from fairlead.wire.output import Output
+from fairlead.wire.connection import Output
 from fairlead.wire.pi.outlet import ChunkedOutlet
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.serve import server_type

@@ -9,9 +9,8 @@ import signal
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
-from fairlead.config.ending import process_is_ending
+from fairlead.config.process import process_is_ending, start_thread
 from fairlead.config.settings import OutputSettings
-from fairlead.config.threads import start_thread
 from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
 

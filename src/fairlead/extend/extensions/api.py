@@ -12,15 +12,14 @@ from fairlead.errors import ConfigError
 from fairlead.extend.extensions.events import EventBus
 from fairlead.extend.extensions.outbox import run_without_waiting
 from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Flag, FlagType, FlagValue, make_handler
-from fairlead.extend.extensions.state import State
-from fairlead.extend.extensions.values import check_types, converted
+from fairlead.extend.extensions.values import State, check_types, converted
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model, ThinkingLevel
     from fairlead.core.runtime import Cancel
     from fairlead.core.tool import Tool
+    from fairlead.extend.extensions.context import ExecResult
     from fairlead.extend.extensions.engine import Engine
-    from fairlead.extend.extensions.programs import ExecResult
     from fairlead.extend.extensions.providers import ProviderStream
     from fairlead.session.additions import SlashCommand
     from fairlead.session.session import Session
@@ -149,7 +148,7 @@ class Fairlead:
 
         Raises ConfigError if the function cannot be a tool, or if another tool has its name.
         """
-        from fairlead.extend.extensions.tools import ToolDraft
+        from fairlead.extend.extensions.registrations import ToolDraft
 
         self._extension.require_loaded()
         check_types(str | None, name=name, description=description)
@@ -340,7 +339,7 @@ class Fairlead:
 
         Returns its output and exit code. Raises OSError if the program cannot be started.
         """
-        from fairlead.extend.extensions.programs import run_program
+        from fairlead.extend.extensions.context import run_program
 
         workspace = self._engine.session.host.workspace
         return await run_program(

@@ -18,7 +18,7 @@ from inspect import isawaitable
 from types import FrameType
 from typing import Any, TextIO, TypeVar, cast
 
-from fairlead.config.threads import run_in_thread
+from fairlead.config.process import run_in_thread
 
 
 class _SplitStdout:

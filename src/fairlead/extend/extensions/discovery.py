@@ -68,7 +68,7 @@ def _has_entries(folder: Path) -> bool:
 def _names_extensions(host: ExtensionHost, project: Path) -> bool:
     if not os.path.lexists(project / "settings.json"):
         return False
-    from fairlead.config.project_settings import project_extensions
+    from fairlead.config.restrictions import project_extensions
 
     return bool(project_extensions(host.home, host.cwd, []))
 
@@ -120,7 +120,7 @@ def find_user_extensions(host: ExtensionHost) -> list[FoundExtension]:
 
 def find_project_extensions(host: ExtensionHost, cwd: Path) -> list[FoundExtension]:
     """Find the extensions of the project. The caller decides whether they may run."""
-    from fairlead.config.project_settings import project_extensions
+    from fairlead.config.restrictions import project_extensions
     from fairlead.config.trust import is_own_folder
 
     if not host.find or is_own_folder(host.home, cwd):

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from fairlead.config.ending import on_process_ending
+from fairlead.config.process import on_process_ending
 from fairlead.core.events import ExtensionError
 from fairlead.errors import FairleadError
 from fairlead.extend.extensions.api import Fairlead

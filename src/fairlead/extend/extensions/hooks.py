@@ -18,7 +18,7 @@ from fairlead.core.queues import Behavior
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
 from fairlead.extend.extensions import events as e
-from fairlead.extend.extensions import results as r
+from fairlead.extend.extensions import events as r
 from fairlead.extend.extensions.calling import error_text
 from fairlead.extend.extensions.engine import Engine
 from fairlead.extend.extensions.outbox import WorkQueue

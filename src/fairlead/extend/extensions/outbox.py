@@ -1,16 +1,23 @@
-"""What extensions send to the session: it is done later, in the order in which it was sent."""
+"""What extensions send: to the session, later and in order; to the user, through `context.ui`."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
+from fairlead.core.runtime import Cancel
+from fairlead.core.ui import Approval, NotifyKind, Placement, Ui
+from fairlead.extend.extensions.calling import Deadline
+from fairlead.extend.extensions.values import check_types, converted
+
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from fairlead.extend.extensions.engine import Engine
 
 
 class WorkQueue:
@@ -99,3 +106,93 @@ def run_without_waiting(work: Any) -> Any:
         return end.value
     work.close()
     raise RuntimeError("This cannot be done here, because it would have to wait.")
+
+
+class ExtensionUi:
+    """Implements `fairlead.core.ui.Ui`. Methods that show something work on every thread, those that ask on the agent's only."""
+
+    def __init__(self, ui: Ui, deadline: Deadline, engine: Engine) -> None:
+        self._ui = ui
+        self._deadline = deadline
+        self._engine = engine
+
+    @property
+    def available(self) -> bool:
+        return self._ui.available
+
+    # Asking
+
+    async def select(
+        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: Cancel | None = None
+    ) -> str | None:
+        check_types(str, title=title)
+        choices = converted(list[str], options, "options")
+        with self._asking(timeout):
+            return await self._ui.select(title, choices, timeout=timeout, cancel=cancel)
+
+    async def confirm(self, title: str, message: str = "", *, timeout: float | None = None, cancel: Cancel | None = None) -> bool:
+        check_types(str, title=title, message=message)
+        with self._asking(timeout):
+            return await self._ui.confirm(title, message, timeout=timeout, cancel=cancel)
+
+    async def input(
+        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: Cancel | None = None
+    ) -> str | None:
+        check_types(str, title=title)
+        check_types(str | None, placeholder=placeholder)
+        with self._asking(timeout):
+            return await self._ui.input(title, placeholder, timeout=timeout, cancel=cancel)
+
+    async def editor(self, title: str, prefill: str | None = None, *, cancel: Cancel | None = None) -> str | None:
+        check_types(str, title=title)
+        check_types(str | None, prefill=prefill)
+        with self._asking():
+            return await self._ui.editor(title, prefill, cancel=cancel)
+
+    async def approve(
+        self, title: str, message: str, *, timeout: float | None = None, cancel: Cancel | None = None
+    ) -> Approval | None:
+        check_types(str, title=title, message=message)
+        with self._asking(timeout):
+            return await self._ui.approve(title, message, timeout=timeout, cancel=cancel)
+
+    @contextmanager
+    def _asking(self, timeout: float | None = None) -> Generator[None]:
+        check_types(float | None, timeout=timeout)
+        self._engine.require_agent_thread()
+        with self._deadline.paused():
+            yield
+
+    # Showing
+
+    def notify(self, message: str, kind: NotifyKind | None = None) -> None:
+        check_types(str, message=message)
+        check_types(NotifyKind | None, kind=kind)
+        self._show(lambda: self._ui.notify(message, kind))
+
+    def set_status(self, key: str, text: str | None) -> None:
+        check_types(str, key=key)
+        check_types(str | None, text=text)
+        self._show(lambda: self._ui.set_status(key, text))
+
+    def set_widget(self, key: str, lines: Sequence[str] | None, placement: Placement | None = None) -> None:
+        check_types(str, key=key)
+        check_types(Placement | None, placement=placement)
+        shown = converted(list[str] | None, lines, "lines")
+        self._show(lambda: self._ui.set_widget(key, shown, placement))
+
+    def set_title(self, title: str) -> None:
+        check_types(str, title=title)
+        self._show(lambda: self._ui.set_title(title))
+
+    def set_editor_text(self, text: str) -> None:
+        check_types(str, text=text)
+        self._show(lambda: self._ui.set_editor_text(text))
+
+    def open_url(self, url: str, instructions: str | None = None) -> None:
+        check_types(str, url=url)
+        check_types(str | None, instructions=instructions)
+        self._show(lambda: self._ui.open_url(url, instructions))
+
+    def _show(self, work: Callable[[], None]) -> None:
+        self._engine.run_on_agent_thread(work)

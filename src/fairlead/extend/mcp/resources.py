@@ -1,4 +1,8 @@
-"""The resources of MCP servers: read by their URIs, `mcp://<server>/<uri of the resource>`, and listed by a tool."""
+"""The resources and prompts of MCP servers.
+
+A resource is read by its URI, `mcp://<server>/<uri of the resource>`, and a tool lists them. A prompt is a slash command,
+`/mcp:<server>:<prompt> arguments`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.templates import split_arguments
 from fairlead.session.additions import SlashCommand
 from fairlead.tools.truncate import head
-from fairlead.tools.uris import Document
+from fairlead.tools.workspace import Document
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,7 +30,7 @@ LIST_TOOL = "mcp_resources"
 
 
 class McpUris:
-    """Implements `fairlead.tools.uris.Uris`. `servers` waits for servers that are connecting, and returns all by key."""
+    """Implements `fairlead.tools.workspace.Uris`. `servers` waits for servers that are connecting, and returns all by key."""
 
     def __init__(self, servers: Callable[[Cancel], Awaitable[Mapping[str, McpServer]]]) -> None:
         self._servers = servers

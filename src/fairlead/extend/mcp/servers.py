@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from fairlead.config.home import Level
-from fairlead.config.threads import run_in_thread
+from fairlead.config.process import run_in_thread
 from fairlead.core.events import ExtensionError
 from fairlead.core.runtime import Cancel
 from fairlead.extend.mcp.config import Source
@@ -76,7 +76,7 @@ class McpServers:
     def attach(self, host: Host, toolbox: Toolbox, extensions: Extensions) -> None:
         """Set the parts of the session that the servers belong to."""
         from fairlead.extend.mcp.resources import McpUris
-        from fairlead.tools.uris import beside
+        from fairlead.tools.workspace import beside
 
         self._host, self._toolbox, self._extensions = host, toolbox, extensions
         host.workspace.uris = beside(McpUris(self._ready_servers), host.workspace.uris)

@@ -26,8 +26,7 @@ from fairlead.session.subagents.subagent import cut
 from fairlead.tools.background import Paced
 from fairlead.tools.files.read import MAX_ENCODED
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, count_lines, format_size
-from fairlead.tools.uris import Document
-from fairlead.tools.workspace import Workspace
+from fairlead.tools.workspace import Document, Workspace
 
 if TYPE_CHECKING:
     from mcp import ClientSession, types

@@ -1,4 +1,4 @@
-"""The adapter for Anthropic's Messages API."""
+"""The adapter for Anthropic's Messages API: its requests, and the reader of its stream."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-from fairlead.config.threads import run_in_thread
+from fairlead.config.process import run_in_thread
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from fairlead.config.threads import run_in_thread
+from fairlead.config.process import run_in_thread
 from fairlead.errors import ProviderError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from fairlead.core.events import CompactionReason, CompactionResult
 from fairlead.core.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, Usage
 from fairlead.core.model import ThinkingLevel
-from fairlead.core.subagents import LifecyclePayload, ProgressPayload
+from fairlead.core.snapshots import LifecyclePayload, ProgressPayload
 from fairlead.core.tool import ToolResult
 
 #: The version of omp's protocol that limits frames, the longest frame, and the longest frame assembled from chunks.

@@ -1,4 +1,5 @@
-"""Commands that omp and xcsh add: frame limits, event filters, handoff, todos, login, locale."""
+"""Commands that omp and xcsh add: frame limits, event filters, handoff, todos, login, locale, host tools and host URIs,
+sub-agents. Also the replies of a host to calls of its tools and requests for its URIs."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from typing import Any, ClassVar, cast
 
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.core.subagents import SubagentSnapshot
+from fairlead.core.snapshots import SubagentSnapshot
 from fairlead.core.tool import ToolResult
 from fairlead.protocol.pi.commands import Command
 

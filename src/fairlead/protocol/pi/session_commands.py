@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core.events import CompactionResult
 from fairlead.core.messages import Message
-from fairlead.core.session_info import SessionInfo
+from fairlead.core.snapshots import SessionInfo
 from fairlead.protocol.pi.commands import Command, Persisted
 
 # From one session to another

@@ -23,9 +23,8 @@ from fairlead.core.messages import (
 from fairlead.core.model import Model, ModelStream, Request, StreamEnd, ThinkingLevel
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
-from fairlead.session.context.fitting import without_middle
 from fairlead.session.context.model_view import for_model
-from fairlead.session.context.overflow import is_overflow
+from fairlead.session.context.overflow import is_overflow, without_middle
 from fairlead.session.context.tokens import add_usage
 
 #: How many characters of a tool's output, and of each argument of a call, go into the text. The beginning is enough.

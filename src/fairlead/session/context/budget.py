@@ -20,12 +20,11 @@ from fairlead.session.context.tokens import (
 )
 
 if TYPE_CHECKING:
-    from fairlead.session.context.fitting import Fitter
+    from fairlead.session.context.overflow import Fitter
     from fairlead.session.history.current import CurrentConversation
     from fairlead.session.history.stats import Totals
-    from fairlead.session.models import Models
     from fairlead.session.runtime import AsyncioRuntime
-    from fairlead.session.selection import Selection
+    from fairlead.session.selection import Models, Selection
     from fairlead.session.toolbox import Toolbox
 
 #: The shortest answer that is asked for, in tokens.
@@ -181,7 +180,7 @@ class ContextBudget:
         return min(limit, self._ceiling)
 
     def _shorten(self, request: Request, limit: int) -> None:
-        from fairlead.session.context.fitting import Fitter
+        from fairlead.session.context.overflow import Fitter
 
         if self._fitter is None:
             self._fitter = Fitter()

@@ -24,8 +24,7 @@ from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import BRANCH, Entry, entries_in_context, role_of
 from fairlead.session.history.queue_log import undelivered
 from fairlead.session.history.sessions import Sessions
-from fairlead.session.run.queue import MessageQueue
-from fairlead.session.run.state import Activity
+from fairlead.session.run.state import Activity, MessageQueue
 from fairlead.session.selection import Selection
 from fairlead.tools.workspace import Workspace
 

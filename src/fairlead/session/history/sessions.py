@@ -1,4 +1,4 @@
-"""Creates conversations (new ones, forks, those in files), and knows where they are kept: in files, or only in memory."""
+"""Chooses the conversation that an agent begins with."""
 
 from __future__ import annotations
 

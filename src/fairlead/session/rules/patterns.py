@@ -1,7 +1,7 @@
 """The patterns of stream rules: compiled by google-re2, which takes linear time, else by `regex`, with a time limit.
 
 Rules can come from untrusted projects, and a search with Python's `re` may never end. What re2 cannot express (look-around,
-back-references) runs in `regex`, which stops a search after 50 ms of CPU. In both, `\\d`, `\\w`, `\\s` and `\\b` mean ASCII. Both
+back-references) runs in `regex`, which stops a search after 50 ms of CPU. In both, `\\d`, `\\w`, `\\s` and `\b` mean ASCII. Both
 libraries are imported when the first pattern is compiled.
 """
 
@@ -12,8 +12,12 @@ from typing import Any, Literal, Protocol, cast
 
 #: Seconds of CPU that one search with `regex` may take.
 TIME_LIMIT = 0.05
+
+
 #: Compiling takes time too. Patterns written by hand are shorter.
 _LONGEST_PATTERN = 5_000
+
+
 #: One character of each kind that an assertion at the end of a match distinguishes: a letter and a line end.
 _WHAT_MAY_FOLLOW = ("x", "\n")
 

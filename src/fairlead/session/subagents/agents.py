@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from fairlead.config.home import Level
 from fairlead.core.model import THINKING_LEVELS, ThinkingLevel
-from fairlead.core.subagents import AgentSource
+from fairlead.core.snapshots import AgentSource
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:

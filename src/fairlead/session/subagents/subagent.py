@@ -25,7 +25,7 @@ from fairlead.core.lenient import scrub
 from fairlead.core.messages import AssistantMessage, Usage
 from fairlead.core.model import Model, StreamEnd
 from fairlead.core.runtime import Cancel
-from fairlead.core.subagents import (
+from fairlead.core.snapshots import (
     LifecyclePayload,
     ProgressPayload,
     RecentTool,
@@ -36,7 +36,7 @@ from fairlead.core.subagents import (
 from fairlead.errors import FairleadError
 from fairlead.session.context.tokens import add_usage
 from fairlead.session.events import report
-from fairlead.session.subagents.slots import Slot
+from fairlead.session.subagents.spawner import Slot
 from fairlead.tools.background import Paced
 
 if TYPE_CHECKING:

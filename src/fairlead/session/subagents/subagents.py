@@ -20,11 +20,11 @@ from fairlead.config.settings import TaskSettings
 from fairlead.core.events import EntryAppended, Event
 from fairlead.core.model import Model
 from fairlead.core.runtime import Cancel
-from fairlead.core.subagents import SubagentSnapshot
+from fairlead.core.snapshots import SubagentSnapshot
 from fairlead.core.tool import Tool
 from fairlead.session.history.paths import transcripts_folder
 from fairlead.session.subagents.agents import AgentDefinition
-from fairlead.session.subagents.slots import Slot, Slots
+from fairlead.session.subagents.spawner import Slot, Slots
 from fairlead.tools import builtin_tools
 from fairlead.tools.workspace import Workspace
 
@@ -242,7 +242,7 @@ class Subagents:
         """The names of all sub-agents that this conversation has had, also in other processes."""
         taken = {id.rpartition(".")[2] for id in self.family.ids()}
         if folder is not None:
-            from fairlead.session.history.locking import remove_leftovers_in
+            from fairlead.session.history.session_files import remove_leftovers_in
 
             remove_leftovers_in(folder)
             with suppress(OSError):  # the directory does not exist yet; if it cannot be read, writing the first file says why

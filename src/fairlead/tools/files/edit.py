@@ -1,4 +1,4 @@
-"""The edit tool: exact replacements in a text file."""
+"""The edit tool: exact replacements in a text file, and the diff that describes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order, split_lines
 from fairlead.tools.files.matching import Haystack, Match
-from fairlead.tools.files.write import BOM, Target, TextFile, with_line_ends_of
+from fairlead.tools.files.opening import Target
+from fairlead.tools.files.write import BOM, TextFile, with_line_ends_of
 from fairlead.tools.workspace import Workspace
 
 #: A shorter text may be in a file by chance.
@@ -256,12 +257,13 @@ def _compare(line: int, old: Sequence[str], new: Sequence[str], stop: Stop) -> I
         if old or new:
             yield Change(line, old, new)
         return
+    from difflib import Match as LineMatch
     from difflib import SequenceMatcher
 
     class Stoppable(SequenceMatcher[str]):
         """Lines that repeat, such as blank ones, can keep it busy for half a minute."""
 
-        def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> DifflibMatch:
+        def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> LineMatch:
             stop.check()
             return super().find_longest_match(alo, ahi, blo, bhi)
 

@@ -1,4 +1,4 @@
-"""The read tool: a window of a text file, or an image."""
+"""The read tool: a window of a text file, or an image, which is scaled down if it is too large."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairlead.config.descriptors import READ, kind_of, opened_folder, stat_at
+from fairlead.config.files import READ, kind_of, opened_folder, stat_at
 from fairlead.core.images import dimensions, is_too_large
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent, TextContent
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
-from fairlead.tools.files.write import Target, failure, require_approved
-from fairlead.tools.guard import Guard
+from fairlead.tools.files.opening import Target, failure, require_approved
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
-from fairlead.tools.uris import Document, as_content
-from fairlead.tools.workspace import Workspace
+from fairlead.tools.workspace import Document, Guard, Workspace, as_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,15 +19,14 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
+from fairlead.tools.files.opening import Target, found_at
 from fairlead.tools.files.read import open_regular
-from fairlead.tools.files.write import Target, found_at
-from fairlead.tools.guard import Guard
 from fairlead.tools.search.globs import chooser
-from fairlead.tools.search.ignore import walk
 from fairlead.tools.search.listing import listing
 from fairlead.tools.search.ripgrep_walk import Parts, RipgrepWalk
 from fairlead.tools.search.searchers import Line, PythonSearcher, Ripgrep, Searcher, Wanted
-from fairlead.tools.workspace import Workspace
+from fairlead.tools.search.walk import walk
+from fairlead.tools.workspace import Guard, Workspace
 
 _log = logging.getLogger("fairlead.tools")
 

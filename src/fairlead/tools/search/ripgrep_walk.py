@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from fairlead.core.runtime import Cancel
 from fairlead.tools.search.globs import alternatives, chooser
-from fairlead.tools.search.ignore import TreeRules, rules_above
 from fairlead.tools.search.searchers import OPEN_FILES, Ripgrep, Wanted, check_ripgrep, ripgrep_pattern, search_process
+from fairlead.tools.search.walk import TreeRules, rules_above
 from fairlead.tools.workspace import Workspace
 
 #: The names that lead to a file from the folder searched.

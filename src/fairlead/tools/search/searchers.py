@@ -20,7 +20,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from fairlead.config.descriptors import READ, opened_folder
+from fairlead.config.files import READ, opened_folder
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairlead.core.messages import TextContent
 from fairlead.core.tool import ToolContext, ToolResult
@@ -13,8 +13,13 @@ from fairlead.tools.shell.process import ShellResult, run_into, with_remarks
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
 
+if TYPE_CHECKING:
+    pass
+
+
 #: Seconds between two updates.
 _PACE = 0.1
+
 
 #: Seconds; some thirty years.
 _LONGEST_TIMEOUT = 1e9

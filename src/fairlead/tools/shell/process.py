@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
-from fairlead.tools.guard import Confined, Sandbox
 from fairlead.tools.shell.output import Output
 from fairlead.tools.shell.running import RunningCommand, close_files
 from fairlead.tools.truncate import Truncation
-from fairlead.tools.workspace import Workspace
+from fairlead.tools.workspace import Confined, Sandbox, Workspace
 
 if TYPE_CHECKING:
     from subprocess import Popen

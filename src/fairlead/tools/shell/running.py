@@ -9,8 +9,8 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fairlead.tools.guard import Confined
 from fairlead.tools.shell.output import Output
+from fairlead.tools.workspace import Confined
 
 if TYPE_CHECKING:
     from subprocess import Popen

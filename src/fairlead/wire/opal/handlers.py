@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
 from fairlead import __version__
+from fairlead.core.model import Model, ThinkingLevel
 from fairlead.errors import BadParams, EntryNotFound, LoginFailed, MoveCancelled, NothingToCompact
+from fairlead.models.catalog import PROVIDERS
+from fairlead.models.registry import Registry
 from fairlead.protocol.opal import methods as m
 from fairlead.protocol.opal.method import PROTOCOL_VERSION, Nothing
+from fairlead.protocol.opal.objects import Auth, AuthProvider, ListedModel, ModelInUse
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
 from fairlead.wire.messages import Answer, Request, Route
-from fairlead.wire.opal import models
 
 if TYPE_CHECKING:
     from fairlead.wire.opal.opal_session import OpalSession
@@ -48,7 +51,7 @@ async def _list(server: OpalServer, params: m.SessionList) -> m.Sessions:
 
 
 def _history(server: OpalServer, params: m.SessionHistory) -> m.History:
-    from fairlead.wire.opal.history import history
+    from fairlead.wire.opal.store import history
 
     return m.History(history(server.table.get(params.session_id).session.history.conversation))
 
@@ -113,7 +116,7 @@ def _state(server: OpalServer, params: m.AgentState) -> m.SessionState:
     return m.SessionState(
         session_id=session.id,
         status=session.status,
-        model=models.in_use(inner.model, inner.thinking),
+        model=in_use(inner.model, inner.thinking),
         message_count=inner.history.count,
         tools=session.tools().enabled,
         token_usage=session.narrator.usage(),
@@ -121,8 +124,7 @@ def _state(server: OpalServer, params: m.AgentState) -> m.SessionState:
 
 
 def _tasks(server: OpalServer, params: m.TasksList) -> m.Tasks:
-    from fairlead.wire.opal.tools.task_views import open_tasks
-    from fairlead.wire.opal.tools.tasks import tasks_of
+    from fairlead.wire.opal.tools.tasks import open_tasks, tasks_of
 
     return m.Tasks(open_tasks(tasks_of(server.table.get(params.session_id).session.history.conversation).tasks.values()))
 
@@ -133,23 +135,23 @@ def _tasks(server: OpalServer, params: m.TasksList) -> m.Tasks:
 def _models(server: OpalServer, params: m.ModelsList) -> m.Models:
     registry = server.registry
     # Without any key, list all models that a key could be for.
-    return m.Models([models.listed(model) for model in registry.available() or registry.all()])
+    return m.Models([listed(model) for model in registry.available() or registry.all()])
 
 
 def _set_model(server: OpalServer, params: m.ModelSet) -> m.ModelChosen:
     session = server.table.get(params.session_id).session
-    level = None if params.thinking_level is None else models.level_named(params.thinking_level, "thinking_level")
-    model = models.model_named(server.registry, params.model_id)
+    level = None if params.thinking_level is None else level_named(params.thinking_level, "thinking_level")
+    model = model_named(server.registry, params.model_id)
     session.models.set_model(model.provider, model.id)
     if level is not None:
         session.models.set_thinking(level)
-    return m.ModelChosen(models.in_use(session.model, session.thinking))
+    return m.ModelChosen(in_use(session.model, session.thinking))
 
 
 def _set_thinking(server: OpalServer, params: m.ThinkingSet) -> m.ThinkingChosen:
     session = server.table.get(params.session_id).session
-    session.models.set_thinking(models.level_named(params.level, "level"))
-    return m.ThinkingChosen(models.in_use(session.model, session.thinking).thinking_level)
+    session.models.set_thinking(level_named(params.level, "level"))
+    return m.ThinkingChosen(in_use(session.model, session.thinking).thinking_level)
 
 
 # Credentials
@@ -254,3 +256,72 @@ ROUTES: tuple[Route, ...] = (
     Route(m.Ping, _ping, needs_extensions=False, when="now"),
     Route(m.Version, _version, needs_extensions=False),
 )
+
+
+#: The thinking levels, by the names that clients use.
+LEVELS: Mapping[str, ThinkingLevel] = {"off": "off", "low": "low", "medium": "medium", "high": "high", "max": "xhigh"}
+
+_NAMES: Mapping[ThinkingLevel, str] = {**{level: name for name, level in LEVELS.items()}, "minimal": "low"}
+
+
+def level_named(name: str, field: str) -> ThinkingLevel:
+    """Return the level that a client names in `field`. Raises BadParams if there is no such level."""
+    level = LEVELS.get(name)
+    if level is None:
+        allowed = ", ".join(f'"{each}"' for each in LEVELS)
+        raise BadParams(f'{field}: expected one of {allowed}, got "{name}"')
+    return level
+
+
+def model_named(registry: Registry, name: str, provider: str | None = None) -> Model:
+    """Find a model by its id, or by `provider/id`. If several have the id, take the first with credentials.
+
+    `provider` is tried first, and ignored if it has no such model. Raises BadParams if there is no such model.
+    """
+    if provider is not None and (model := registry.find(provider, name)) is not None:
+        return model
+    wanted, models = _loose(name), registry.all()
+    # Opal's documents write provider:id.
+    names = {wanted, wanted.replace(":", "/", 1)}
+    found = [model for model in models if _loose(f"{model.provider}/{model.id}") in names]
+    found = found or [model for model in models if _loose(model.id) == wanted]
+    if not found:
+        raise BadParams(f'Unknown model: "{name}"', data="models/list lists all models.")
+    usable = registry.available()
+    return next((model for model in found if model in usable), found[0])
+
+
+def in_use(model: Model | None, level: ThinkingLevel) -> ModelInUse:
+    if model is None:
+        return ModelInUse("", "", _NAMES[level])
+    return ModelInUse(model.provider, model.id, _NAMES[level])
+
+
+def listed(model: Model) -> ListedModel:
+    levels = dict.fromkeys(_NAMES[level] for level in model.levels() if level != "off")
+    return ListedModel(model.id, model.name, model.provider, model.reasoning, list(levels))
+
+
+def credentials(registry: Registry, model: Model | None, *, in_full: bool = False) -> Auth:
+    """Whether there are credentials for some model, and the provider: that of `model`, if it is one of those.
+
+    It looks everywhere credentials can be, but runs no command. With `in_full`, the result lists every provider.
+    """
+    usable = dict.fromkeys(each.provider for each in registry.available())
+    provider = model.provider if model is not None and model.provider in usable else next(iter(usable), "")
+    auth = Auth("ready" if provider else "setup_required", provider)
+    if in_full:
+        logins = registry.logins()
+        auth.providers = [_described(name, name in usable, name in logins) for name, _ in registry.providers()]
+    return auth
+
+
+def _described(name: str, ready: bool, has_login: bool) -> AuthProvider:
+    known = PROVIDERS.get(name)
+    variable = known.key_variables[0] if known is not None and known.key_variables else UNSET
+    return AuthProvider(name, name, "device_code" if has_login else "api_key", ready, variable)
+
+
+def _loose(name: str) -> str:
+    """A name to compare with others: some write versions as 4.5 and some as 4-5."""
+    return name.lower().replace(".", "-")

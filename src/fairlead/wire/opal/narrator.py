@@ -16,11 +16,10 @@ from fairlead.core.messages import AssistantMessage, TextContent, ThinkingConten
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.protocol.opal import events
 from fairlead.protocol.opal.objects import TokenUsage, ToolOutcome
-from fairlead.wire.opal.channel import Channel
+from fairlead.wire.connection import Outlet
 from fairlead.wire.opal.statuses import Status, StatusFilter, without_statuses
-from fairlead.wire.opal.tools.meta import meta
-from fairlead.wire.opal.tools.results import SKILL, SUB_AGENT, outcome, text_of
-from fairlead.wire.output import Outlet
+from fairlead.wire.opal.tools.results import SKILL, SUB_AGENT, meta, outcome, text_of
+from fairlead.wire.opal.ui import Channel
 
 RunStatus: TypeAlias = Literal["idle", "running", "streaming", "executing_tools"]
 

@@ -12,15 +12,15 @@ from fairlead.agent import clear_leftovers
 from fairlead.core.model import Model
 from fairlead.errors import LoginFailed
 from fairlead.models.registry import Registry
-from fairlead.protocol.opal.method import Method, decode
+from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import AgentAbort, OfSession
 from fairlead.protocol.opal.objects import Auth
+from fairlead.protocol.opal.params import decode
 from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.jsonrpc import JsonRpcCodec
 from fairlead.wire.messages import Reply, Request, Routes
-from fairlead.wire.opal.handlers import ROUTES
-from fairlead.wire.opal.models import credentials
+from fairlead.wire.opal.handlers import ROUTES, credentials
 from fairlead.wire.opal.opal_session import OpalSession
 from fairlead.wire.opal.table import SessionDefaults, SessionTable
 from fairlead.wire.opal.ui import ServerRequests

@@ -21,15 +21,15 @@ from fairlead.protocol.opal.objects import FeatureChanges, Features
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import Sessions
 from fairlead.session.session import Session
+from fairlead.wire.connection import Output
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, notification_line
-from fairlead.wire.opal.models import level_named, model_named
+from fairlead.wire.opal.handlers import level_named, model_named
 from fairlead.wire.opal.narrator import Narrator
 from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, changed, nothing
 from fairlead.wire.opal.statuses import ADVICE
 from fairlead.wire.opal.store import OpalStore, checked_id
 from fairlead.wire.opal.tools import TOOL_NAMES, opal_tools
 from fairlead.wire.opal.ui import OpalUi, ServerRequests
-from fairlead.wire.output import Output
 
 #: The features of a session, unless the client says otherwise.
 DEFAULT_FEATURES = Features(sub_agents=True, skills=True, debug=False)

@@ -1,20 +1,29 @@
-"""Tools that the host runs: to the session they are tools like any other."""
+"""Host tools and host URIs: the session sees them as ordinary tools and documents; the host answers for them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import UNSET
 
 from fairlead.core.calls import not_found
 from fairlead.core.messages import TextContent
+from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import BadCommand, ToolError
-from fairlead.protocol.pi.frames import HostToolCall, HostToolCancel
-from fairlead.protocol.pi.omp_commands import HostToolDefinition, HostToolResult, HostToolUpdate
+from fairlead.protocol.pi import omp_commands as c
+from fairlead.protocol.pi.frames import HostToolCall, HostToolCancel, HostUriCancel, HostUriRequest
+from fairlead.protocol.pi.omp_commands import HostToolDefinition, HostToolResult, HostToolUpdate, HostUriResult, HostUriScheme
 from fairlead.session.toolbox import Toolbox
-from fairlead.wire.pi import decode
+from fairlead.tools.workspace import Document, Workspace, beside, scheme_of
+from fairlead.wire.messages import Route
+from fairlead.wire.pi.codec import decoded
 from fairlead.wire.questions import HostLeft, Question, Questions, Withdrawn
+
+if TYPE_CHECKING:
+    from fairlead.wire.pi.server import PiServer
 
 #: In whose name they are in the toolbox. Part of the error that hosts know: `RPC host tool "bash" conflicts with ...`.
 OWNER = "RPC host"
@@ -59,7 +68,7 @@ class HostTools:
             withdraw=HostToolCancel,
             answered_by="host_tool_result",
             updated_by="host_tool_update",
-            on_update=lambda line: context.update(decode.decoded(HostToolUpdate, line).partial_result),
+            on_update=lambda line: context.update(decoded(HostToolUpdate, line).partial_result),
         )
         try:
             line = (await self._questions.ask(question, context.cancel)).body
@@ -73,7 +82,7 @@ class HostTools:
 def _result(name: str, line: bytes) -> ToolResult:
     """What the host answered. Raises ToolError if that is a failure, or cannot be understood."""
     try:
-        answer = decode.decoded(HostToolResult, line)
+        answer = decoded(HostToolResult, line)
     except BadCommand as error:
         raise ToolError(f'Host tool "{name}" returned a malformed result: {error}') from None
     result = answer.result
@@ -81,3 +90,78 @@ def _result(name: str, line: bytes) -> ToolResult:
         texts = [block.text for block in result.content if isinstance(block, TextContent)]
         raise ToolError("\n".join(texts) or "Host tool execution failed", result.details)
     return ToolResult(result.content, result.details or {})
+
+
+class HostUris:
+    """Implements `fairlead.tools.workspace.Uris` for `workspace`, beside the URIs that it can read already."""
+
+    def __init__(self, questions: Questions, workspace: Workspace) -> None:
+        workspace.uris = beside(self, workspace.uris)
+        self._questions = questions
+        self._schemes: dict[str, HostUriScheme] = {}
+
+    def replace(self, schemes: Sequence[HostUriScheme]) -> list[str]:
+        """Put other schemes in the place of those there are; returns their names."""
+        self._schemes = {each.scheme.strip().lower(): each for each in schemes}
+        return list(self._schemes)
+
+    def has(self, path: str) -> bool:
+        return scheme_of(path) in self._schemes
+
+    async def read(self, uri: str, cancel: Cancel) -> Document:
+        answer = await self._ask("read", uri, None, cancel)
+        if answer.content is None:
+            raise _malformed("read", uri, "content: required, but missing")
+        details: dict[str, Any] = {"contentType": answer.content_type or "text/plain"}
+        immutable = self._scheme(uri).immutable if answer.immutable is None else answer.immutable
+        if immutable:
+            details["immutable"] = True
+        return Document(answer.content, answer.notes or [], details)
+
+    async def write(self, uri: str, content: str, cancel: Cancel) -> list[str]:
+        scheme = self._scheme(uri)
+        if not scheme.writable:
+            raise ToolError(f"{uri} cannot be written: its host offers {scheme_of(uri)}:// for reading only.")
+        answer = await self._ask("write", uri, content, cancel)
+        return answer.notes or []
+
+    def _scheme(self, uri: str) -> HostUriScheme:
+        # Absent if the host took it back during a call: then it promises nothing any more.
+        return self._schemes.get(scheme_of(uri)) or HostUriScheme(scheme=scheme_of(uri))
+
+    async def _ask(self, operation: Literal["read", "write"], uri: str, content: str | None, cancel: Cancel) -> HostUriResult:
+        """The host's answer. Raises ToolError if that is a failure, or cannot be understood."""
+        question = Question(
+            ask=lambda id: HostUriRequest(id, operation, uri, UNSET if content is None else content),
+            withdraw=HostUriCancel,
+            answered_by="host_uri_result",
+        )
+        try:
+            answer = decoded(HostUriResult, (await self._questions.ask(question, cancel)).body)
+        except Withdrawn:
+            raise ToolError(f"Host URI {operation} for {uri} was aborted") from None
+        except HostLeft:
+            raise ToolError("RPC client disconnected before host URI request completed") from None
+        except BadCommand as error:
+            raise _malformed(operation, uri, str(error)) from None
+        if answer.is_error:
+            raise ToolError(answer.error or answer.content or f"Host URI {operation} failed for {uri}")
+        return answer
+
+
+def _malformed(operation: str, uri: str, problem: str) -> ToolError:
+    return ToolError(f"The host returned a malformed result for the {operation} of {uri}: {problem}")
+
+
+def _set_host_tools(server: PiServer, command: c.SetHostTools) -> c.HostToolNames:
+    return c.HostToolNames(server.host_tools.replace(command.tools))
+
+
+def _set_host_uri_schemes(server: PiServer, command: c.SetHostUriSchemes) -> c.HostUriSchemes:
+    return c.HostUriSchemes(server.host_uris.replace(command.schemes))
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(c.SetHostTools, _set_host_tools),
+    Route(c.SetHostUriSchemes, _set_host_uri_schemes),
+)

@@ -9,9 +9,11 @@ from typing import Protocol
 import msgspec
 
 from fairlead.protocol.pi.frames import RpcChunk
-from fairlead.wire.output import Outlet, Output
+from fairlead.wire.connection import Outlet, Output
 
 CHUNK_OVERHEAD = 160
+
+
 #: omp's client accepts no longer pieces of a frame than this.
 LONGEST_PIECE = 1 << 18
 

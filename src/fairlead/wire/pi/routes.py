@@ -25,6 +25,6 @@ def _session_routes() -> Iterable[Route]:
 
 
 def _other_routes() -> Iterable[Route]:
-    from fairlead.wire.pi import host_handlers, omp_handlers, subagent_handlers
+    from fairlead.wire.pi import host_tools, omp_handlers, subagent_frames
 
-    return (*subagent_handlers.ROUTES, *omp_handlers.ROUTES, *host_handlers.ROUTES)
+    return (*subagent_frames.ROUTES, *omp_handlers.ROUTES, *host_tools.ROUTES)

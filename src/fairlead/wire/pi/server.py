@@ -26,8 +26,7 @@ from fairlead.wire.questions import Questions
 if TYPE_CHECKING:
     from fairlead.core.ui import Ui
     from fairlead.models.logins import Logins
-    from fairlead.wire.pi.host_tools import HostTools
-    from fairlead.wire.pi.host_uris import HostUris
+    from fairlead.wire.pi.host_tools import HostTools, HostUris
     from fairlead.wire.pi.subagent_frames import SubagentFrames
 
 
@@ -123,7 +122,7 @@ class PiServer:
 
     @cached_property
     def host_uris(self) -> HostUris:
-        from fairlead.wire.pi.host_uris import HostUris
+        from fairlead.wire.pi.host_tools import HostUris
 
         return HostUris(self.questions, self.session.host.workspace)
 

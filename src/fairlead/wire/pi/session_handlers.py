@@ -79,7 +79,7 @@ async def _list_sessions(server: PiServer, command: c.ListSessions) -> c.Session
 
 
 def _delete_session(server: PiServer, command: c.DeleteSession) -> None:
-    from fairlead.session.history.deleting import delete_session
+    from fairlead.session.history.listing import delete_session
 
     session = server.session
     path = session.host.workspace.resolve(command.session_path)
@@ -206,7 +206,7 @@ def _export_html(server: PiServer, command: c.ExportHtml) -> Coroutine[Any, Any,
 
 
 async def _export(lines: list[bytes], leaf: str | None, path: Path, name: str) -> c.Exported:
-    from fairlead.config.threads import run_in_thread
+    from fairlead.config.process import run_in_thread
     from fairlead.export import export_lines
 
     # A thread that does not hold up the end of the process: a page of a long session takes a while.

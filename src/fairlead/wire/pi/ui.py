@@ -15,7 +15,7 @@ from fairlead.core.ui import Approval, NotifyKind, Placement
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi.frames import Frame
 from fairlead.protocol.pi.ui_frames import ExtensionUiRequest, ExtensionUiResponse, UiMethod
-from fairlead.wire.pi import decode
+from fairlead.wire.pi.codec import decoded
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.questions import Question, Questions, Unanswered
 
@@ -130,7 +130,7 @@ class WireUi:
 
 def _answer(kind: UiPromptKind, line: bytes) -> str | bool | None:
     """What a line answers; None if the question was dismissed. Raises BadCommand if it does not say."""
-    response = decode.decoded(ExtensionUiResponse, line)
+    response = decoded(ExtensionUiResponse, line)
     if response.cancelled:
         return None
     field, answer = ("confirmed", response.confirmed) if kind == "confirm" else ("value", response.value)

@@ -152,7 +152,7 @@ def _ask_user(services: ToolServices) -> Tool:
 
 
 def _debug_state(services: ToolServices) -> Tool:
-    from fairlead.wire.opal.tools.debug_state import EventRing, run_debug_state
+    from fairlead.wire.opal.tools.sub_agent import EventRing, run_debug_state
 
     events = EventRing(services.now_ms)
     services.listen(events.add)

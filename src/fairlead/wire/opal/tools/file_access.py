@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairlead.core.tool import ApprovedFile
 from fairlead.errors import ToolError
-from fairlead.tools.files.write import Target
+from fairlead.tools.files.opening import Target
 from fairlead.tools.workspace import Workspace
 
 

@@ -18,7 +18,7 @@ from fairlead.tools.workspace import Workspace
 from fairlead.wire.opal.tools.file_access import FileAccess
 
 if TYPE_CHECKING:
-    from fairlead.wire.opal.tools.processes import Processes
+    from fairlead.wire.opal.tools.shell import Processes
 
 __all__ = ["integer", "machine_tools", "object_schema", "repaired", "string"]
 
@@ -38,7 +38,7 @@ def machine_tools(workspace: Workspace, data_dir: Path | None = None) -> list[To
 
 def _read_file(files: FileAccess, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.wire.opal.tools.read_file import run_read_file
+        from fairlead.wire.opal.tools.files import run_read_file
 
         return await run_read_file(files, arguments, context)
 
@@ -68,7 +68,7 @@ def _read_file(files: FileAccess, timeout: float) -> Tool:
 
 def _write_file(files: FileAccess, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.wire.opal.tools.write_file import run_write_file
+        from fairlead.wire.opal.tools.files import run_write_file
 
         return await run_write_file(files, arguments, context)
 
@@ -91,7 +91,7 @@ def _write_file(files: FileAccess, timeout: float) -> Tool:
 
 def _edit_file(files: FileAccess, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.wire.opal.tools.edit_file import run_edit_file
+        from fairlead.wire.opal.tools.files import run_edit_file
 
         return await run_edit_file(files, arguments, context)
 
@@ -129,7 +129,7 @@ def _edit_file(files: FileAccess, timeout: float) -> Tool:
 
 def _grep(files: FileAccess, timeout: float) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.wire.opal.tools.grep import run_grep
+        from fairlead.wire.opal.tools.search import run_grep
 
         return await run_grep(files, arguments, context)
 
@@ -164,8 +164,7 @@ def _shell(files: FileAccess) -> Tool:
     running: list[Processes] = []
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.wire.opal.tools.processes import Processes
-        from fairlead.wire.opal.tools.shell import run_shell
+        from fairlead.wire.opal.tools.shell import Processes, run_shell
 
         if not running:
             running.append(Processes(files.workspace))

@@ -1,16 +1,241 @@
-"""The shell tool: runs a command, or waits for, writes to or kills one that is still running."""
+"""The shell tool: runs a command, or waits for, writes to or kills one that is still running. They end with the session."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Paced
 from fairlead.tools.shell.bash import problem_of
-from fairlead.tools.shell.process import ShellResult, with_remarks
-from fairlead.tools.truncate import MAX_BYTES, format_size
-from fairlead.wire.opal.tools.processes import HARD_LIMIT, Process, Processes
+from fairlead.tools.shell.output import Mark, Output
+from fairlead.tools.shell.process import ShellResult, check, run_into, with_remarks
+from fairlead.tools.truncate import MAX_BYTES, Truncation, format_size
+from fairlead.tools.workspace import Confined, Workspace
+
+#: Seconds after which a command is always stopped.
+HARD_LIMIT = 600.0
+#: How many ended commands are kept whose end was not reported yet.
+_REMEMBERED = 20
+#: Seconds between asking background processes to end and killing them.
+_GRACE = 0.2
+_END_OF_INPUT = "\x04"
+
+
+class Process:
+    """A command that was started, running or ended."""
+
+    def __init__(self, id: str, workspace: Workspace) -> None:
+        self.id = id
+        #: Called with every new piece of its output.
+        self.listeners: list[Callable[[str], None]] = []
+        #: Its process group; 0 before it has started.
+        self.group = 0
+        self._output = Output(workspace.log_dir, workspace.keep_log)
+        self._told = Mark()
+        self._cancel = Cancel()
+        self._stdin: int | None = None
+        self._input: asyncio.WriteTransport | None = None
+        self._work: asyncio.Task[ShellResult] | None = None
+        self._confined: Confined | None = None
+        self._started_at = time.monotonic()
+
+    def age(self) -> float:
+        """The seconds since its start."""
+        return time.monotonic() - self._started_at
+
+    async def start(self, workspace: Workspace, command: str, ended: Callable[[Process], None]) -> None:
+        """Start the command, and call `ended` when it has ended. Raises ToolError if it cannot be started."""
+        try:
+            read_end, self._stdin = os.pipe()
+        except OSError as error:
+            raise ToolError(f"The command could not be started: {error.strerror}.") from error
+        started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def begun(group: int, confined: Confined | None) -> None:
+            self.group, self._confined = group, confined
+            started.set_result(None)
+
+        self._work = asyncio.create_task(self._run(workspace, command, read_end, begun), name=f"fairlead-shell-{self.id}")
+        try:
+            await asyncio.wait([self._work, started], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self.stop()  # its sandbox may still be in preparation
+            self._work.add_done_callback(lambda _: ended(self))
+            raise
+        if not started.done():
+            self._work.result()  # raises, unless it was stopped before it could start
+        self._work.add_done_callback(lambda _: ended(self))
+
+    @property
+    def is_over(self) -> bool:
+        return self._work is not None and self._work.done()
+
+    async def wait(self, seconds: float | None, cancel: Cancel | None = None) -> ShellResult | None:
+        """Wait for its end. Returns None if it has not ended in that time. Stops it if `cancel` fires meanwhile."""
+        assert self._work is not None, "it was started"
+        forget = cancel.on_fire(self.stop) if cancel is not None else None
+        try:
+            await asyncio.wait([self._work], timeout=seconds)
+            if cancel is not None and cancel.fired:
+                await asyncio.wait([self._work])
+        finally:
+            if forget is not None:
+                forget()
+        return self._work.result() if self._work.done() else None
+
+    def stop(self) -> None:
+        """Stop the command and its process group, without waiting."""
+        self._cancel.fire()
+
+    async def end(self) -> None:
+        """Stop the command and wait until it has ended."""
+        self.stop()
+        if self._work is not None:
+            await asyncio.wait([self._work])
+
+    async def send(self, text: str) -> None:
+        """Write to its standard input; a Ctrl-D at the end closes it. Raises ToolError if it is closed already."""
+        if self._input is None and self._stdin is not None:
+            file, self._stdin = os.fdopen(self._stdin, "wb", buffering=0), None
+            self._input, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.BaseProtocol, file)
+        if self._input is None or self._input.is_closing():
+            raise ToolError(f"The standard input of process {self.id} is closed.")
+        self._input.write(text.removesuffix(_END_OF_INPUT).encode("utf-8", "replace"))
+        if text.endswith(_END_OF_INPUT):
+            self._input.close()
+
+    def untold(self) -> str:
+        """The end of its output since `take_output`."""
+        return self._output.since(self._told).content
+
+    def take_output(self) -> tuple[Truncation, str]:
+        """Return its output since the last call, and a note about what is left out, if anything is."""
+        shown = self._output.since(self._told)
+        self._told = self._output.mark
+        return shown, self._output.notice(shown) if shown.truncated else ""
+
+    async def remarks(self) -> Sequence[str]:
+        """Remarks of the sandbox about the command so far."""
+        return () if self._confined is None else await check(self._confined, "", ended=False)
+
+    async def _run(
+        self, workspace: Workspace, command: str, stdin: int, begun: Callable[[int, Confined | None], None]
+    ) -> ShellResult:
+        ours = contextlib.ExitStack()
+        ours.callback(os.close, stdin)
+
+        def started(group: int, confined: Confined | None) -> None:
+            ours.close()  # only the command may hold this end of the pipe, so that it closes when the command ends
+            begun(group, confined)
+
+        try:
+            return await run_into(
+                self._output,
+                workspace,
+                command,
+                cancel=self._cancel,
+                timeout=HARD_LIMIT,
+                on_output=self._hear,
+                stdin=stdin,
+                on_start=started,
+            )
+        finally:
+            ours.close()
+            if self._stdin is not None:
+                os.close(self._stdin)
+                self._stdin = None
+            if self._input is not None and not self._input.is_closing():
+                self._input.abort()
+
+    def _hear(self, text: str) -> None:
+        for listener in list(self.listeners):
+            listener(text)
+
+
+class Processes:
+    """The commands of a session that are running, or whose end was not reported yet."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._processes: dict[str, Process] = {}
+        self._started = 0
+        #: Process groups whose command has ended, with other processes still running.
+        self._left_running: set[int] = set()
+
+    async def start(self, command: str, listener: Callable[[str], None]) -> Process:
+        """Start a command. `listener` gets all of its output. Raises ToolError if it cannot be started."""
+        self._started += 1
+        process = self._processes[f"p{self._started}"] = Process(f"p{self._started}", self._workspace)
+        process.listeners.append(listener)
+        try:
+            await process.start(self._workspace, command, self._ended)
+        except ToolError:
+            self.forget(process)
+            raise
+        return process
+
+    def find(self, id: str) -> Process:
+        if id not in self._processes:
+            known = f"There are: {', '.join(self._processes)}." if self._processes else "None is running."
+            raise ToolError(f"There is no process {id!r}. {known}")
+        return self._processes[id]
+
+    def forget(self, process: Process) -> None:
+        """Forget a command whose end was reported."""
+        self._processes.pop(process.id, None)
+
+    async def close(self) -> None:
+        """Stop all commands and their background processes."""
+        processes = list(self._processes.values())
+        for process in processes:
+            process.stop()
+        for group in self._left_running:
+            _signal(group, signal.SIGTERM)
+        for process in processes:
+            await process.end()
+        self._processes.clear()
+        self._look_after_groups()
+        if self._left_running:
+            await asyncio.sleep(_GRACE)
+        for group in self._left_running:
+            _signal(group, signal.SIGKILL)
+        self._left_running.clear()
+
+    def _ended(self, process: Process) -> None:
+        self._look_after_groups()
+        if process.group and _is_there(process.group):  # 0: it never started
+            self._left_running.add(process.group)
+        over = [each for each in self._processes.values() if each.is_over]
+        for each in over[:-_REMEMBERED]:
+            self.forget(each)
+
+    def _look_after_groups(self) -> None:
+        """Forget empty groups: the system may reuse their numbers for other processes."""
+        self._left_running = {group for group in self._left_running if _is_there(group)}
+
+
+def _is_there(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it runs as another user by now
+        return True
+    return True
+
+
+def _signal(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
 
 #: How many milliseconds a call waits by default.
 TIMEOUT = 30_000

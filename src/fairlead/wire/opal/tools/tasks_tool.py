@@ -11,8 +11,7 @@ from fairlead.errors import ToolError
 from fairlead.tools.truncate import head
 from fairlead.wire.opal.tools.machine import integer, object_schema, repaired, string
 from fairlead.wire.opal.tools.results import OUTPUT
-from fairlead.wire.opal.tools.task_views import VIEWS, chosen, payload
-from fairlead.wire.opal.tools.tasks import STATUSES, Draft, Op, TaskKeeper
+from fairlead.wire.opal.tools.tasks import STATUSES, VIEWS, Draft, Op, TaskKeeper, chosen, payload
 
 _DESCRIPTION = """\
 Keep a list of tasks. The result has all tasks after the call.

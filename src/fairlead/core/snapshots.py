@@ -1,10 +1,29 @@
-"""Reports about sub-agents: their start and end, their progress, their state. The JSON is omp's."""
+"""Sessions and sub-agents as hosts see them: listings, the start, progress and end of a sub-agent. The JSON is omp's."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
+
+
+class SessionInfo(Struct, rename="camel", omit_defaults=True):
+    """A session in a list of sessions. Times are milliseconds since the epoch."""
+
+    path: str
+    id: str = ""
+    cwd: str = ""
+    name: str | None = None
+    created: int = 0
+    modified: int = 0
+    #: The number of messages in all branches; None if the file is too long to read completely.
+    message_count: int | None = None
+    #: The first message from the user.
+    first_message: str = ""
+    parent_session: str | None = None
+    #: Why the file cannot be read. Then only its path and modification time are known.
+    problem: str | None = None
+
 
 #: Where an agent's definition comes from: this program, the user's home, or the project.
 AgentSource: TypeAlias = Literal["bundled", "user", "project"]

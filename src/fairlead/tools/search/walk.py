@@ -1,4 +1,4 @@
-"""Decides which files are ignored, by the .gitignore files of a tree."""
+"""Walks a tree as grep and find see it: in order, without what its .gitignore files name, never in circles."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.config.descriptors import LIST, open_below, open_real
+from fairlead.config.files import LIST, open_below, open_real
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
+from fairlead.tools.files.opening import Target
 from fairlead.tools.files.read import open_regular
-from fairlead.tools.files.write import Target
 from fairlead.tools.search.globs import NameMatcher, PathPattern, name_matcher
 
 _log = logging.getLogger("fairlead.tools")

@@ -1,4 +1,4 @@
-"""Daemon threads for work that blocks.
+"""Daemon threads for work that blocks, and what the end of the process has to call.
 
 The event loop's own pool (`asyncio.to_thread`) makes the process wait for its threads before it can exit. A daemon thread
 does not, even while it blocks.
@@ -64,3 +64,23 @@ async def run_in_thread(work: Callable[[], T], name: str = "fairlead-blocking") 
 
     start_thread(run, name)
     return await done
+
+
+_callbacks: list[Callable[[], None]] = []
+
+
+def on_process_ending(callback: Callable[[], None]) -> None:
+    """Call `callback`, on any thread, when the process is about to end. Registering twice is the same as once."""
+    if callback not in _callbacks:
+        _callbacks.append(callback)
+
+
+def process_is_ending() -> None:
+    """Call every registered callback: the process is about to end."""
+    for callback in list(_callbacks):
+        callback()
+
+
+def runs_foreign_code() -> bool:
+    """Return whether code that is not ours may have run in this process."""
+    return bool(_callbacks)

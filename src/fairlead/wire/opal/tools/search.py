@@ -6,10 +6,17 @@ valid here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.tools.search.grep import first_matches, search
+from fairlead.tools.search.listing import listing
+from fairlead.tools.search.searchers import Line, Wanted
+from fairlead.wire.opal.tools.file_access import FileAccess
 
 #: White space in Unicode. Unlike Elixir's trim, `str.strip()` would also remove U+001C to U+001F.
 _BLANKS = (
@@ -92,3 +99,76 @@ def _mix(a: int, b: int, c: int) -> tuple[int, int, int]:
     b = (b - c - a ^ a << 10) & _WORD
     c = (c - a - b & _WORD) ^ b >> 15
     return a, b, c
+
+
+_CONTEXT, _MOST_CONTEXT = 2, 10
+_RESULTS, _MOST_RESULTS = 50, 500
+_LINE_LENGTH = 500
+
+
+async def run_grep(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    root = files.find(arguments.get("path") or ".", context.target)
+    limit = min(max(arguments.get("max_results", _RESULTS), 1), _MOST_RESULTS)
+    wanted = Wanted(
+        pattern=arguments["pattern"],
+        ignore_case=False,
+        literal=False,
+        context=min(max(arguments.get("context_lines", _CONTEXT), 0), _MOST_CONTEXT),
+        limit=limit + 1,  # one more, to see whether there are more
+        whole_lines=True,  # an anchor needs the whole line
+    )
+    report = _Report(files, limit, wanted.context)
+    await search(
+        files.workspace,
+        root,
+        wanted,
+        arguments.get("include") or "",
+        report,
+        context.cancel,
+        respect_ignored=not arguments.get("no_ignore", False),
+    )
+    return report.result()
+
+
+class _Report:
+    """Implements `fairlead.tools.search.grep.Report`."""
+
+    def __init__(self, files: FileAccess, limit: int, context: int) -> None:
+        self.full = False
+        self._files = files
+        self._limit = limit
+        self._context = context
+        self._sections: list[str] = []
+        self._matches = 0
+
+    def add(self, path: str, lines: Sequence[Line]) -> None:
+        room = self._limit - self._matches
+        lines, count = first_matches(lines, room, self._context)
+        self.full = count > room
+        self._matches += min(count, room)
+        if lines:
+            self._sections.append(f"## {self._files.name_of(Path(path))}\n{_groups(lines)}")
+
+    def result(self) -> ToolResult:
+        if not self._matches:
+            return ToolResult.text("No matches found.")
+        if self.full:
+            notice = f"Showing {self._limit} matches, and there are more. Refine pattern or path, or raise max_results"
+        else:
+            notice = f"{self._matches} match{'' if self._matches == 1 else 'es'} found"
+        return listing(["\n\n".join(self._sections)], {}, [notice])
+
+
+def _groups(lines: Sequence[Line]) -> str:
+    """The lines with their anchors, and `---` where lines are left out."""
+    parts = [_shown(lines[0])]
+    for before, line in pairwise(lines):
+        if line.number > before.number + 1:
+            parts.append("---")
+        parts.append(_shown(line))
+    return "\n".join(parts)
+
+
+def _shown(line: Line) -> str:
+    text = line.text.removeprefix("\ufeff") if line.number == 1 else line.text
+    return tagged(line.number, text, f"{text[:_LINE_LENGTH]}... [truncated]" if len(text) > _LINE_LENGTH else None)

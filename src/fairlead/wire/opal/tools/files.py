@@ -1,0 +1,267 @@
+"""Opal's file tools: read_file, write_file and edit_file, which names lines by anchors and changes only what the model saw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from fairlead.core.lenient import scrub_text
+from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.errors import ToolError
+from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
+from fairlead.tools.files.edit import Change, Replacement, apply, changes_of, hunks_of, lines_of
+from fairlead.tools.files.opening import Target, found_at
+from fairlead.tools.files.read import Window, read_file
+from fairlead.tools.files.write import BOM, TextFile, make_parents, replace_file, with_line_ends_of
+from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, format_size, head
+from fairlead.tools.workspace import Guard
+from fairlead.wire.opal.tools.file_access import FileAccess
+from fairlead.wire.opal.tools.results import META
+from fairlead.wire.opal.tools.search import Anchor, line_hash, read_anchor, tagged, tagged_lines
+
+
+async def run_write_file(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    target = files.find(arguments["path"], context.target)
+    content = scrub_text(arguments["content"])
+
+    def write(stop: Stop) -> dict[str, Any] | None:
+        make_parents(target, files.workspace.cwd, files.workspace.guard)
+        return _write(target, files.name_of(target.real), content, files.workspace.guard, stop)
+
+    details = await change_in_order(target, context.cancel, write)
+    return ToolResult.text(f"File written: {target.named}", details)
+
+
+def _write(target: Target, name: str, content: str, guard: Guard | None, stop: Stop) -> dict[str, Any] | None:
+    """Write the file. Returns the details of the result; None if the old content was not text and cannot be compared."""
+    if found_at(target) is None:
+        details = diff_details("", Replacement(0, 0, content), name, stop)
+        replace_file(target, content.encode(), guard, stop)
+        return details
+    old = _text_at(target, name, guard, stop)
+    if old is None:
+        replace_file(target, content.encode(), guard, stop)
+        return None
+    text = old.text
+    content = content.removeprefix(BOM)
+    if "\n" in text:
+        content = with_line_ends_of(text, 0, len(text), content)
+    # Described first: once the file has changed, nothing slow may delay the report.
+    details = diff_details(text, Replacement(0, len(text), content), name, stop)
+    old.save(content, stop)
+    return details
+
+
+def _text_at(target: Target, name: str, guard: Guard | None, stop: Stop) -> TextFile | None:
+    """The present text of the file; None if it is not text, and has no line ends to keep."""
+    try:
+        return TextFile(target, name, guard, stop)
+    except ToolError:
+        stop.check()
+        return None
+
+
+async def run_read_file(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    target = files.find(arguments["path"], context.target)
+    offset, limit = max(arguments.get("offset") or 1, 1), arguments.get("limit")
+
+    def show(window: Window) -> ToolResult:
+        return ToolResult.text(_shown(window, offset))
+
+    return await in_thread(
+        context.cancel, lambda stop: read_file(files.workspace, target, offset, max(limit, 1) if limit else None, show, stop)
+    )
+
+
+def _shown(window: Window, offset: int) -> str:
+    total = window.total_lines
+    if offset > max(total, 1):
+        raise ToolError(f"Offset {offset} is beyond end of file ({total} lines total)")
+    if total and not window.lines:
+        size = format_size(window.first_line_bytes)
+        return (
+            f"[Line {offset} is {size}, exceeds {format_size(MAX_BYTES)} limit. Look at it with shell, for example with cut -c.]"
+        )
+    lines = window.content.decode("utf-8", "replace").removesuffix("\n").split("\n")
+    if offset == 1:
+        lines[0] = lines[0].removeprefix("\ufeff")
+    shown: list[str] = []
+    room = MAX_BYTES
+    for number, line in enumerate(lines, offset):
+        line = tagged(number, line.removesuffix("\r"))
+        room -= len(line.encode()) + 1
+        if room < 0 and shown:  # anchors take room too, but a single line that fits without its anchor is shown
+            break
+        shown.append(line)
+    after = offset + len(shown)
+    text = "\n".join(shown)
+    if after <= total:
+        text += f"\n\n[Showing lines {offset}-{after - 1} of {total}. Use offset={after} to continue.]"
+    return text
+
+
+_CONTEXT = 3
+
+
+def diff_details(original: str, replacement: Replacement, name: str, stop: Stop) -> dict[str, Any]:
+    """The details of a result that made `replacement` in a text, with a few lines of context.
+
+    The counts are exact. For a change that is too long to show, the hunks hold the beginning and `truncated` is true.
+    """
+    lines = lines_of(original, stop)
+    changes = list(changes_of(original, lines, [replacement], stop))
+    hunks: list[dict[str, Any]] = []
+    shift = 0
+    room = MAX_LINES
+    for hunk in hunks_of(changes, _CONTEXT):
+        start = max(0, hunk[0].line - _CONTEXT)
+        body = _body(lines, hunk, start, shift)
+        hunks.append({"old_start": start + 1, "new_start": start + shift + 1, "lines": body[:room]})
+        shift += sum(len(change.new) - len(change.old) for change in hunk)
+        room -= len(body)
+        if room < 0:
+            break
+    diff: dict[str, Any] = {
+        "path": name,
+        "lines_added": sum(len(change.new) for change in changes),
+        "lines_removed": sum(len(change.old) for change in changes),
+        "hunks": hunks,
+    }
+    return {META: {"diff": {**diff, "truncated": True} if room < 0 else diff}}
+
+
+def _body(lines: Sequence[str], hunk: Sequence[Change], start: int, shift: int) -> list[dict[str, Any]]:
+    body: list[dict[str, Any]] = []
+    at = start
+
+    def keep(end: int) -> None:
+        body.extend(
+            {"op": "eq", "text": _bare(lines[number]), "old_no": number + 1, "new_no": number + shift + 1}
+            for number in range(at, end)
+        )
+
+    for change in hunk:
+        keep(change.line)
+        new = change.line + shift + 1
+        body += [{"op": "del", "text": _bare(text), "old_no": number} for number, text in enumerate(change.old, change.line + 1)]
+        body += [{"op": "ins", "text": _bare(text), "new_no": number} for number, text in enumerate(change.new, new)]
+        at = change.line + len(change.old)
+        shift += len(change.new) - len(change.old)
+    keep(min(len(lines), at + _CONTEXT))
+    return body
+
+
+def _bare(line: str) -> str:
+    return line.rstrip("\r\n")
+
+
+Operation: TypeAlias = Literal["replace", "insert_after", "insert_before"]
+
+#: How many lines an error shows before and after a line that has changed.
+_AROUND = 5
+#: How many lines around it to search for a line that has moved, and how many candidates to name.
+_NEAR, _MOVED = 200, 3
+
+
+async def run_edit_file(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+    target = files.find(arguments["path"], context.target, data=False)
+    start = read_anchor(arguments["start"], "start")
+    through = read_anchor(arguments["through"], "through") if "through" in arguments else start
+    operation: Operation = arguments.get("operation", "replace")
+    new = scrub_text(arguments.get("new_string", ""))
+    if through.number < start.number:
+        raise ToolError(
+            f"through ({through}) is a line before start ({start}). Name the first line in start, the last in through."
+        )
+
+    def change(stop: Stop) -> ToolResult:
+        return _edit(files, target, start, through, new, operation, stop)
+
+    return await change_in_order(target, context.cancel, change)
+
+
+def _edit(
+    files: FileAccess, target: Target, start: Anchor, through: Anchor, new: str, operation: Operation, stop: Stop
+) -> ToolResult:
+    name = files.name_of(target.real)
+    file = TextFile(target, name, files.workspace.guard, stop)
+    lines = split_lines(file.text, stop)
+    for anchor in (start, through):
+        _check(lines, anchor, name)
+    added = [] if operation == "replace" and not new else new.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    if operation != "replace":
+        through = start
+    replacement = _replacement(lines, start.number - 1, through.number, added, operation)
+    result = apply(file.text, [replacement])
+    if result == file.text:
+        raise ToolError(f"No changes made to {name}: the lines are what new_string says already.")
+    # Described first: once the file has changed, nothing slow may delay the report.
+    details = diff_details(file.text, replacement, name, stop)
+    file.save(result, stop)
+    old = lines[start.number - 1 : through.number] if operation == "replace" else []
+    first = start.number + 1 if operation == "insert_after" else start.number
+    account = head(_account(target.named, start.number, old, first, added))
+    return ToolResult.text(account.content + ("\n[The rest is left out.]" if account.truncated else ""), details)
+
+
+def _check(lines: Sequence[str], anchor: Anchor, name: str) -> None:
+    """Raise ToolError, with the present lines, if the line has changed since the model saw it."""
+    at = anchor.number - 1
+    if at < len(lines) and line_hash(lines[at]) == anchor.hash:
+        return
+    if at >= len(lines):
+        problem = f"{name} has no line {anchor.number}: it ends with line {len(lines)}."
+        at = len(lines) - 1
+    else:
+        problem = f"Line {anchor.number} of {name} is not {anchor} any more: its tag is {anchor.number}:{line_hash(lines[at])}."
+    first = max(0, at - _AROUND)
+    around = "\n".join(tagged_lines((line.removesuffix("\r") for line in lines[first : at + _AROUND + 1]), first + 1))
+    raise ToolError(
+        f"{problem} Nothing was changed. Use the tags of the lines as they are now:\n\n{around}\n\n{_moved(lines, anchor, at)}"
+        "If the line you mean is not among them, read the file again."
+    )
+
+
+def _moved(lines: Sequence[str], anchor: Anchor, at: int) -> str:
+    """Where lines with the hash of an anchor are now, nearest first."""
+    near = range(max(0, at - _NEAR), min(len(lines), at + _NEAR + 1))
+    candidates = (place for place in sorted(near, key=lambda place: abs(place - at)) if abs(place - at) > _AROUND)
+    moved = [place for place in candidates if lines[place].strip() and line_hash(lines[place]) == anchor.hash][:_MOVED]
+    if not moved:
+        return ""
+    shown = "\n".join(line for place in moved for line in tagged_lines([lines[place].removesuffix("\r")], place + 1))
+    return f"The line {anchor} may have moved. These have the same digits:\n\n{shown}\n\n"
+
+
+def _replacement(lines: Sequence[str], first: int, after: int, added: Sequence[str], operation: Operation) -> Replacement:
+    """The replacement of the lines from `first` up to, not including, `after`. The text is `lines` joined by newlines."""
+    # The last line may have no line end to copy.
+    model = lines[first] if first < len(lines) - 1 else lines[0] if len(lines) > 1 else ""
+    newline = "\r\n" if model.endswith("\r") else "\n"
+    text = newline.join(added)
+    start = sum(len(line) + 1 for line in lines[:first])
+    end = start + sum(len(line) + 1 for line in lines[first:after])
+    is_last = after == len(lines)
+    if is_last:
+        end -= 1
+    if operation == "insert_before":
+        return Replacement(start, start, text + newline)
+    if operation == "insert_after":
+        return Replacement(end, end, newline + text if is_last else text + newline)
+    if added:
+        return Replacement(start, end, text if is_last else text + newline)
+    if is_last and first:  # nothing follows, so the preceding line end goes too
+        start -= 2 if lines[first - 1].endswith("\r") else 1
+    return Replacement(start, end, "")
+
+
+def _account(path: Path, number: int, old: Sequence[str], first: int, added: Sequence[str]) -> str:
+    """The text for the model: the removed lines, and the new lines with the tags for further edits."""
+    parts = [f"Edit applied to: {path}"]
+    if old:
+        went = tagged_lines((line.removesuffix("\r") for line in old), number)
+        parts.append("\n".join(["Replaced content:" if added else "Removed content:", *went]))
+    if added:
+        parts.append("\n".join(["New content:", *tagged_lines(added, first)]))
+    return "\n\n".join(parts)
