@@ -4,19 +4,16 @@
 
 TRACE becomes one line per call, in the order of the calls: the thread, the file, the qualified name, and the class of the
 argument named `event` or a dash, separated by tabs. A line is written before the function does anything, so that the order
-holds between threads that wait for each other.
+holds between threads that wait for each other. A coroutine gets a line whenever it starts or resumes.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 import threading
 from pathlib import Path
 from types import CodeType, FrameType
-
-SUSPENDS = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
 
 class Tracer:
@@ -34,8 +31,7 @@ class Tracer:
         if code not in self._lines:
             self._lines[code] = self._line(code)
         line = self._lines[code]
-        # Python 3.11 reports a coroutine when it is created, too. Its code has not begun to run then.
-        if line is None or (code.co_flags & SUSPENDS and frame.f_lasti < 0):
+        if line is None:
             return
         event_class = type(frame.f_locals["event"]).__name__ if "event" in code.co_varnames[: code.co_argcount] else "-"
         os.write(self._trace, f"{threading.current_thread().name}\t{line}\t{event_class}\n".encode())
