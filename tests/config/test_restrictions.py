@@ -13,7 +13,7 @@ import pytest
 
 from fairlead.config.home import Home
 from fairlead.config.settings import ApprovalMode, ApprovalRule, Settings, load_settings
-from fairlead.policy.approvals import Policy, Subject, Surroundings
+from fairlead.policy.approvals import PatternContext, Policy, Subject
 
 
 def loaded(root: Path, user: Any = None, project: Any = None) -> tuple[Settings, list[str]]:
@@ -128,7 +128,7 @@ def test_a_project_file_that_cannot_be_used_does_not_turn_a_refusal_into_a_quest
 
 def verdict(settings: Settings, subject: Subject, mode: ApprovalMode | None = None, *, harmless: bool = False) -> str:
     policy = Policy(mode or settings.approvals.mode, settings.approvals.rules)
-    return policy.verdict("bash", harmless=harmless, subject=subject, around=Surroundings("/there", "/home/user")).action
+    return policy.verdict("bash", harmless=harmless, subject=subject, around=PatternContext("/there", "/home/user")).action
 
 
 @pytest.mark.parametrize(

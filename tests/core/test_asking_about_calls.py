@@ -8,7 +8,7 @@ from typing import Any
 
 from fairlead.core import events as e
 from fairlead.core.calls import ABORTED
-from fairlead.core.loop import AfterCall, BeforeCall, Run, Turn, run_agent
+from fairlead.core.loop import AfterCall, BeforeCall, LoopCallbacks, Turn, run_agent
 from fairlead.core.messages import Message, TextContent, ToolCall, user_message
 from fairlead.core.model import Request
 from fairlead.core.queues import Queues
@@ -54,7 +54,7 @@ class Scene:
 
         async def between() -> None: ...
 
-        run = Run(
+        run = LoopCallbacks(
             next_turn=next_turn,
             between=between,
             watch=None,

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from fairlead.core import events as e
-from fairlead.core.loop import Run, Turn, run_agent
+from fairlead.core.loop import LoopCallbacks, Turn, run_agent
 from fairlead.core.messages import Message, ToolCall, ToolResultMessage, UserMessage, user_message, user_text
 from fairlead.core.model import BlockDelta, ModelStream, Request, StreamEnd, StreamEvent
 from fairlead.core.queues import Queues
@@ -50,7 +50,7 @@ class Stage:
         async def between() -> None:
             self.between.append(len(self.events))
 
-        run = Run(
+        run = LoopCallbacks(
             next_turn=next_turn,
             between=between,
             watch=self.watch,

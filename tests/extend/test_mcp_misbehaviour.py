@@ -44,13 +44,15 @@ async def test_names_become_legal_and_unusable_parameters_are_left_out_with_a_wa
         assert '"broken"' in broken
 
 
-async def test_lines_that_are_no_messages_are_shown_on_stderr_and_otherwise_ignored(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+async def test_lines_that_are_no_messages_are_logged_and_otherwise_ignored(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    caplog.set_level("INFO", "fairlead.extend.mcp")
     async with scene(tmp_path, {"raw": raw_server("noisy")}, [calls("mcp__raw__ok"), Turn(text="ok")]) as told:
         await told.agent.ask("go")
         assert told.texts() == [("ok was called", False)]
-    assert "mcp:raw: wrote a line that is not a JSON-RPC message: Starting up..." in capsys.readouterr().err
+    assert "mcp:raw: wrote a line that is not a JSON-RPC message: Starting up..." in caplog.text
+    assert capsys.readouterr() == ("", "")
 
 
 def sloppy(folder: Path, tool: str) -> tuple[list[e.Event], str, bool]:
@@ -89,12 +91,13 @@ def test_an_odd_answer_is_an_answer(tmp_path: Path, tool: str, outcome: tuple[st
     assert sloppy(tmp_path, tool)[1:] == outcome
 
 
-def test_a_flood_of_progress_and_rubbish_is_thinned_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flood_of_progress_and_rubbish_is_thinned_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "fairlead.extend.mcp")
     events, text, _ = sloppy(tmp_path, "chatty")
     updates = [event for event in events if isinstance(event, e.ToolUpdate)]
     assert text == "at last" and 100 <= len(updates) < 500
     assert all(len(str(event.partial.content)) < 1200 for event in updates)
-    said = capsys.readouterr().err
+    said = caplog.text
     assert "\x1b" not in said and "mcp:raw: too many messages" in said and said.count("rubbish") < 500
 
 

@@ -94,14 +94,14 @@ def test_an_answer_that_is_none_is_no_consent(tmp_path: Path, nonsense: Any) -> 
     assert isinstance(done.events[-1], ToolApprovalResolved) and not done.events[-1].approved
 
 
-def test_somebody_who_cannot_be_asked_has_not_agreed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_somebody_who_cannot_be_asked_has_not_agreed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def fails(title: str, message: str) -> Approval:
         raise RuntimeError("the window is gone")
 
     done = ran(tmp_path, Person(fails), bash("echo ran > ran"))
     assert done.results[0][0].startswith("bash was not run: the question failed (RuntimeError).")
     assert not (tmp_path / "ran").exists()
-    assert "the window is gone" in capsys.readouterr().err
+    assert "the window is gone" in caplog.text
 
 
 def test_nobody_there_means_no(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from fairlead.config.settings import ApprovalAction, ApprovalMode, ApprovalRule
-from fairlead.policy.approvals import Kind, Policy, Subject, Surroundings
+from fairlead.policy.approvals import Kind, PatternContext, Policy, Subject
 
-AROUND = Surroundings("/there", "/home/u")
+AROUND = PatternContext("/there", "/home/u")
 
 #: Every one of these would delete a file, or may.
 DELETES = [
@@ -241,7 +241,7 @@ def verdict(
     kind: Kind = "command",
     named: str = "",
     harmless: bool = False,
-    around: Surroundings = AROUND,
+    around: PatternContext = AROUND,
 ) -> str:
     policy = Policy(mode, [ApprovalRule(action, tool, pattern) for action, tool, pattern in rules])
     return policy.verdict(tool, harmless=harmless, subject=Subject(kind, text, named), around=around).action
@@ -467,7 +467,7 @@ def test_an_empty_line_and_input_for_a_running_command_are_covered_by_no_pattern
 
 
 def test_the_grammar_of_another_shell_is_not_guessed() -> None:
-    fish = Surroundings("/there", "/home/u", knows_shell=False)
+    fish = PatternContext("/there", "/home/u", knows_shell=False)
     assert verdict("git status", ("allow", "bash", "git *"), mode="ask", around=fish) == "ask"
     assert verdict("git status", ("deny", "bash", "rm *"), around=fish) == "deny"
 

@@ -42,9 +42,9 @@ def test_a_session_is_deleted(tmp_path: Path) -> None:
 
 def test_the_conversations_of_its_sub_agents_and_of_theirs_go_too(tmp_path: Path) -> None:
     path = written(tmp_path / "one.jsonl")
-    child = written(tmp_path / "one" / "0-Child.jsonl", path)
-    written(tmp_path / "one" / "0-Child" / "0-Grandchild.jsonl", child)
-    written(tmp_path / "one" / "1-Child.jsonl", path)
+    child = written(tmp_path / "one" / "0-Subagent.jsonl", path)
+    written(tmp_path / "one" / "0-Subagent" / "0-Grandchild.jsonl", child)
+    written(tmp_path / "one" / "1-Subagent.jsonl", path)
     (tmp_path / "one" / "2-blank.jsonl").touch()
     (tmp_path / "one" / ".fairlead-0123456789abcdef.tmp").touch()
     delete_session(path)
@@ -54,7 +54,7 @@ def test_the_conversations_of_its_sub_agents_and_of_theirs_go_too(tmp_path: Path
 def test_more_sub_agents_than_files_may_be_open_are_deleted(tmp_path: Path) -> None:
     path = written(tmp_path / "one.jsonl")
     for number in range(60):
-        written(tmp_path / "one" / f"{number}-Child.jsonl", path)
+        written(tmp_path / "one" / f"{number}-Subagent.jsonl", path)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = os.dup(0)
     os.close(highest)
@@ -68,7 +68,7 @@ def test_more_sub_agents_than_files_may_be_open_are_deleted(tmp_path: Path) -> N
 
 def test_nothing_is_deleted_when_no_more_files_may_be_open(tmp_path: Path) -> None:
     path = written(tmp_path / "one.jsonl")
-    written(tmp_path / "one" / "0-Child.jsonl", path)
+    written(tmp_path / "one" / "0-Subagent.jsonl", path)
     before = left(tmp_path)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     highest = os.dup(0)
@@ -106,7 +106,7 @@ def test_a_sub_agent_that_comes_into_use_meanwhile_stays_and_so_does_the_session
 
 
 def test_a_folder_that_was_moved_with_its_session_still_belongs_to_it(tmp_path: Path) -> None:
-    written(tmp_path / "old" / "one" / "0-Child.jsonl", written(tmp_path / "old" / "one.jsonl"))
+    written(tmp_path / "old" / "one" / "0-Subagent.jsonl", written(tmp_path / "old" / "one.jsonl"))
     (tmp_path / "old").rename(tmp_path / "new")
     delete_session(tmp_path / "new" / "one.jsonl")
     assert left(tmp_path) == ["new"]
@@ -140,15 +140,15 @@ def test_an_empty_folder_of_the_same_name_stays(tmp_path: Path) -> None:
 def test_links_are_not_followed(tmp_path: Path) -> None:
     path = written(tmp_path / "one.jsonl")
     outside = tmp_path / "outside"
-    precious = written(outside / "0-Child.jsonl", path)
+    precious = written(outside / "0-Subagent.jsonl", path)
     (tmp_path / "one").symlink_to(outside)
     delete_session(path)
     assert precious.exists()
     path = written(tmp_path / "two.jsonl")
     (tmp_path / "two").mkdir()
-    (tmp_path / "two" / "0-Child.jsonl").symlink_to(precious)
+    (tmp_path / "two" / "0-Subagent.jsonl").symlink_to(precious)
     delete_session(path)
-    assert precious.exists() and (tmp_path / "two" / "0-Child.jsonl").is_symlink()
+    assert precious.exists() and (tmp_path / "two" / "0-Subagent.jsonl").is_symlink()
 
 
 def test_a_session_in_use_is_not_deleted(tmp_path: Path) -> None:

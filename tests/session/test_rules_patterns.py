@@ -135,6 +135,6 @@ assert loaded() == ["re2", "regex"], loaded()
 
 
 def test_a_bad_pattern_leaves_stderr_alone() -> None:
-    program = "from fairlead.session.rules.watch import compile_pattern; compile_pattern('(?!a)b')"
+    program = "from fairlead.session.rules.patterns import compile_pattern; compile_pattern('(?!a)b')"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

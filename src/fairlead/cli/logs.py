@@ -47,7 +47,8 @@ def configure_logging(env: Mapping[str, str], *, default: str, verbose: bool, lo
     else:
         _add(_Stderr(), logging.DEBUG, form)
     logging.getLogger("fairlead").setLevel(general)
-    for package, level in wanted.items():
+    # The messages of MCP servers come from the user's own programs, so they are shown by default.
+    for package, level in {"extend.mcp": _LEVELS["info"], **wanted}.items():
         logging.getLogger(f"fairlead.{package}").setLevel(level)
     if problem is not None:
         logging.getLogger("fairlead.cli").warning("FAIRLEAD_LOG: %s", problem)

@@ -6,7 +6,6 @@ does not, even while it blocks.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -40,6 +39,8 @@ async def run_in_thread(work: Callable[[], T], name: str = "fairlead-blocking") 
     Raises:
         BaseException: what `work` raises, except that a StopIteration arrives as a RuntimeError.
     """
+    import asyncio  # not at the top: the command can do without it for --version and --help
+
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 

@@ -61,7 +61,7 @@ class CompactionSettings(_Group, frozen=True):
     """When older parts of a conversation are replaced by a summary."""
 
     enabled: bool = True
-    #: Tokens of the context window to leave free; None: what the dialect says.
+    #: Tokens of the context window to leave free; None: the dialect's default.
     reserve_tokens: Count | None = None
     #: Tokens of the newest messages that a compaction leaves alone.
     keep_recent_tokens: Count = 20_000
@@ -105,19 +105,20 @@ class TaskSettings(_Group, frozen=True):
 
 
 class TodoSettings(_Group, frozen=True):
-    """The list of things to do that the model keeps. In omp and xcsh the defaults hold, as they do in those programs."""
+    """The todo list of the model. The defaults are those of omp and xcsh."""
 
+    #: Offer the model a todo list.
     enabled: bool = True
-    #: Bring what is left to the model's mind when it stops too early.
+    #: Remind the model of open todos when it stops early.
     reminders: bool = True
     #: How often for one prompt.
     reminders_max: Count = 3
-    #: Have the model plan before it begins with the first prompt of a session; None: what the dialect says.
+    #: Have the model plan before it begins with the first prompt of a session; None: the dialect's default.
     eager: bool | None = None
 
 
 class TasksSettings(_Group, frozen=True):
-    #: Seconds until a todo that is done goes from the list; negative: it stays.
+    #: Seconds until a completed todo leaves the list; negative: it stays.
     todo_clear_delay: float = 60
 
 
@@ -136,10 +137,15 @@ class McpSettings(_Group, frozen=True):
 class OutputSettings(_Group, frozen=True):
     """How frames leave: see "Streaming without swelling" in the documentation."""
 
+    #: Bytes of frames that wait for a slow host before the run pauses.
     queue_bytes: Positive = 8 * 1024 * 1024
+    #: Bytes of the longest line that a host may send.
     line_bytes: Positive = 64 * 1024 * 1024
+    #: Milliseconds between two updates of a message, at least.
     pace_ms: Count = 16
+    #: Bytes a second that updates in full form may take.
     bytes_per_second: Positive = 512 * 1024
+    #: Bytes of a message from which its updates leave in delta form.
     full_update_bytes: Count = 256 * 1024
 
 
@@ -193,7 +199,7 @@ class Settings(_Group, frozen=True):
     thinking_budgets: dict[ThinkingLevel, Count] = {}
     steering_mode: QueueMode = "one-at-a-time"
     follow_up_mode: QueueMode = "one-at-a-time"
-    #: None: what the dialect says.
+    #: None: the dialect's default.
     interrupt_mode: InterruptMode | None = None
     #: Patterns of the models that `cycle_model` goes through; None: all available ones.
     enabled_models: list[str] | None = None

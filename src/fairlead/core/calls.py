@@ -17,11 +17,11 @@ from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolResult, grou
 from fairlead.errors import ToolError
 
 if TYPE_CHECKING:
-    from fairlead.core.loop import Run, Turn
+    from fairlead.core.loop import LoopCallbacks, Turn
 
 SKIPPED = "Skipped due to queued user message."
 ABORTED = "Command aborted"
-#: Seconds that `after_tool` has to finish looking at a result after the run was aborted.
+#: Seconds that `AfterCall` has to finish looking at a result after the run was aborted.
 LAST_LOOK = 0.4
 
 #: How many tools, and characters of each name, the model sees after it called a tool that does not exist.
@@ -31,7 +31,7 @@ _NAME_SHOWN = 128
 Say = Callable[[Message], Awaitable[None]]
 
 
-async def run_calls(run: Run, turn: Turn, answer: StreamEnd, say: Say) -> list[ToolResultMessage]:
+async def run_calls(run: LoopCallbacks, turn: Turn, answer: StreamEnd, say: Say) -> list[ToolResultMessage]:
     """Run the calls of `answer`. Returns the results in call order."""
     calls = answer.message.tool_calls()
     results: dict[int, ToolResultMessage] = {}
@@ -80,7 +80,7 @@ async def run_calls(run: Run, turn: Turn, answer: StreamEnd, say: Say) -> list[T
     return ordered
 
 
-def _why_not(run: Run) -> str | None:
+def _why_not(run: LoopCallbacks) -> str | None:
     """Why calls that have not started must not start; None if they may."""
     if run.cancel.fired:
         return ABORTED
@@ -138,7 +138,7 @@ def _shown(name: str) -> str:
     return name if len(name) <= _NAME_SHOWN else f"{name[:_NAME_SHOWN]}..."
 
 
-async def _execute(run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> tuple[ToolResult, bool]:
+async def _execute(run: LoopCallbacks, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> tuple[ToolResult, bool]:
     """Run one tool. Returns its result, whatever it does, and whether that is an error."""
     over = False
     target: ApprovedFile | None = None
@@ -174,7 +174,7 @@ class _NotPermitted(Exception):
 
 
 async def _permitted(
-    run: Run, tool: Tool, call: ToolCall, arguments: dict[str, Any]
+    run: LoopCallbacks, tool: Tool, call: ToolCall, arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], ApprovedFile | None]:
     """Ask the extensions and the approver whether the call may run.
 
@@ -185,7 +185,7 @@ async def _permitted(
     try:
         asked = run.before_call(tool, call, arguments) if run.before_call is not None else None
         if asked is not None:
-            # `before_tool` may have changed them.
+            # `BeforeCall` may have changed them.
             arguments = tool.checked(await run.runtime.bounded(asked, run.cancel, timeout=None, grace=0))
         if run.approver is not None:
             check = run.approver.check(tool, call.id, arguments, run.cancel)
@@ -202,7 +202,7 @@ async def _permitted(
     return arguments, target
 
 
-def _failed(run: Run, tool: Tool, error: Exception) -> tuple[ToolResult, bool]:
+def _failed(run: LoopCallbacks, tool: Tool, error: Exception) -> tuple[ToolResult, bool]:
     """The result of a call that raised `error`."""
     match error:
         case ToolError():

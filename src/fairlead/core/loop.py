@@ -64,7 +64,7 @@ class AfterCall(Protocol):
     ) -> Awaitable[tuple[ToolResult, bool]] | None: ...
 
 
-class Run(Struct, frozen=True):
+class LoopCallbacks(Struct, frozen=True):
     """Everything that a run gets from its caller."""
 
     #: Makes the next turn, for the conversation so far. Raises nothing: a problem becomes a stream that fails.
@@ -94,7 +94,7 @@ class Run(Struct, frozen=True):
     limits: Limits = field(default_factory=Limits)
 
 
-async def run_agent(run: Run, prompts: Sequence[Message], added: list[Message]) -> StreamEnd:
+async def run_agent(run: LoopCallbacks, prompts: Sequence[Message], added: list[Message]) -> StreamEnd:
     """Run until the model is done and the queues are empty. Returns how the last model call ended.
 
     `prompts` open the first turn; they are part of the conversation already. `added` collects the run's messages.
@@ -152,7 +152,7 @@ async def run_agent(run: Run, prompts: Sequence[Message], added: list[Message]) 
     return end
 
 
-async def _answer(run: Run, turn: Turn, added: list[Message]) -> StreamEnd:
+async def _answer(run: LoopCallbacks, turn: Turn, added: list[Message]) -> StreamEnd:
     """Make one model call. Its message is started, updated and ended, whatever happens."""
     partial: PartialMessage | None = None
     end: StreamEnd | None = None
@@ -177,14 +177,14 @@ async def _answer(run: Run, turn: Turn, added: list[Message]) -> StreamEnd:
     return end
 
 
-async def _cut_off(run: Run, partial: PartialMessage, reason: str, added: list[Message]) -> StreamEnd:
+async def _cut_off(run: LoopCallbacks, partial: PartialMessage, reason: str, added: list[Message]) -> StreamEnd:
     """End the message here, with what has arrived."""
     message = replace(partial.snapshot(), stop_reason="aborted", error_message=reason)
     await _finish(run, message, added)
     return StreamEnd(message)
 
 
-async def _guarded(run: Run, turn: Turn) -> AsyncGenerator[list[StreamEvent]]:
+async def _guarded(run: LoopCallbacks, turn: Turn) -> AsyncGenerator[list[StreamEvent]]:
     """The model's stream. If the stream raises, or stops without an end, the message ends as an error."""
     partial = PartialMessage(turn.model, run.runtime.now_ms())
     ended = False
@@ -210,7 +210,7 @@ async def _guarded(run: Run, turn: Turn) -> AsyncGenerator[list[StreamEvent]]:
         yield partial.take()
 
 
-async def _unasked_turn(run: Run, turn: Turn, added: list[Message], reason: str | None = None) -> StreamEnd:
+async def _unasked_turn(run: LoopCallbacks, turn: Turn, added: list[Message], reason: str | None = None) -> StreamEnd:
     """Emit a last turn with an empty message that says why the run ended. Without a `reason`, it was aborted."""
     partial = PartialMessage(turn.model, run.runtime.now_ms())
     if reason is None:
@@ -231,7 +231,7 @@ def _has_user_message(messages: Sequence[Message]) -> bool:
     return any(isinstance(message, UserMessage) for message in messages)
 
 
-async def _finish(run: Run, message: AssistantMessage, added: list[Message]) -> None:
+async def _finish(run: LoopCallbacks, message: AssistantMessage, added: list[Message]) -> None:
     run.add(message)
     added.append(message)
     await run.emit(MessageEnd(message))

@@ -1,9 +1,9 @@
 """What happens to a tool call: it runs, the user is asked, or it is refused.
 
-Of all rules that fit, the strictest holds, wherever it stands; where none fits, the mode decides. A rule with a pattern for
-commands is about every simple command of a line. Two readers look at a line. `plain_commands` knows a small grammar without any
-expansion: what it reads is certain, and a pattern can allow nothing else. `shell` knows more of what shells can do, and what it
-cannot follow counts as any command: what it finds is asked about or denied.
+The strictest matching rule wins, regardless of order. If no rule matches, the mode decides. A rule with a pattern for commands
+applies to every simple command of a line. Two readers of `fairlead.policy.shell` look at a line. `plain_commands` knows a small
+grammar without expansion: what it reads is certain, and a pattern can allow nothing else. `possible_commands` knows more, and
+what it cannot follow counts as any command: what it finds is asked about or denied.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Subject(Struct, frozen=True):
     named: str = ""
 
 
-class Surroundings(Struct, frozen=True):
+class PatternContext(Struct, frozen=True):
     """Where paths in patterns begin, and whether the shell is one whose grammar is known."""
 
     cwd: str
@@ -58,7 +58,7 @@ class Policy:
         self.mode: ApprovalMode = mode
         self._rules = list(rules)
 
-    def verdict(self, tool: str, *, harmless: bool, subject: Subject, around: Surroundings) -> Verdict:
+    def verdict(self, tool: str, *, harmless: bool, subject: Subject, around: PatternContext) -> Verdict:
         """Decide what happens to a call of this tool. A harmless tool needs no approval unless a rule says so."""
         fallback = Verdict("allow" if harmless else _BY_MODE[self.mode], f'approvals.mode is "{self.mode}"')
         rules = [rule for rule in self._rules if _is_about(rule, tool)]
@@ -118,7 +118,7 @@ def _covers(rule: ApprovalRule, command: PlainCommand | None) -> bool:
     return pattern.fits(command.text)
 
 
-def _fits(rule: ApprovalRule, pattern: str, subject: Subject, around: Surroundings) -> bool:
+def _fits(rule: ApprovalRule, pattern: str, subject: Subject, around: PatternContext) -> bool:
     forbids = rule.action != "allow"
     if subject.kind in ("uri", "arguments"):
         return _pattern(pattern, False).fits(subject.text)

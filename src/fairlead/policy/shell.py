@@ -1,8 +1,8 @@
 """Reads shell command lines: which commands they may run (for rules that ask or deny), and which are plain enough to allow.
 
-A rule is about every simple command of a line, not about the line: `git status; rm -rf ~` is two. This module reads what the
-grammars of bash and sh have in common. It gives up on everything else, and the line then counts as any command. Whether a rule
-allows a line is not decided here, but by `plain_commands`, which knows much less on purpose.
+A rule is about every simple command of a line, not about the line: `git status; rm -rf ~` is two. `possible_commands`
+reads what the grammars of bash and sh have in common, for rules that ask or deny. What it cannot follow counts as any command.
+`plain_commands` reads a small grammar without expansion, on purpose: only such a line can be allowed by a pattern.
 """
 
 from __future__ import annotations

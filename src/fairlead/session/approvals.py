@@ -18,7 +18,7 @@ from fairlead.core.lenient import scrub
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import ApprovedFile, Tool
 from fairlead.errors import ToolError
-from fairlead.policy.approvals import Policy, Subject, Surroundings
+from fairlead.policy.approvals import PatternContext, Policy, Subject
 from fairlead.session.events import report
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Approvals:
     def attach(self, host: Host, subscribe: Callable[[Callable[[Event], None]], object]) -> None:
         """Ask the user of this host, and follow the events of its session."""
         self._host = host
-        subscribe(self._hear)
+        subscribe(self._on_event)
 
     async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> ApprovedFile | None:
         subject = self._subject(tool, arguments)
@@ -60,7 +60,7 @@ class Approvals:
         found = _found(subject.text) if subject.kind == "path" else None
         identity = None if found is None else (found.st_dev, found.st_ino)
         target = ApprovedFile(subject.text, identity) if subject.kind == "path" else None
-        verdict = self._policy.verdict(tool.name, harmless=tool.harmless, subject=subject, around=self._around())
+        verdict = self._policy.verdict(tool.name, harmless=tool.harmless, subject=subject, around=self._pattern_context())
         if verdict.action == "allow":
             return target
         if verdict.action == "deny":
@@ -70,7 +70,7 @@ class Approvals:
         linked = identity if found is not None and stat.S_ISREG(found.st_mode) and found.st_nlink > 1 else None
         kind_of_call = (tool.name, "" if tool.subject is None else subject.text or _as_json(arguments), linked)
         if kind_of_call in self._allowed:
-            self._told.notify(ToolApprovalResolved(call_id, tool.name, True, "session"))
+            self._required_host.notify(ToolApprovalResolved(call_id, tool.name, True, "session"))
         elif await self._ask(tool, call_id, arguments, subject, cancel) == "allow_session":
             self._allowed.add(kind_of_call)
         return target
@@ -81,11 +81,11 @@ class Approvals:
         self, tool: Tool, call_id: str, arguments: dict[str, Any], subject: Subject, cancel: Cancel
     ) -> Literal["allow", "allow_session"]:
         """Ask the user. Raises ToolError unless the user allows the call."""
-        ui = self._told.ui
+        ui = self._required_host.ui
         if not ui.available:
             raise self._refused(tool, call_id, "nobody", _NO_USER)
         message = shown(subject.text or _as_json(arguments))
-        self._told.notify(ToolApprovalRequested(call_id, tool.name, arguments, message))
+        self._required_host.notify(ToolApprovalRequested(call_id, tool.name, arguments, message))
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
@@ -97,7 +97,7 @@ class Approvals:
             report(error)
             raise self._refused(tool, call_id, "nobody", f"the question failed ({type(error).__name__})") from error
         if answer == "allow" or answer == "allow_session":
-            self._told.notify(ToolApprovalResolved(call_id, tool.name, True, "user"))
+            self._required_host.notify(ToolApprovalResolved(call_id, tool.name, True, "user"))
             return answer
         if answer == "deny":
             raise self._refused(tool, call_id, "user", "the user refused it")
@@ -109,7 +109,7 @@ class Approvals:
         raise self._refused(tool, call_id, "nobody", "the user dismissed the question")
 
     def _refused(self, tool: Tool, call_id: str, by: Literal["user", "settings", "nobody"], why: str) -> ToolError:
-        self._told.notify(ToolApprovalResolved(call_id, tool.name, False, by, why))
+        self._required_host.notify(ToolApprovalResolved(call_id, tool.name, False, by, why))
         return ToolError(f"{tool.name} was not run: {why}. {_INSTEAD}")
 
     # What a call is about
@@ -129,23 +129,23 @@ class Approvals:
         return self._file(path)
 
     def _file(self, path: str) -> Subject:
-        workspace = self._told.workspace
+        workspace = self._required_host.workspace
         if workspace.uris is not None and workspace.uris.has(path):
             return Subject("uri", path)
         named = workspace.resolve(path or ".")
         return Subject("path", os.path.realpath(named), str(named))
 
-    def _around(self) -> Surroundings:
-        workspace = self._told.workspace
+    def _pattern_context(self) -> PatternContext:
+        workspace = self._required_host.workspace
         knows_shell = workspace.shell is None or Path(workspace.shell).name in KNOWN_SHELLS
-        return Surroundings(os.path.realpath(workspace.cwd), str(user_folder(workspace.env)), knows_shell)
+        return PatternContext(os.path.realpath(workspace.cwd), str(user_folder(workspace.env)), knows_shell)
 
     @property
-    def _told(self) -> Host:
+    def _required_host(self) -> Host:
         assert self._host is not None, "the agent attaches its host"
         return self._host
 
-    def _hear(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if isinstance(event, SessionReplaced):
             self._allowed.clear()
 

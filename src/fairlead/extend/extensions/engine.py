@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
-import sys
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Iterable
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
     from fairlead.extend.extensions.late import ExtensionHost
     from fairlead.session.session import Session
+
+
+_log = logging.getLogger("fairlead.extend")
 
 
 class Engine:
@@ -196,9 +199,9 @@ class Engine:
             self._loop.call_soon_threadsafe(work)
 
     def report(self, path: str, event: str, error: Exception) -> None:
-        """Report a failure of an extension to the host. Its traceback goes to stderr, for the author of the extension."""
+        """Report a failure of an extension to the host. Its traceback goes to the log, for the author of the extension."""
         if not isinstance(error, FairleadError):
-            traceback.print_exception(without_our_frames(error), file=sys.stderr)
+            _log.error("%s", "".join(traceback.format_exception(without_our_frames(error))).rstrip())
         self.session.host.notify(ExtensionError(path, event, error_text(error)))
 
     def session_for(self, extension: Extension) -> Session:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import select
-import sys
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from mcp import Client, types
     from mcp.client import Transport
 
+
+_log = logging.getLogger("fairlead.extend.mcp")
 
 #: Seconds to wait while telling an HTTP server that a session is over.
 _GOODBYE_TIMEOUT = 0.2
@@ -49,7 +50,7 @@ async def connected_client(
     """Connect to a server, and yield a client that is ready for requests."""
     from mcp import Client, types
 
-    relay = StderrRelay(config.name)
+    relay = MessageLog(config.name)
 
     async def on_any_message(message: types.ServerNotification | Exception) -> None:
         if isinstance(message, NotAMessage):
@@ -125,8 +126,8 @@ async def _end_http_session(http: Any, url: str, session_id: str) -> None:
         await http.delete(url, headers={"mcp-session-id": session_id})
 
 
-class StderrRelay:
-    """Writes the messages of a server to stderr, if stderr is being read. A flood of messages is cut off."""
+class MessageLog:
+    """Logs the messages of a server. A flood of messages is cut off."""
 
     #: How many characters of a message are shown, and how many messages in how many seconds.
     MAX_CHARS, MAX_MESSAGES, SECONDS = 1000, 100, 10.0
@@ -141,21 +142,13 @@ class StderrRelay:
         if now - self._since > self.SECONDS:
             self._since, self._count = now, 0
         self._count += 1
-        if self._count > self.MAX_MESSAGES or not _stderr_is_read():
+        if self._count > self.MAX_MESSAGES:
             return
         visible = "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text[: self.MAX_CHARS])
         more = " …" if len(text) > self.MAX_CHARS else ""
-        sys.stderr.write(f"mcp:{self._server}: {visible}{more}\n")
+        _log.info("mcp:%s: %s%s", self._server, visible, more)
         if self._count == self.MAX_MESSAGES:
-            sys.stderr.write(f"mcp:{self._server}: too many messages; the rest of {self.SECONDS:g} seconds is not shown.\n")
-
-
-def _stderr_is_read() -> bool:
-    """Whether stderr can be written without waiting for its reader."""
-    try:
-        return bool(select.select([], [sys.stderr], [], 0)[1])
-    except (OSError, ValueError):  # it is not a file that `select` supports
-        return True
+            _log.info("mcp:%s: too many messages; the rest of %g seconds is not shown.", self._server, self.SECONDS)
 
 
 def failure_reason(error: BaseException, connection: McpConnection) -> str:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairlead.errors import ConfigError
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.listing import find_session, latest_session, session_with_id
 from fairlead.session.history.paths import session_folder
 from fairlead.session.history.sessions import Sessions
-
-if TYPE_CHECKING:
-    pass
-
 
 #: Characters of an id: what a file's name has room for, and more than any program of the family uses.
 LONGEST_ID = 128

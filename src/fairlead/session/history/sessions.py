@@ -1,4 +1,4 @@
-"""Chooses the conversation that an agent begins with."""
+"""Creates, opens and forks conversations, in files or in memory."""
 
 from __future__ import annotations
 

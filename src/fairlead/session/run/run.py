@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from fairlead.core.events import AgentEnd, AgentStart, EntryAppended, Event, ExtensionError, MessageEnd
-from fairlead.core.loop import Run as LoopRun
-from fairlead.core.loop import run_agent
+from fairlead.core.loop import LoopCallbacks, run_agent
 from fairlead.core.messages import Message
 from fairlead.core.model import StreamEnd
 from fairlead.core.partial_message import PartialMessage
@@ -109,14 +108,14 @@ class Run:
                 parts.attempts.ended(state.last_end)
             parts.settle()
 
-    def _loop_run(self) -> LoopRun:
+    def _loop_run(self) -> LoopCallbacks:
         parts, hooks = self._parts, self._parts.extensions.call_hooks
         before = after = None
         if hooks is not None:
             from fairlead.session.hook_calls import after_call, before_call
 
             before, after = before_call(hooks), after_call(hooks)
-        return LoopRun(
+        return LoopCallbacks(
             next_turn=lambda: parts.turns.next(self._cancel),
             between=self._between,
             watch=parts.rules.saw if parts.rules is not None else None,

@@ -1,4 +1,4 @@
-"""Whether a session is at work, and how to stop it."""
+"""Whether a session is at work, how to stop it, and the messages that wait for it."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
         return f"Context:\n{self.context}\n\nAssignment:\n{self.text}" if self.context else self.text
 
 
-class Child:
+class Subagent:
     """A sub-agent, from the moment it waits for a slot."""
 
     def __init__(self, subagents: Subagents, agent: AgentDefinition, assignment: Assignment) -> None:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from fairlead.session.runtime import AsyncioRuntime
     from fairlead.session.selection import Selection
     from fairlead.session.session import Session
-    from fairlead.session.subagents.subagent import Child
+    from fairlead.session.subagents.subagent import Subagent
     from fairlead.session.toolbox import Toolbox
 
 LONGEST_ID = 48
@@ -93,7 +93,7 @@ class Family:
         #: The session that all this is done for.
         self.root: Parent | None = None
         #: All sub-agents of the present conversation, by id. Of those that have ended only this is left.
-        self._known: dict[str, Child | SubagentSnapshot] = {}
+        self._known: dict[str, Subagent | SubagentSnapshot] = {}
 
     def notify(self, event: Event) -> None:
         """Send an event to the listeners of the session that all this is done for."""
@@ -103,7 +103,7 @@ class Family:
     def ids(self) -> list[str]:
         return list(self._known)
 
-    def add(self, child: Child) -> None:
+    def add(self, child: Subagent) -> None:
         self._known[child.assignment.id] = child
 
     def remember(self, ended: SubagentSnapshot) -> None:
@@ -121,7 +121,7 @@ class Family:
 class Subagents:
     """The sub-agents of one session. `owner` is the sub-agent whose session it is, and `slot` its slot."""
 
-    def __init__(self, family: Family, *, depth: int = 0, owner: Child | None = None, slot: Slot | None = None) -> None:
+    def __init__(self, family: Family, *, depth: int = 0, owner: Subagent | None = None, slot: Slot | None = None) -> None:
         self.family = family
         self.depth = depth
         self._owner = owner
@@ -147,15 +147,15 @@ class Subagents:
 
     # Working
 
-    def prepare(self, agent: AgentDefinition, orders: Sequence[Order], context: str, call_id: str) -> list[Child]:
+    def prepare(self, agent: AgentDefinition, orders: Sequence[Order], context: str, call_id: str) -> list[Subagent]:
         """The sub-agents for some orders. They wait until `work` lets them begin."""
-        from fairlead.session.subagents.subagent import Assignment, Child
+        from fairlead.session.subagents.subagent import Assignment, Subagent
 
         path = self.parent.current.conversation.path
         folder = transcripts_folder(path) if path is not None else None
         ids = _Ids(self._taken(folder))
         prefix = f"{self._owner.assignment.id}." if self._owner is not None else ""
-        children: list[Child] = []
+        children: list[Subagent] = []
         for index, order in enumerate(orders):
             name = ids.new(order.id, agent.name)
             assignment = Assignment(
@@ -167,11 +167,11 @@ class Subagents:
                 context=context,
                 file=folder / f"{index}-{name}.jsonl" if folder is not None else None,
             )
-            children.append(Child(self, agent, assignment))
+            children.append(Subagent(self, agent, assignment))
             self.family.add(children[-1])
         return children
 
-    async def work(self, children: Sequence[Child], cancel: Cancel) -> None:
+    async def work(self, children: Sequence[Subagent], cancel: Cancel) -> None:
         """Let sub-agents work, and wait until all of them have ended. If `cancel` fires, or the wait is cut off, they stop."""
         stop = Cancel()
         forget = cancel.on_fire(stop.fire)
@@ -221,11 +221,11 @@ class Subagents:
 
     # For a sub-agent
 
-    def spawn(self, child: Child, slot: Slot) -> Session:
+    def spawn(self, child: Subagent, slot: Slot) -> Session:
         below = Subagents(self.family, depth=self.depth + 1, owner=child, slot=slot)
         return self.family.spawner(self.parent, child.agent, below, child.assignment.file)
 
-    def settle(self, child: Child, conversation: Conversation, model: Model | None) -> None:
+    def settle(self, child: Subagent, conversation: Conversation, model: Model | None) -> None:
         """A sub-agent has ended: count what it spent, and keep what could not be written."""
         if not conversation.close() and self.family.root is not None:
             self.family.root.current.unsaved.append(conversation)

@@ -12,7 +12,7 @@ from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 
 if TYPE_CHECKING:
-    from fairlead.session.subagents.subagent import Child
+    from fairlead.session.subagents.subagent import Subagent
     from fairlead.session.subagents.subagents import Subagents
 
 #: How many bytes of all answers together the model sees. Long answers get what short ones do not need.
@@ -105,14 +105,14 @@ async def run_task(subagents: Subagents, arguments: dict[str, Any], context: Too
     return ToolResult.text(text, details(results=results))
 
 
-def _standing(children: Sequence[Child]) -> str:
+def _standing(children: Sequence[Subagent]) -> str:
     """The progress of a call, in a few words."""
     working = sum(child.status == "running" for child in children)
     ended = sum(child.status not in ("pending", "running") for child in children)
     return f"{ended} of {len(children)} sub-agents have ended, {working} at work"
 
 
-def _told(children: Sequence[Child], answers: Sequence[str]) -> str:
+def _told(children: Sequence[Subagent], answers: Sequence[str]) -> str:
     """What the model sees of the work."""
     parts = [_told_of(child, answer) for child, answer in zip(children, answers, strict=True)]
     file = children[0].assignment.file
@@ -121,7 +121,7 @@ def _told(children: Sequence[Child], answers: Sequence[str]) -> str:
     return "\n\n".join(parts)
 
 
-def _told_of(child: Child, answer: str) -> str:
+def _told_of(child: Subagent, answer: str) -> str:
     parts = [f"## {child.activity.description} ({child.assignment.id}: {child.status})"]
     if child.error is not None:
         parts.append(f"Error: {child.error}")
@@ -133,7 +133,7 @@ def _told_of(child: Child, answer: str) -> str:
     return "\n\n".join(parts)
 
 
-def _result(child: Child, answer: str) -> dict[str, Any]:
+def _result(child: Subagent, answer: str) -> dict[str, Any]:
     """What the host sees of it (the form is omp's)."""
     activity, file = child.activity, child.assignment.file
     result: dict[str, Any] = {

@@ -66,7 +66,7 @@ class TodoKeeper:
             raise
 
     def load(self, log: Log | None) -> None:
-        """Read the list from a conversation, as it is where that stands; None: it has not begun."""
+        """Load the list at the current entry of a conversation. None means a new conversation."""
         past = log.back() if log is not None else ()
         entry = next((entry for entry in past if isinstance(entry, CustomEntry) and entry.custom_type == TODOS), None)
         self._todos.phases = from_entry_data(entry.data) if entry is not None else []

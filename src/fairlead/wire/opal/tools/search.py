@@ -1,4 +1,6 @@
-"""Anchors in front of lines, `12:a3|text`: the number of the line, and two digits that change with its text.
+"""The grep tool, and the anchors that it and the file tools put in front of lines.
+
+An anchor such as `12:a3|text` has the number of the line, and two digits that change with its text.
 
 The digits are Erlang's `phash2(Line, 256)` of the line without blanks at its ends. Opal computes the same, so its anchors are
 valid here.

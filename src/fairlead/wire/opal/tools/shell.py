@@ -22,6 +22,8 @@ from fairlead.tools.workspace import Confined, Workspace
 
 #: Seconds after which a command is always stopped.
 HARD_LIMIT = 600.0
+#: The longest that one call waits for a command.
+_LONGEST_WAIT = HARD_LIMIT
 #: How many ended commands are kept whose end was not reported yet.
 _REMEMBERED = 20
 #: Seconds between asking background processes to end and killing them.
@@ -245,7 +247,7 @@ _PACE = 0.1
 
 async def run_shell(processes: Processes, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     action = arguments.get("action", "run")
-    seconds = min(max(arguments.get("timeout", TIMEOUT), 0), HARD_LIMIT * 1000) / 1000
+    seconds = min(max(arguments.get("timeout", TIMEOUT), 0), _LONGEST_WAIT * 1000) / 1000
     chunks = _Chunks(context)
     process = await _process(processes, action, arguments, chunks)
     try:
@@ -288,7 +290,7 @@ def _ended(process: Process, result: ShellResult, action: str, *, aborted: bool)
         return ToolResult.text(_with(text, f"[Process {process.id} was killed.]"))
     if result.cancelled and not aborted:
         raise ToolError(_with(text, f"Process {process.id} was killed meanwhile."))
-    problem = problem_of(result, HARD_LIMIT)
+    problem = problem_of(result, _LONGEST_WAIT)
     if problem is None:
         return ToolResult.text(text or "(no output)")
     raise ToolError(_with(text, problem))

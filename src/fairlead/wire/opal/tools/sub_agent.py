@@ -1,4 +1,4 @@
-"""Opal's sub_agent tool: the model hands one piece of work to a sub-agent and waits for its answer."""
+"""Opal's tools about the agent itself: sub_agent, which hands work to a sub-agent, and debug_state, which shows recent events."""
 
 from __future__ import annotations
 
