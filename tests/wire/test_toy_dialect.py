@@ -47,8 +47,8 @@ class EchoServer:
         self.gate = asyncio.Event()
         self.dispatcher = Dispatcher(connection, self)
 
-    def hears(self, reply: Reply) -> None:
-        self.questions.hear(reply)
+    def receive_reply(self, reply: Reply) -> None:
+        self.questions.receive(reply)
 
     def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
         return None

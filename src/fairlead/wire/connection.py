@@ -108,7 +108,7 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 #: Bytes of undispatched lines at which reading stops, and goes on again.
-HOLD, GO_ON = 1 << 20, 1 << 18
+HOLD_ABOVE, RESUME_BELOW = 1 << 20, 1 << 18
 
 
 class Connection:
@@ -166,15 +166,15 @@ class Connection:
         """Some input is held no longer."""
         with self._lock:
             self._held_bytes -= size
-            if self._held_bytes <= GO_ON:
-                self._reader.go_on()
+            if self._held_bytes <= RESUME_BELOW:
+                self._reader.resume()
 
     # On the reader's and the writer's threads
 
     def _lines_read(self, lines: Sequence[bytes | None]) -> None:
         with self._lock:
             self._held_bytes += sum(map(_size, lines))
-            if self._held_bytes > HOLD:
+            if self._held_bytes > HOLD_ABOVE:
                 self._reader.hold()
         self._call(self._arrive, lines)
 

@@ -105,7 +105,7 @@ class Dispatcher:
             _report()
             return Problem(UNSET, FairleadError(f"{type(error).__name__}: {error}"))
         if isinstance(message, Reply):
-            self._hear(message)
+            self._receive_reply(message)
             return None
         if not isinstance(message, Request) or message.name not in self._service.routes.early:
             return message
@@ -141,11 +141,11 @@ class Dispatcher:
             if isinstance(message, Request):
                 yield message
 
-    def _hear(self, reply: Reply) -> None:
+    def _receive_reply(self, reply: Reply) -> None:
         try:
             if reply.problem is not None:
                 raise reply.problem
-            self._service.hears(reply)
+            self._service.receive_reply(reply)
         except FairleadError as error:
             self._fail(reply, error)
         except Exception:

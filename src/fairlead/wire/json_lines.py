@@ -23,7 +23,7 @@ class JsonLines:
         outlet = ChunkedOutlet(self._output)
         updates = Updates(outlet, Pacing.of(agent.settings.output), form)
         frames = server_type(profile).events_type(outlet, profile, updates)
-        agent.session.subscribe(frames.tell)
+        agent.session.subscribe(frames.send_event)
 
     def header(self) -> None:
         """The first line: the session, as in a session file."""

@@ -111,7 +111,7 @@ class Service(Protocol):
     @property
     def send(self) -> Callable[[bytes], None]: ...
 
-    def hears(self, reply: Reply) -> None:
+    def receive_reply(self, reply: Reply) -> None:
         """Take the host's answer to a question. Raises FairleadError to tell the host that it is malformed."""
         ...
 

@@ -96,7 +96,7 @@ class Questions:
             raise outcome
         return outcome
 
-    def hear(self, reply: Reply) -> None:
+    def receive(self, reply: Reply) -> None:
         """Take a reply. Nothing happens if no question fits it. Raises FairleadError if the host should be told that the reply
         is malformed."""
         opened = None if reply.question is None else self._open.get(reply.question)

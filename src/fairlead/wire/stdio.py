@@ -85,7 +85,7 @@ class LineSplitter:
 class Reader:
     """Reads lines on a thread. `on_lines` and `on_end` are called there, not on the event loop.
 
-    `hold` stops reading, `go_on` resumes. The end of the input is noticed all the same.
+    `hold` stops reading, `resume` resumes. The end of the input is noticed all the same.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Reader:
     def hold(self) -> None:
         self._may_read.clear()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._may_read.set()
 
     def _work(self) -> None:

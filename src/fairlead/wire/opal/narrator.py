@@ -70,7 +70,7 @@ class Narrator:
         self._tools: dict[str, str] = {}
         self._shown: dict[str, str] = {}
         self._children: dict[str, Narrator] = {}
-        self._heard: dict[type, Callable[[Any], None]] = {
+        self._handlers: dict[type, Callable[[Any], None]] = {
             core.AgentStart: self._started,
             core.AgentSettled: self._settled,
             core.MessageStart: self._message_began,
@@ -87,10 +87,10 @@ class Narrator:
 
     # From the session and its client
 
-    def tell(self, event: core.Event) -> None:
-        heard = self._heard.get(type(event))
-        if heard is not None:
-            heard(event)
+    def send_event(self, event: core.Event) -> None:
+        handle = self._handlers.get(type(event))
+        if handle is not None:
+            handle(event)
 
     def applied(self, message: UserMessage, text: str) -> None:
         """Announce a prompt that was accepted as `message` and starts a run."""
@@ -356,7 +356,7 @@ class Narrator:
     def _child_told(self, event: core.SubagentEvent) -> None:
         child = self._children.get(event.id)
         if child is not None:
-            child.tell(event.event)
+            child.send_event(event.event)
 
     def _send(self, event: events.Event) -> None:
         self._channel.send(event)

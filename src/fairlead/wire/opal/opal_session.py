@@ -60,7 +60,7 @@ class OpalSession:
         self.commands: set[asyncio.Task[None]] = set()
         #: Whether a compaction that the client requested is running, and whether a prompt waits for its end.
         self._is_compacting = self._runs_after_compaction = False
-        agent.session.subscribe(self._tell, gate)
+        agent.session.subscribe(self._send_event, gate)
         agent.session.queue.steering.mode = "all"
 
     @property
@@ -74,11 +74,11 @@ class OpalSession:
 
     # Events
 
-    def _tell(self, event: Event) -> None:
+    def _send_event(self, event: Event) -> None:
         if self._held is not None:
             self._held.append(event)
         else:
-            self.narrator.tell(event)
+            self.narrator.send_event(event)
 
     @contextmanager
     def silent(self) -> Generator[Callable[[], None]]:
@@ -91,7 +91,7 @@ class OpalSession:
             if self._held is held:
                 self._held = None
                 for event in held:
-                    self.narrator.tell(event)
+                    self.narrator.send_event(event)
 
         try:
             yield tell_all

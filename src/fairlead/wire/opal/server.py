@@ -80,8 +80,8 @@ class OpalServer:
 
     # For the dispatcher
 
-    def hears(self, reply: Reply) -> None:
-        self.questions.hear(reply)
+    def receive_reply(self, reply: Reply) -> None:
+        self.questions.receive(reply)
 
     def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
         """Hold a request until its session has stopped what an abort ended."""

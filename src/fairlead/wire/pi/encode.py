@@ -149,7 +149,7 @@ class EventFrames:
             return False
         return self._wanted is None or name in self._wanted or name in NEVER_FILTERED
 
-    def tell(self, event: events.Event) -> None:
+    def send_event(self, event: events.Event) -> None:
         if isinstance(event, events.MessageUpdate):
             self._updates.update(event.event, event.partial)
             return
@@ -172,7 +172,7 @@ class EventFrames:
             self.settle()
         if isinstance(event, events.AgentEnd):
             self._agent_end(event)
-        elif isinstance(event, events.CompactionStart | events.CompactionEnd) and not self._profile.tells_all_compactions:
+        elif isinstance(event, events.CompactionStart | events.CompactionEnd) and not self._profile.sends_all_compactions:
             if event.reason != "manual":
                 self.send(_AUTO_COMPACTION[type(event)](event))
         elif not isinstance(event, _APART):
@@ -199,13 +199,13 @@ class EventFrames:
             self._agent_end(events.AgentEnd([]))
 
     def _agent_end(self, event: events.AgentEnd) -> None:
-        if event.will_retry and not self._profile.says_will_retry:
+        if event.will_retry and not self._profile.sends_will_retry:
             self._held += map(self._shown, event.messages)
             return
         messages, self._held = [*self._held, *map(self._shown, event.messages)], []
         if not self.wants("agent_end"):
             return
-        will_retry = event.will_retry if self._profile.says_will_retry else UNSET
+        will_retry = event.will_retry if self._profile.sends_will_retry else UNSET
         encoded = encode(frames.AgentEnd(messages=messages, will_retry=will_retry))
         limit = self._outlet.max_frame
         if limit is not None and len(encoded) > limit:

@@ -328,7 +328,7 @@ def _shut_down_early(server: PiServer, request: Request, before: Iterable[Reques
     return False
 
 
-def _call_off_retry_early(server: PiServer, request: Request, before: Iterable[Request]) -> bool:
+def _cancel_retry_early(server: PiServer, request: Request, before: Iterable[Request]) -> bool:
     server.session.activity.cancel_retry()
     return False
 
@@ -372,7 +372,7 @@ BASIC_ROUTES: tuple[Route, ...] = (
     Route(c.Bash, _bash, when="late", needs_extensions=False),
     Route(c.AbortBash, _abort_bash, needs_extensions=False, urgent=_abort_bash_early),
     Route(c.SetAutoRetry, _set_auto_retry),
-    Route(c.AbortRetry, _abort_retry, needs_extensions=False, urgent=_call_off_retry_early),
+    Route(c.AbortRetry, _abort_retry, needs_extensions=False, urgent=_cancel_retry_early),
     Route(c.GetTools, _get_tools),
     Route(c.SetActiveTools, _set_active_tools),
     Route(c.GetCommands, _get_commands),

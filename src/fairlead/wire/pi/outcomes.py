@@ -24,13 +24,13 @@ class Outcomes:
         self._to_host = to_host
         self._prompts: list[_Accepted] = []
         #: Those of them that the agent has not heard yet, by the identity of their message.
-        self._unheard: dict[int, _Accepted] = {}
+        self._undelivered: dict[int, _Accepted] = {}
 
     def accepted(self, message: UserMessage, ident: Id) -> None:
         """Remember a prompt that has begun a run, or was queued."""
         prompt = _Accepted(message, ident, was_queued=self._session.queue.holds(message))
         self._prompts.append(prompt)
-        self._unheard[id(message)] = prompt
+        self._undelivered[id(message)] = prompt
 
     def refusal(self, ident: Id, error: str) -> frames.PromptResult:
         """The outcome of a prompt that was acknowledged and could not start."""
@@ -46,18 +46,18 @@ class Outcomes:
         if hooks is not None:
             await hooks.sent()
         if self._session.is_streaming and not self._prompts:
-            self._prompts.append(_Accepted(None, ident, was_queued=False, heard=True))
+            self._prompts.append(_Accepted(None, ident, was_queued=False, delivered=True))
             return
         result = self._without_prompt(ident, "completed")
         result.agent_invoked = self.unprompted_runs > before
         self._to_host.send(result)
 
-    def hear(self, event: Event) -> None:
+    def observe(self, event: Event) -> None:
         """Something happens that the host is about to be told of."""
         if isinstance(event, MessageEnd) and isinstance(event.message, UserMessage):
-            prompt = self._unheard.pop(id(event.message), None)
+            prompt = self._undelivered.pop(id(event.message), None)
             if prompt is not None:
-                prompt.heard = True
+                prompt.delivered = True
         elif isinstance(event, AgentStart):
             self.unprompted_runs += not self._prompts
         elif isinstance(event, AgentSettled):
@@ -76,7 +76,7 @@ class Outcomes:
             (left if prompt.message is not None and waits(prompt.message) else done).append(prompt)
         self._prompts = left
         for prompt in done:
-            self._unheard.pop(id(prompt.message), None)
+            self._undelivered.pop(id(prompt.message), None)
         for prompt in sorted(done, key=lambda prompt: not prompt.was_queued):
             self._to_host.send(self._outcome(prompt))
 
@@ -87,8 +87,8 @@ class Outcomes:
 
     def _outcome(self, prompt: _Accepted) -> frames.PromptResult:
         end = self._session.last_end
-        result = frames.PromptResult(id=prompt.id, agent_invoked=prompt.heard, status="completed", session_settled=True)
-        if end is None or end.message.stop_reason == "aborted" or not prompt.heard:
+        result = frames.PromptResult(id=prompt.id, agent_invoked=prompt.delivered, status="completed", session_settled=True)
+        if end is None or end.message.stop_reason == "aborted" or not prompt.delivered:
             result.status = "aborted"
         elif end.message.stop_reason == "error":
             message = end.message
@@ -111,4 +111,4 @@ class _Accepted(Struct, eq=False):
     id: Id
     was_queued: bool
     #: Whether it has become part of the conversation.
-    heard: bool = False
+    delivered: bool = False

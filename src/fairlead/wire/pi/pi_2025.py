@@ -43,7 +43,7 @@ class Codec2025(PiCodec):
 class EventFrames2025(EventFrames):
     """Sends texts where later versions have lists and objects."""
 
-    def tell(self, event: events.Event) -> None:
+    def send_event(self, event: events.Event) -> None:
         match event:
             case events.CompactionEnd(result=None):
                 if event.error is not None and event.reason != "manual":  # a host that requested it gets an `error` already
@@ -56,7 +56,7 @@ class EventFrames2025(EventFrames):
                 text = "\n".join(block.text for block in event.result.content if isinstance(block, TextContent))
                 self.send(frames.ToolExecutionEnd(event.call_id, event.tool_name, text, is_error=True))
             case _:
-                super().tell(event)
+                super().send_event(event)
 
     def _shown(self, message: ChatMessage) -> ChatMessage:
         if not isinstance(message, UserMessage) or isinstance(message.content, str):

@@ -38,9 +38,9 @@ class Profile(Struct, frozen=True, kw_only=True):
     counts_bash_output: bool
     cancelled_bash_prefix: str
     #: Whether `agent_end` says `willRetry`.
-    says_will_retry: bool
+    sends_will_retry: bool
     #: Whether every compaction is told of, as `compaction_start`/`_end`; else automatic ones, as `auto_compaction_start`/`_end`.
-    tells_all_compactions: bool
+    sends_all_compactions: bool
     #: Tokens of the context window that compaction leaves free, unless the user's settings say otherwise.
     compaction_reserve: int
     #: Groups of the settings in which the built-in defaults hold, whatever the user's files say.
@@ -69,8 +69,8 @@ PI = Profile(
     verbose_state=False,
     counts_bash_output=False,
     cancelled_bash_prefix="",
-    says_will_retry=True,
-    tells_all_compactions=True,
+    sends_will_retry=True,
+    sends_all_compactions=True,
     compaction_reserve=DEFAULT_RESERVE_TOKENS,
     prompt_results=False,
     withdraws_dialogs=False,
@@ -91,8 +91,8 @@ PI_2025 = Profile(
     verbose_state=False,
     counts_bash_output=False,
     cancelled_bash_prefix="",
-    says_will_retry=False,
-    tells_all_compactions=True,
+    sends_will_retry=False,
+    sends_all_compactions=True,
     compaction_reserve=20_000,
     prompt_results=False,
     withdraws_dialogs=False,
@@ -114,8 +114,8 @@ OMP = Profile(
     verbose_state=False,
     counts_bash_output=True,
     cancelled_bash_prefix="[Command cancelled]\n",
-    says_will_retry=False,
-    tells_all_compactions=False,
+    sends_will_retry=False,
+    sends_all_compactions=False,
     compaction_reserve=DEFAULT_RESERVE_TOKENS,
     reset_settings=("todo", "task"),
     prompt_results=True,
@@ -138,8 +138,8 @@ XCSH = Profile(
     verbose_state=True,
     counts_bash_output=OMP.counts_bash_output,
     cancelled_bash_prefix=OMP.cancelled_bash_prefix,
-    says_will_retry=OMP.says_will_retry,
-    tells_all_compactions=OMP.tells_all_compactions,
+    sends_will_retry=OMP.sends_will_retry,
+    sends_all_compactions=OMP.sends_all_compactions,
     compaction_reserve=OMP.compaction_reserve,
     reset_settings=OMP.reset_settings,
     eager_todos=True,

@@ -88,7 +88,7 @@ def events(profile: Profile) -> list[type[Frame]]:
         unsent.add("ready")
     if not profile.prompt_results:
         unsent |= {"prompt_result", "session_settled"}
-    compaction = "auto_compaction" if profile.tells_all_compactions else "compaction"
+    compaction = "auto_compaction" if profile.sends_all_compactions else "compaction"
     unsent |= {f"{compaction}_start", f"{compaction}_end"}
     return [frame for frame in FRAMES if _tag(frame) not in unsent]
 

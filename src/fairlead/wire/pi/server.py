@@ -74,7 +74,7 @@ class PiServer:
         self._is_extended = not session.additions.extensions.may_exist
         if dialect_named(profile.name).can_ask:
             session.host.make_ui = self._make_ui
-        session.subscribe(self._tell, gate=connection.output)
+        session.subscribe(self._send_event, gate=connection.output)
 
     def make_routes(self) -> Routes:
         return family_routes()
@@ -86,8 +86,8 @@ class PiServer:
 
     # For the dispatcher
 
-    def hears(self, reply: Reply) -> None:
-        self.questions.hear(reply)
+    def receive_reply(self, reply: Reply) -> None:
+        self.questions.receive(reply)
 
     def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
         """Most commands wait until extensions are loaded, because extensions can add what a command refers to."""
@@ -131,10 +131,10 @@ class PiServer:
 
         return WireUi(self.questions, self.frames.send, self.session.host.notify, self.profile, os.environ)
 
-    def _tell(self, event: Event) -> None:
+    def _send_event(self, event: Event) -> None:
         if isinstance(event, SubagentLifecycle | SubagentProgress | SubagentEvent):
-            self.subagents.tell(event)
+            self.subagents.send_event(event)
             return
         if self.outcomes is not None:
-            self.outcomes.hear(event)
-        self.frames.tell(event)
+            self.outcomes.observe(event)
+        self.frames.send_event(event)

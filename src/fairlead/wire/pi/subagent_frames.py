@@ -49,7 +49,7 @@ class SubagentFrames:
                 child.close()
             self._children.clear()
 
-    def tell(self, event: SubagentLifecycle | SubagentProgress | SubagentEvent) -> None:
+    def send_event(self, event: SubagentLifecycle | SubagentProgress | SubagentEvent) -> None:
         if self._level == "off":
             return
         match event:
@@ -62,7 +62,7 @@ class SubagentFrames:
                 if payload.progress.status != "running" or not self._output.behind:
                     self._own.send(frames.SubagentProgress(payload))
             case SubagentEvent() if self._level == "events" and self._own.wants("subagent_event"):
-                self._child(event.id).tell(event.event)
+                self._child(event.id).send_event(event.event)
             case _:
                 pass
 
@@ -84,13 +84,13 @@ class _ChildFrames:
         #: Whether the host has heard the beginning of the message that arrives.
         self._is_in_message = False
 
-    def tell(self, event: Event) -> None:
+    def send_event(self, event: Event) -> None:
         self._updates.form = self._like.form
         if isinstance(event, MessageStart):
             self._is_in_message = True
         elif isinstance(event, MessageUpdate) and not self._is_in_message:
             return
-        self._frames.tell(event)
+        self._frames.send_event(event)
 
     def close(self) -> None:
         self._envelope.is_open = False

@@ -37,13 +37,13 @@ class WireUi:
         self,
         questions: Questions,
         send: Callable[[Frame], None],
-        tell: Callable[[Event], None],
+        emit: Callable[[Event], None],
         profile: Profile,
         env: Mapping[str, str],
     ) -> None:
         self._questions = questions
         self._send = send
-        self._tell = tell
+        self._emit = emit
         self._withdraw = _cancel if profile.withdraws_dialogs else None
         is_on = env.get(TITLE_SWITCH, "").strip().lower() in ON
         self._has_titles = profile.titles == "always" or (profile.titles == "on request" and is_on)
@@ -94,13 +94,13 @@ class WireUi:
             new_id=_new_id,
             check=partial(_answer, kind),
         )
-        self._tell(UiPromptStart(kind, title))
+        self._emit(UiPromptStart(kind, title))
         try:
             return _answer(kind, (await self._questions.ask(question, cancel)).body)
         except (Unanswered, BadCommand):
             return None
         finally:
-            self._tell(UiPromptEnd(kind, title))
+            self._emit(UiPromptEnd(kind, title))
 
     # Showing
 

@@ -145,7 +145,7 @@ class Process:
                 command,
                 cancel=self._cancel,
                 timeout=HARD_LIMIT,
-                on_output=self._hear,
+                on_output=self._notify_listeners,
                 stdin=stdin,
                 on_start=started,
             )
@@ -157,7 +157,7 @@ class Process:
             if self._input is not None and not self._input.is_closing():
                 self._input.abort()
 
-    def _hear(self, text: str) -> None:
+    def _notify_listeners(self, text: str) -> None:
         for listener in list(self.listeners):
             listener(text)
 
