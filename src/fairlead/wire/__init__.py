@@ -1,4 +1,4 @@
-"""Talking to hosts: lines in, lines out, and a dialect in between.
+"""Serve hosts: read lines, write lines, and translate them from and to a dialect.
 
 Private: see `fairlead` for the public modules.
 """

@@ -1,4 +1,4 @@
-"""The connection to a host, as the event loop sees it: lines in, and an ordered output that knows when the host stops reading."""
+"""The connection to a host on the event loop: lines in, and an ordered output that notices when the host stops reading."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, Protocol
 from fairlead.core.runtime import Cancel
 from fairlead.wire.stdio import Reader, Writer
 
-#: With more than this unwritten, the host is behind: streaming updates are merged instead of sent.
+#: With more unwritten bytes than this, the host is behind: streaming updates are merged instead of sent.
 BEHIND = 1 << 16
 
 
 class Outlet(Protocol):
-    """Where frames go, as those who make them see it."""
+    """Where code that makes frames sends them."""
 
     @property
     def behind(self) -> bool:
-        """Whether the host does not keep up, so that what can be merged should be."""
+        """Whether the host is not keeping up. Callers should then merge the frames that can be merged."""
         ...
 
     def when_caught_up(self, callback: Callable[[], None]) -> None:
@@ -28,20 +28,20 @@ class Outlet(Protocol):
         ...
 
     def send(self, frame: bytes) -> None:
-        """Send one frame, which ends with its LF."""
+        """Send one frame. It must end with LF."""
         ...
 
 
 class Output:
-    """Frames on their way to the host.
+    """Counts the bytes that the host has not read yet.
 
-    `put` hands bytes to the writer; `written` is told how many of them left. With more than `limit` bytes
-    on the way the output is `paused`: it takes every frame still, but whoever makes many should `wait`.
+    `put` passes bytes to the writer, and the writer calls `written` with the number of bytes it has written. With more than
+    `limit` unwritten bytes the output is `paused`: it still accepts every frame, but code that sends many should `wait`.
     """
 
     def __init__(self, put: Callable[[bytes], None], *, limit: int) -> None:
         self.backlog = 0
-        #: Bytes that left, in all.
+        #: Bytes written in total.
         self.total = 0
         self._put = put
         self._limit = limit
@@ -50,7 +50,7 @@ class Output:
         self._moved = asyncio.Event()
 
     def send(self, frame: bytes) -> None:
-        """Send one frame, which ends with its LF."""
+        """Send one frame. It must end with LF."""
         self.backlog += len(frame)
         self._put(frame)
 
@@ -79,7 +79,10 @@ class Output:
                 self._waiters.discard(waiter)
 
     async def flushed(self, patience: float) -> bool:
-        """Wait until everything left, as long as the host reads: True if it did."""
+        """Wait until everything is written.
+
+        Returns False if the host reads nothing for `patience` seconds.
+        """
         while self.backlog:
             self._moved.clear()
             try:
@@ -90,6 +93,7 @@ class Output:
         return True
 
     def written(self, count: int) -> None:
+        """Record that `count` bytes were written, and wake the code that waits for it."""
         self.backlog -= count
         self.total += count
         self._moved.set()
@@ -107,15 +111,15 @@ def _wake(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
-#: Bytes of undispatched lines at which reading stops, and goes on again.
+#: Reading stops with more bytes of undispatched lines than the first, and resumes at the second.
 HOLD_ABOVE, RESUME_BELOW = 1 << 20, 1 << 18
 
 
 class Connection:
     """Lines in, frames out.
 
-    `on_arrival` is called with each line as it comes (None for one that was too long), and returns the message to keep for its
-    turn, or None if nothing is left to do. `next` gives the messages in order, then raises EOFError.
+    `on_arrival` is called with each line as it arrives (None for a line that was too long). It returns the message to queue, or
+    None if the line needs no more work. `next` returns the queued messages in order, then raises EOFError.
     """
 
     def __init__(self, stdin: int, stdout: int, *, queue_bytes: int, line_bytes: int) -> None:
@@ -125,10 +129,10 @@ class Connection:
         self.output = Output(self._writer.put, limit=queue_bytes)
         self.on_arrival: Callable[[bytes | None], Any] = lambda line: line
         self.on_end: Callable[[], None] = lambda: None
-        #: Called on the reader's thread, when the loop may be blocked.
+        #: Called at the end of the input on the reader's thread, even if the loop is blocked.
         self.on_end_seen: Callable[[], None] = lambda: None
         self.on_broken: Callable[[], None] = lambda: None
-        #: The messages that wait for their turn, each with the bytes that it counts for.
+        #: The queued messages, each with the number of bytes it counts for.
         self._messages: deque[tuple[Any, int]] = deque()
         self._ended = False
         self._arrived = asyncio.Event()
@@ -140,7 +144,7 @@ class Connection:
         self._reader.start()
 
     async def next(self) -> Any:
-        """The next message. Raises EOFError after the last."""
+        """Wait for the next message and return it. Raises EOFError after the last one."""
         while not self._messages:
             if self._ended:
                 raise EOFError
@@ -151,11 +155,11 @@ class Connection:
         return message
 
     def waiting(self) -> Iterator[Any]:
-        """The messages whose turn has not come."""
+        """Return the queued messages."""
         return (message for message, _ in self._messages)
 
     def remove(self, message: Any) -> None:
-        """Take a message out of the line: it has been dealt with."""
+        """Remove a message from the queue because it has been handled."""
         for entry in self._messages:
             if entry[0] is message:
                 self._messages.remove(entry)
@@ -163,7 +167,7 @@ class Connection:
                 return
 
     def _release(self, size: int) -> None:
-        """Some input is held no longer."""
+        """Count `size` bytes of input as handled, and resume reading if that leaves few enough."""
         with self._lock:
             self._held_bytes -= size
             if self._held_bytes <= RESUME_BELOW:

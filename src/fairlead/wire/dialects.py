@@ -1,4 +1,4 @@
-"""The dialects that fairlead speaks. The command line, the schemas and the launchers all go by this registry."""
+"""The registry of the dialects that fairlead speaks. The command line, the schemas and the launchers use it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ DEFAULT_DIALECT = "omp"
 
 
 class ServeOptions(Struct, kw_only=True):
-    """How the command line wants a host to be served."""
+    """How to serve a host, as given on the command line."""
 
     stdin: int
     stdout: int
-    #: The agent that the flags describe, with the defaults of a profile.
+    #: Returns the options of the agent that the flags describe, with the defaults of a profile.
     agent_options: Callable[[Profile | None], AgentOptions]
-    #: Called with an agent before it serves anything.
+    #: Called with each agent before it serves its first request.
     prepare: Callable[[Agent], Awaitable[None]]
     updates: Literal["full", "delta"] = "full"
     max_frame_bytes: int | None = None
@@ -35,36 +35,39 @@ class ServeOptions(Struct, kw_only=True):
 
 
 class Implementation(Protocol):
-    """A module that implements one dialect or several."""
+    """A module that implements one or more dialects."""
 
     async def serve(self, dialect: str, options: ServeOptions) -> int:
         """Serve one host until it leaves. Returns the exit code."""
         ...
 
     def schema(self, dialect: str, *, closed: bool = False) -> dict[str, Any]:
-        """The JSON Schema of its lines; `closed` allows no fields that are not declared."""
+        """Return the JSON Schema of its lines. With `closed`, the schema rejects undeclared fields."""
         ...
 
     def types(self, dialect: str, title: str) -> str:
-        """Its lines as TypeScript types."""
+        """Return its lines as TypeScript types."""
         ...
 
 
 class Dialect(Struct, frozen=True, kw_only=True):
+    """One dialect: its name, the module that implements it, and what the command line needs to know about it."""
+
     name: str
-    #: The program that its hosts start. Started under this name, fairlead speaks the dialect. None if another has the name.
+    #: The program that its hosts start. Started under this name, fairlead speaks the dialect. None if another dialect uses it.
     program: str | None
     module: str
     #: Whether its hosts may also start a `cli.js` with node or bun.
     has_node_launcher: bool = False
-    #: Flags of the command line that mean nothing to it.
+    #: Command-line flags that it ignores.
     ignored_flags: tuple[str, ...] = ()
-    #: Whether its hosts can be asked something, as `--mode rpc-ui` wants.
+    #: Whether its hosts can answer questions, which `--mode rpc-ui` needs.
     can_ask: bool = True
-    #: Whether it is served when the command line asks for nothing else, and flags of extensions are unknown to it.
+    #: Whether it is served when neither a mode nor a prompt is given. It does not accept flags of extensions.
     is_server: bool = False
 
     def load(self) -> Implementation:
+        """Import the module that implements it."""
         return cast("Implementation", import_module(self.module))
 
 
@@ -87,7 +90,7 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def dialect_named(name: str) -> Dialect:
-    """Raises ConfigError if there is no such dialect."""
+    """Return a dialect. Raises ConfigError if it does not exist."""
     try:
         return DIALECTS[name]
     except KeyError:
@@ -95,11 +98,14 @@ def dialect_named(name: str) -> Dialect:
 
 
 def dialect_of_program(program: str) -> Dialect | None:
-    """The dialect of a program that was started under this name."""
+    """Return the dialect that fairlead speaks when started under this name, or None."""
     return next((dialect for dialect in DIALECTS.values() if dialect.program == program), None)
 
 
 def chosen_dialect(flag: str | None, env: Mapping[str, str], program: str) -> Dialect:
-    """The dialect that a flag, `FAIRLEAD_DIALECT` or the name of the program asks for. Raises ConfigError."""
+    """Return the dialect that a flag, `FAIRLEAD_DIALECT` or the name of the program selects, in this order.
+
+    Raises ConfigError if the flag or the variable names an unknown dialect.
+    """
     named = flag or env.get("FAIRLEAD_DIALECT")
     return dialect_named(named) if named else dialect_of_program(Path(program).stem) or dialect_named(DEFAULT_DIALECT)

@@ -1,12 +1,12 @@
-"""The dispatcher: messages in, handlers called, answers out. It serves every protocol and knows none.
+"""The dispatcher: takes messages, calls handlers and sends answers. It works for every protocol.
 
 A protocol supplies a codec (bytes to messages, answers to bytes) and routes (which handler serves which request, and when).
-The dispatcher owns the rest:
+The dispatcher does the rest:
 
 - Requests take effect in the order they arrive, so a getter sees everything that came before it.
-- A `late` request starts in its turn and is answered when its work ends, while later requests have their turn.
-- A `now` request, and a reply to a question, act the moment they arrive.
-- While one request holds up the line, or the host does not read, urgent requests (aborts) may act before their turn.
+- A `late` request starts in its turn and is answered when its work ends. Later requests do not wait for it.
+- A `now` request and a reply to a question take effect as soon as they arrive.
+- While a request blocks the queue, or the host does not read, urgent requests (aborts) may take effect before their turn.
 - An error becomes the request's answer. A bug in one handler costs one answer, never the connection.
 """
 
@@ -29,19 +29,19 @@ from fairlead.wire.messages import Answer, Late, Message, Problem, Reply, Reques
 
 _log = logging.getLogger("fairlead.wire")
 
-#: Seconds that running work gets after the host has asked to shut down.
+#: Seconds that running work may take after the host has asked to shut down.
 LEAVING_PATIENCE = 0.5
 
 
 class Dispatcher:
-    """Serves one connection on behalf of one service."""
+    """Serves one connection for one service."""
 
     def __init__(self, connection: Connection, service: Service) -> None:
-        #: How many messages have had their turn.
+        #: The number of messages that have had their turn.
         self.handled = 0
-        #: Set to end `serve` after the present request.
+        #: Set this to end `serve` after the current request.
         self.stopping = False
-        #: Called once, when the host has had its first answer.
+        #: Called once, after the first answer was sent.
         self.after_first_answer: Callable[[], None] | None = None
         #: The request that a handler was last called for.
         self.current: Request | None = None
@@ -50,9 +50,9 @@ class Dispatcher:
         self._codec = service.codec
         self._late: set[asyncio.Task[None]] = set()
         self._is_held_up = False
-        #: The requests that wait for their turn and may act before it.
+        #: The queued requests that may take effect before their turn.
         self._early: deque[Request] = deque()
-        #: The request whose turn it is, while something else has to end before it may start.
+        #: The request whose turn it is, while it waits for something else to end before it may start.
         self._on_hold: Request | None = None
         self._leaving = Cancel()
         connection.on_arrival = self._arrived
@@ -76,17 +76,17 @@ class Dispatcher:
                 await self._hold_up(output.wait(self._leaving))
 
     def leave(self) -> None:
-        """The host wants to shut down: stop waiting for it to read, and soon for running work too."""
+        """Stop waiting for the host to read, and soon for running work too, because the host wants to shut down."""
         self._leaving.fire()
 
     def beside(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` while later requests have their turn."""
+        """Run `work` without making later requests wait for it."""
         task = asyncio.create_task(work)
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
     async def late_answers(self) -> None:
-        """Wait for the requests that are still being worked on."""
+        """Wait until the late requests are answered."""
         if self._late:
             await asyncio.wait(self._late)
 
@@ -98,10 +98,10 @@ class Dispatcher:
     # Arrival
 
     def _arrived(self, line: bytes | None) -> Message | None:
-        """Read a line, and act on it at once if it must not wait. Returns what is left for its turn."""
+        """Read a line, and act on it immediately if it must not wait. Returns the message to queue, or None if it is done."""
         try:
             message = self._codec.read(line)
-        except Exception as error:  # whatever a line holds, the next one gets its turn
+        except Exception as error:  # a line that breaks the codec must not stop the next one
             _report()
             return Problem(UNSET, FairleadError(f"{type(error).__name__}: {error}"))
         if isinstance(message, Reply):
@@ -115,7 +115,7 @@ class Dispatcher:
         return message
 
     def _acts_now(self, request: Request) -> bool:
-        """Serve a request before its turn, if it must not wait. Returns False if it keeps its turn."""
+        """Serve a request before its turn if it must not wait. Returns False if it stays in the queue."""
         route = self._service.routes.early[request.name]
         try:
             if route.when != "now" and not (self._is_held_up and self._is_urgent(route, request)):
@@ -124,7 +124,7 @@ class Dispatcher:
             if work is not None:
                 self.beside(work)
             self._first_is_answered()
-        except Exception:  # a bug in an urgent action: the request still has its turn
+        except Exception:  # a bug in an urgent action: the request stays in the queue
             _report()
             return False
         return True
@@ -135,6 +135,7 @@ class Dispatcher:
         return route.urgent(self._service, request, self._not_started_before(request))
 
     def _not_started_before(self, request: Request) -> Iterator[Request]:
+        """Return the requests that arrived before `request` and have not started yet."""
         if self._on_hold is not None:
             yield self._on_hold
         for message in takewhile(lambda message: message is not request, self._connection.waiting()):
@@ -154,9 +155,9 @@ class Dispatcher:
     # Turns
 
     async def _hold_up(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that later requests wait for, while urgent ones may act as they arrive."""
+        """Do work that later requests wait for. Urgent requests may take effect meanwhile."""
         task = asyncio.ensure_future(work)
-        # It starts before anything behind it acts: an abort must find the run that it is meant for.
+        # The work starts before any later request takes effect: an abort must find the run that it is meant for.
         await asyncio.sleep(0)
         if task.done():
             return task.result()
@@ -168,14 +169,14 @@ class Dispatcher:
             self._is_held_up = False
 
     def _reconsider(self) -> None:
-        """Let requests that have arrived already act now, if they are urgent."""
+        """Let urgent requests that are already queued take effect now."""
         for request in list(self._early):
             if self._acts_now(request):
                 self._early.remove(request)
                 self._connection.remove(request)
 
     async def _unless_leaving(self, task: asyncio.Future[None]) -> None:
-        """Wait for a task, but not much longer once the host wants to shut down."""
+        """Wait for a task. Once the host wants to shut down, cancel it after a short time."""
         loop, me = asyncio.get_running_loop(), asyncio.current_task()
         forget = self._leaving.on_fire(lambda: loop.call_later(LEAVING_PATIENCE, task.cancel))
         try:
@@ -187,7 +188,7 @@ class Dispatcher:
             forget()
 
     def _take(self, message: Message) -> Coroutine[Any, Any, None] | None:
-        """Act on a message. Returns the work that later messages have to wait for."""
+        """Act on a message whose turn it is. Returns the work that later messages have to wait for, or None."""
         if isinstance(message, Problem):
             self._fail(message, message.error)
         if not isinstance(message, Request):
@@ -245,7 +246,7 @@ class Dispatcher:
     # Answers
 
     def _succeed(self, request: Request, result: Any) -> Coroutine[Any, Any, None] | None:
-        """Send a result. Returns what its `then` left to do."""
+        """Send a result. Returns the work that its `then` started, or None."""
         if not isinstance(result, Answer):
             self.answer(request, result)
             return None
@@ -255,13 +256,13 @@ class Dispatcher:
         finally:
             following = None
             if result.then is not None:
-                with _reporting():  # the host has its answer: what follows must not become another one
+                with _reporting():  # the host has its answer already: an error here must not become a second one
                     following = result.then()
         return following
 
     @contextmanager
     def _answering(self, request: Request) -> Generator[None]:
-        """Turn an error into the answer to a request."""
+        """Send an error in the block as the answer to a request."""
         try:
             yield
         except FairleadError as error:
@@ -292,5 +293,5 @@ def _reporting() -> Generator[None]:
 
 
 def _report() -> None:
-    """Log a bug of ours."""
+    """Log the current exception as a bug in fairlead."""
     _log.exception("A bug in fairlead; the host gets an error, and the next request is served.")

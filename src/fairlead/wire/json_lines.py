@@ -1,4 +1,4 @@
-"""JSON mode: a run's events as lines, written as they happen."""
+"""JSON mode: writes the events of a run as lines, as they happen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead.wire.pi.updates import Form, Pacing, Updates
 
 
 class JsonLines:
-    """Writes what happens to `stream`. Writing blocks the agent, which is what a pipeline wants."""
+    """Writes the events of an agent to `stream`. A slow reader blocks the agent, as is usual in a pipeline."""
 
     def __init__(self, stream: BinaryIO, agent: Agent, profile: Profile, form: Form) -> None:
         self._stream = stream
@@ -26,7 +26,7 @@ class JsonLines:
         agent.session.subscribe(frames.send_event)
 
     def header(self) -> None:
-        """The first line: the session, as in a session file."""
+        """Write the first line: the header of the session, as in a session file."""
         self._output.send(encode_line(self._agent.session.history.log.header) + b"\n")
 
     def _write(self, frame: bytes) -> None:

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0, one message per line: what a line is, and the lines that are sent. It knows no method."""
+"""JSON-RPC 2.0 with one message per line: classifies incoming lines and encodes outgoing ones. It does not define methods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESULT, ERROR = "result", "error"
 
 
 class RpcError(FairleadError):
-    """A request that cannot be carried out, in the client's terms. `data` says more, where there is more to say."""
+    """Why a request failed, as a JSON-RPC error object. `data` may give details."""
 
     def __init__(self, code: int, message: str, data: str | None = None) -> None:
         super().__init__(message)
@@ -42,7 +42,10 @@ _envelopes = msgspec.json.Decoder(_Envelope)
 
 
 def read(line: bytes | None) -> Message | None:
-    """What a line is; None for a notification and for a blank line. A line that was too long is None itself."""
+    """Return the message in a line, or None for a notification or a blank line.
+
+    `line` is None if the line was too long.
+    """
     if line is None:
         return Problem(NULL, RpcError(PARSE_ERROR, "Parse error", "The line is too long."))
     if not line.strip():
@@ -55,13 +58,13 @@ def read(line: bytes | None) -> Message | None:
         value = lenient.decode(line)
     except ValueError:
         return Problem(NULL, RpcError(PARSE_ERROR, "Parse error"))
-    if not isinstance(value, dict):  # also a list: there are no batches
+    if not isinstance(value, dict):  # a list too: batches are not supported
         return _INVALID
-    import json  # msgspec has no integers of any length
+    import json  # msgspec does not support integers of arbitrary size
 
     try:
         return _classified(_envelopes.decode(json.dumps(value, allow_nan=False).encode()))
-    except (ValueError, RecursionError):  # a number such as 1e999, which cannot be written again
+    except (ValueError, RecursionError):  # a number such as 1e999, which cannot be encoded again
         return Problem(NULL, RpcError(PARSE_ERROR, "Parse error"))
 
 
@@ -76,7 +79,7 @@ def _classified(outer: _Envelope) -> Message | None:
             method = _value(outer.method)
             # A method that is not a string is shown as JSON.
             name = method if isinstance(method, str) else bytes(outer.method).decode()
-            bytes(outer.id).decode()  # msgspec does not look into what it skips, and the id will be echoed
+            bytes(outer.id).decode()  # msgspec does not validate what it skips, and the id will be echoed
             return Request(name, Raw(bytes(outer.id)), _value(outer.params))
         for name, raw in ((RESULT, outer.result), (ERROR, outer.error)):
             if not isinstance(raw, UnsetType):
@@ -88,11 +91,11 @@ def _classified(outer: _Envelope) -> Message | None:
 
 
 def _value(raw: Raw | UnsetType) -> Any:
-    """What is written there; an empty object for params that are not."""
+    """Decode a field. A missing one counts as an empty object, as `params` should."""
     return {} if isinstance(raw, UnsetType) else msgspec.json.decode(raw)
 
 
-# What is sent
+# Outgoing lines
 
 
 class _Message(Struct, kw_only=True):
@@ -146,12 +149,12 @@ def question_line(id: str, method: str, params: Any) -> bytes:
 def _line(message: _Message) -> bytes:
     try:
         return msgspec.json.encode(message) + b"\n"
-    except UnicodeEncodeError:  # the name of a file, say, that is not text
+    except UnicodeEncodeError:  # for example a file name that is not valid Unicode
         return msgspec.json.encode(lenient.scrub(msgspec.to_builtins(message, builtin_types=(Raw,)))) + b"\n"
 
 
 class JsonRpcCodec:
-    """Implements `fairlead.wire.messages.Codec`, but for `parameters`."""
+    """Implements `fairlead.wire.messages.Codec`, except for `parameters`."""
 
     def read(self, line: bytes | None) -> Message | None:
         return read(line)
@@ -164,7 +167,7 @@ class JsonRpcCodec:
 
 
 def as_rpc_error(error: BaseException) -> RpcError:
-    """An error in the client's terms."""
+    """Convert an error to a JSON-RPC error."""
     if isinstance(error, RpcError):
         return error
     if isinstance(error, UnknownRequest):

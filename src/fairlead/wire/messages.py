@@ -1,4 +1,4 @@
-"""What a protocol supplies to the dispatcher: messages, a codec that reads and answers them, and a table of routes."""
+"""What a protocol supplies to the dispatcher: messages, a codec that decodes and answers them, and a table of routes."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from msgspec import Raw, Struct, UnsetType
 
 from fairlead.errors import FairleadError
 
-#: How a host refers to a request, exactly as it wrote it.
+#: The id of a request, exactly as the host wrote it.
 Id: TypeAlias = Raw | UnsetType
 When: TypeAlias = Literal["in_turn", "late", "now"]
 
 
 class UnknownRequest(FairleadError):
-    """No route has the name of the request."""
+    """The protocol has no request with this name."""
 
 
 class Route(Struct, frozen=True):
-    """How one kind of request is served."""
+    """How to serve one kind of request."""
 
     #: The type that declares the request.
     declaration: Any
-    #: Takes the server and the decoded request. Returns the result, or a coroutine that does.
+    #: Takes the server and the decoded request. Returns the result, or a coroutine that returns it.
     handler: Callable[..., Any]
     when: When = "in_turn"
     #: Whether the request waits until extensions are loaded.
     needs_extensions: bool = True
-    #: Called with the server, the request and the requests before it that have not started yet, when the request arrives
-    #: while another holds up the line. Returns True to serve the request now, out of turn.
+    #: Called when the request arrives while another one blocks the queue. Takes the server, the request and the earlier
+    #: requests that have not started yet. Returns True to serve the request now, before its turn.
     urgent: Callable[[Any, Request, Iterable[Request]], bool] | None = None
 
 
 class Request(Struct, eq=False):
-    """A host asks for something. `body` is what the codec decodes the parameters from."""
+    """A request from the host. The codec decodes the parameters from `body`."""
 
     name: str
     id: Id
     body: Any
-    #: The decoded parameters, once it is the request's turn.
+    #: The decoded parameters. None until it is the request's turn.
     parameters: Any = None
     route: Route | None = None
-    #: Whether the request has acted before its turn; see `Route.urgent`.
+    #: Whether the request took effect before its turn; see `Route.urgent`.
     has_acted: bool = False
 
 
 class Reply(Struct, frozen=True):
-    """A host answers a question, or reports progress on it."""
+    """The host's answer to a question, or a report of progress on it."""
 
     name: str
     id: Id
     #: The id of the question; None if the reply does not name one.
     question: str | None
     body: Any
-    #: Why the host should be told that the reply makes no sense.
+    #: The error to send to the host if the reply is malformed.
     problem: FairleadError | None = None
 
 
 class Problem(Struct, frozen=True):
-    """A line that is neither. The host is told so when the line has its turn."""
+    """A line that is neither a request nor a reply. The error is sent when it is the line's turn."""
 
     id: Id
     error: FairleadError
@@ -70,7 +70,7 @@ Message: TypeAlias = Request | Reply | Problem
 
 
 class Answer(Struct):
-    """A result, and what happens once it has been sent. `is_sent` if the host has its answer already."""
+    """A result, and what to do after it was sent. Set `is_sent` if the host has its answer already."""
 
     result: Any = None
     then: Callable[[], Coroutine[Any, Any, None] | None] | None = None
@@ -78,29 +78,33 @@ class Answer(Struct):
 
 
 class Late(Struct):
-    """What an in-turn handler returns to go on beside later requests after all."""
+    """Returned by an in-turn handler to finish its work without making later requests wait."""
 
     work: Coroutine[Any, Any, Any]
 
 
 class Codec(Protocol):
-    """Turns lines into messages, and answers into lines. An answer may take no line, or several."""
+    """Decodes lines into messages, and encodes answers as lines. An answer may have any number of lines, even none."""
 
     def read(self, line: bytes | None) -> Message | None:
-        """Read one line; None stands for a line that was too long. Returns None if there is nothing to do."""
+        """Decode one line, or None for a line that was too long. Returns None if there is nothing to do."""
         ...
 
     def parameters(self, request: Request, declaration: Any) -> Any:
-        """Decode the parameters of a request. Raises FairleadError."""
+        """Decode the parameters of a request. Raises FairleadError if they are invalid."""
         ...
 
-    def result(self, request: Request, result: Any) -> Sequence[bytes]: ...
+    def result(self, request: Request, result: Any) -> Sequence[bytes]:
+        """Return the lines that send the result of a request."""
+        ...
 
-    def error(self, message: Message, error: BaseException) -> Sequence[bytes]: ...
+    def error(self, message: Message, error: BaseException) -> Sequence[bytes]:
+        """Return the lines that report an error to the host."""
+        ...
 
 
 class Service(Protocol):
-    """What a protocol's server offers to its dispatcher. Handlers get the same object."""
+    """What the dispatcher needs from the server of a protocol. Handlers get the same object."""
 
     @property
     def codec(self) -> Codec: ...
@@ -112,38 +116,41 @@ class Service(Protocol):
     def send(self) -> Callable[[bytes], None]: ...
 
     def receive_reply(self, reply: Reply) -> None:
-        """Take the host's answer to a question. Raises FairleadError to tell the host that it is malformed."""
+        """Handle the host's reply to a question. Raises FairleadError if the host should get an error for it."""
         ...
 
     def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
-        """What has to end before the request may start; None if nothing has to."""
+        """Return what has to end before the request may start, or None if it may start now."""
         ...
 
     def serving(self, request: Request) -> AbstractContextManager[Any]:
-        """Entered while a request that holds up the line is served, until its answer has been sent."""
+        """Return a context that is active while an in-turn request is served, until its answer was sent."""
         ...
 
 
 class Routes:
-    """The routes of a protocol by name. `more` are tables to load when the first one lacks a name; urgent routes and those that
-    act on arrival have to be in the first."""
+    """The routes of a protocol by name.
+
+    The tables `more` are loaded when a name is not in the first table. Urgent routes and `now` routes must be in the first.
+    """
 
     def __init__(self, name_of: Callable[[Any], str], first: Iterable[Route], *more: Callable[[], Iterable[Route]]) -> None:
         self._name_of = name_of
         self._found = self._by_name(first)
         self._more = list(more)
-        #: The routes that may act before their turn.
+        #: The routes whose requests may take effect before their turn.
         self.early: Mapping[str, Route] = {
             name: route for name, route in self._found.items() if route.when == "now" or route.urgent is not None
         }
 
     def find(self, name: str) -> Route | None:
+        """Return the route with this name, or None."""
         while name not in self._found and self._more:
             self._found.update(self._by_name(self._more.pop(0)()))
         return self._found.get(name)
 
     def all(self) -> Mapping[str, Route]:
-        """Every route, with all tables loaded."""
+        """Load all tables, and return every route by name."""
         self.find("")
         return self._found
 

@@ -1,4 +1,4 @@
-"""A process that serves one host: from the first frame to the exit code, whatever dialect the host speaks."""
+"""A process that serves one host in any dialect, from the first frame to the exit code."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fairlead.wire.dispatcher import Dispatcher
 
 _log = logging.getLogger("fairlead.wire")
 
-#: Seconds that aborted work has to end (longer than a tool's grace), and after which a host that has not read anything
-#: counts as gone. Together less than a second.
+#: Seconds that aborted work may take to end (longer than a tool's grace period), and seconds without reading after which a
+#: host counts as gone. Together less than a second.
 ABORT_PATIENCE, READ_PATIENCE = 0.5, 0.4
 #: Seconds from the first command to the warm-up.
 WARM_UP_AFTER = 0.01
-#: Seconds from the start to the warm-up, if there is no command.
+#: Seconds from the start to the warm-up, if no command arrives.
 WARM_UP_UNASKED = 0.5
 #: A second SIGINT within this many seconds ends the process.
 SECOND_SIGINT = 1.0
@@ -30,55 +30,58 @@ OnEof: TypeAlias = Literal["abort", "finish"]
 
 
 class HostServer(Protocol):
-    """The server of a dialect, as the process around it sees it."""
+    """What `HostProcess` needs from the server of a dialect."""
 
     @property
     def dispatcher(self) -> Dispatcher: ...
 
     @property
     def is_running(self) -> bool:
-        """Whether a run is going on."""
+        """Whether a run is active."""
         ...
 
     async def serve(self) -> None:
-        """Answer the host until its input ends or it asks to shut down."""
+        """Serve the host until its input ends or it asks to shut down."""
         ...
 
     def cancel(self) -> None:
-        """Tell whatever runs to stop, without waiting for it."""
+        """Cancel everything that runs, without waiting for it to end."""
         ...
 
     def host_left(self) -> None:
-        """The host will not answer any question any more."""
+        """Stop waiting for answers, because the host can no longer answer questions."""
         ...
 
     async def idle(self) -> None:
-        """Wait until no run is going."""
+        """Wait until no run is active."""
         ...
 
     async def late_answers(self) -> None:
-        """Wait for the commands that are still being worked on."""
+        """Wait until the commands that are still running are answered."""
         ...
 
     async def close(self) -> None:
-        """Stop everything, and let other processes have the session files."""
+        """Stop everything, and release the session files for other processes."""
         ...
 
     def warm_up(self) -> None:
-        """Get slow imports and TLS out of the way of the first prompt, in the background."""
+        """Do slow imports and prepare TLS in the background, so that the first prompt need not wait for them."""
         ...
 
     def clear_leftovers(self) -> None:
-        """Remove what processes that were killed have left. Called in a thread of its own."""
+        """Remove files that killed processes left behind. Called in a separate thread."""
         ...
 
     def leave_nothing_behind(self) -> None:
-        """Remove what would outlive the process."""
+        """Remove everything that would outlive the process."""
         ...
 
 
 class HostProcess:
-    """`make` gives the server for the connection. It decides nothing about frames; this decides nothing else about the host."""
+    """Runs the server that `make` returns for the connection.
+
+    It decides when the process starts, stops and exits. The server decides everything about frames.
+    """
 
     def __init__(
         self,
@@ -114,7 +117,7 @@ class HostProcess:
         return code
 
     def leave(self) -> None:
-        """End, with exit code 0, once what is going on has ended and has been answered."""
+        """End with exit code 0 once everything that runs has ended and was answered."""
         self._leaving = asyncio.create_task(self._leave())
 
     async def _leave(self) -> None:
@@ -125,22 +128,22 @@ class HostProcess:
     async def _serve(self) -> None:
         try:
             await self._server.serve()
-        except Exception:  # a bug of ours: better a dead process than a silent one
+        except Exception:  # a bug in fairlead: better a dead process than a silent one
             _log.exception("A bug in fairlead: the process cannot serve any longer.")
             self._finish(1)
         if not self._server.dispatcher.stopping and self._on_eof == "finish":
-            await self._server.late_answers()  # what is still worked on may begin a run
+            await self._server.late_answers()  # a late command may start a run
             await self._server.idle()
         self._finish(0)
 
     def _after_first_answer(self) -> None:
-        """The first answer is on its way: from here on there is time for other things."""
-        gc.freeze()  # what the start has made stays: it need not be looked at again
+        """Do what had to wait until the first answer was sent."""
+        gc.freeze()  # objects from the start live on: the collector need not visit them again
         gc.enable()
         self._warm_up_soon()
 
     def _warm_up_soon(self) -> None:
-        """Get slow imports and TLS out of the way of the first prompt, but not in the way of the first answers."""
+        """Warm up before the first prompt, but without delaying the first answers."""
         asyncio.get_running_loop().call_later(WARM_UP_AFTER, self._warm_up, self._server.dispatcher.handled)
 
     def _warm_up_unasked(self) -> None:
@@ -149,10 +152,10 @@ class HostProcess:
             self._clear_leftovers()
 
     def _warm_up(self, handled: int) -> None:
-        if self._server.dispatcher.handled != handled:  # the host is busy with something else: later
+        if self._server.dispatcher.handled != handled:  # the host has sent more commands: try again later
             self._warm_up_soon()
             return
-        if not self._server.is_running:  # a run that has begun loads what it needs by itself, and first
+        if not self._server.is_running:  # an active run loads what it needs itself
             self._server.warm_up()
         self._clear_leftovers()
 
@@ -160,7 +163,10 @@ class HostProcess:
         start_thread(self._server.clear_leftovers, "fairlead-leftovers")
 
     def _input_ended(self) -> None:
-        """The host left. What it sent before still gets its turn, as long as the host reads on or nothing blocks."""
+        """Handle the end of the input.
+
+        Commands that arrived before it are still served, as long as the host reads or nothing blocks.
+        """
         self._server.host_left()
         if self._on_eof == "abort":
             self._server.cancel()
@@ -180,10 +186,10 @@ class HostProcess:
             self._over.set_result(code)
 
     async def _wind_down(self) -> None:
-        """Stop what runs, let its last events out, and leave nothing behind."""
+        """Stop everything that runs, send its last events, and clean up."""
         process_is_ending()
         self._server.cancel()
-        self._server.host_left()  # what is no part of a run stops waiting for an answer, too
+        self._server.host_left()  # questions outside a run stop waiting for an answer too
         try:
             async with asyncio.timeout(ABORT_PATIENCE):
                 await self._server.close()
@@ -200,7 +206,7 @@ class HostProcess:
         for name, code in (("SIGTERM", 143), ("SIGHUP", 129)):
             if hasattr(signal, name):
                 loop.add_signal_handler(getattr(signal, name), self._finish, code)
-                # The loop hears of the signal all the same, once whatever blocks it has been interrupted.
+                # The loop still gets the signal, once the call that blocks it was interrupted.
                 signal.signal(getattr(signal, name), lambda number, frame: process_is_ending())
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
 

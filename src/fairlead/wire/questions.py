@@ -1,4 +1,4 @@
-"""Questions to the host. Answers may come in any order, late, twice, or never."""
+"""Questions to the host. Answers may arrive in any order, late, twice, or never."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Unanswered(Exception):
 
 
 class Withdrawn(Unanswered):
-    """The run was aborted before the host answered. The host has been told, where the protocol has a way to."""
+    """The run was aborted before the host answered. The host was notified if the protocol has a frame for it."""
 
 
 class HostLeft(Unanswered):
@@ -27,25 +27,25 @@ class HostLeft(Unanswered):
 
 
 class Expired(Unanswered):
-    """The host did not answer in time. It knew how much time it had, and is told nothing."""
+    """The host did not answer in time. It is not notified, because it knew the limit."""
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """What to ask, and what to expect. Each question and each withdrawal has an id of its own."""
+    """What to ask, and which replies to expect. Each question and each withdrawal has a separate id."""
 
-    #: From the question's id to the frame that asks it.
+    #: Takes the question's id and returns the frame that asks it.
     ask: Callable[[str], Any]
-    #: From a new id and the question's id to the frame that withdraws it; None if the protocol has none.
+    #: Takes a new id and the question's id, and returns the frame that withdraws it. None if the protocol has no such frame.
     withdraw: Callable[[str, str], Any] | None = None
-    #: The name of the reply that answers; None if every reply does.
+    #: The name of the reply that answers the question. None if every reply does.
     answered_by: str | None = None
-    #: Seconds the host has to answer; None for as long as it takes.
+    #: Seconds that the host has to answer. None for no limit.
     timeout: float | None = None
-    #: Makes the ids; None for the dispatcher's own.
+    #: Returns a new id. None to use the `new_id` of `Questions`.
     new_id: Callable[[], str] | None = None
-    #: Raises FairleadError if the host should be told that its answer is malformed. The asker gets the answer either way.
+    #: Raises FairleadError if the host should get an error for a malformed answer. The caller gets the answer in any case.
     check: Callable[[Any], object] | None = None
-    #: The name of the replies that report progress, and what to do with each; raises FairleadError if one is malformed.
+    #: The name of the replies that report progress, and what to do with each. Raises FairleadError if one is malformed.
     updated_by: str | None = None
     on_update: Callable[[Any], None] | None = None
 
@@ -56,7 +56,7 @@ class _Open(Struct, frozen=True):
 
 
 class Questions:
-    """The questions that the host has not answered yet. `send` takes the frames that `Question` makes."""
+    """The open questions. `send` sends the frames that `Question` makes."""
 
     def __init__(self, send: Callable[[Any], None], new_id: Callable[[], str] | None = None) -> None:
         self._send = send
@@ -66,14 +66,14 @@ class Questions:
 
     @property
     def can_be_asked(self) -> bool:
-        """Whether there is a host that may answer."""
+        """Whether the host is still there to answer."""
         return not self._host_left
 
     async def ask(self, question: Question, cancel: Cancel) -> Reply:
-        """Ask, and return the reply.
+        """Ask a question, and return the reply.
 
-        Raises Withdrawn when `cancel` fires first, HostLeft when the host leaves, and Expired when the question's time is
-        over. If the waiting task is cancelled, the question is withdrawn as well.
+        Raises Withdrawn if `cancel` fires first, HostLeft if the host leaves, and Expired after the question's timeout.
+        If the waiting task is cancelled, the question is withdrawn as well.
         """
         if self._host_left:
             raise HostLeft
@@ -97,8 +97,10 @@ class Questions:
         return outcome
 
     def receive(self, reply: Reply) -> None:
-        """Take a reply. Nothing happens if no question fits it. Raises FairleadError if the host should be told that the reply
-        is malformed."""
+        """Pass a reply to its question. A reply without an open question is ignored.
+
+        Raises FairleadError if the reply is malformed and the host should get an error.
+        """
         opened = None if reply.question is None else self._open.get(reply.question)
         if opened is None or reply.question is None:
             return
@@ -111,7 +113,7 @@ class Questions:
             question.on_update(reply.body)
 
     def host_left(self) -> None:
-        """No answer will come any more: neither to open questions nor to later ones."""
+        """Fail all open and all later questions with HostLeft."""
         self._host_left = True
         for ident in list(self._open):
             self._close(ident, HostLeft())
@@ -125,7 +127,7 @@ class Questions:
 
     def _close(self, ident: str, outcome: Reply | Exception) -> None:
         opened = self._open.pop(ident, None)
-        if opened is not None and not opened.outcome.done():  # it is done if the waiting task was cancelled
+        if opened is not None and not opened.outcome.done():  # done already if the waiting task was cancelled
             opened.outcome.set_result(outcome)
 
     def _new_id(self, question: Question) -> str:
@@ -133,6 +135,9 @@ class Questions:
 
 
 def random_ids() -> Callable[[], str]:
-    """Ids that never repeat and start anywhere, so that a reply meant for another process finds no question here."""
+    """Return a function that makes ids.
+
+    They never repeat and start at a random number, so a reply meant for another process does not match a question here.
+    """
     numbers = count(int.from_bytes(os.urandom(8)) >> 1)
     return lambda: f"{next(numbers):016x}"

@@ -1,9 +1,8 @@
-"""Standard input and output as a transport of lines, for every kind of file that a host may give us.
+"""Reads and writes lines on standard input and output, for every kind of file that a host may pass.
 
-Two daemon threads do blocking reads and writes on private duplicates of fd 0 and 1, so that pipes,
-sockets (Node gives those), files, terminals and /dev/null all work, and so that a host that stops reading
-blocks nothing but its own writer. After `take_over`, fd 0 is /dev/null and fd 1 is stderr: stray prints
-and child processes cannot touch the protocol.
+Two daemon threads do blocking reads and writes on private duplicates of fd 0 and 1. That works for pipes, sockets (which Node
+uses), files, terminals and /dev/null, and a host that stops reading blocks only the writer thread. After `take_over`, fd 0 is
+/dev/null and fd 1 is stderr, so stray prints and child processes cannot disturb the protocol.
 """
 
 from __future__ import annotations
@@ -16,20 +15,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 READ_SIZE = 1 << 16
-#: A write that a slow reader blocks ends when all of it was taken: small ones show that it reads at all. Each write that
-#: was taken within so many seconds doubles the next, up to what a pipe holds; a slower one makes them small again.
+#: The first size of a write, the largest one, and the seconds that a prompt write takes. A blocked write returns only when the
+#: host has read all of it, so small writes show early that a slow host reads at all. Each prompt write doubles the size of the
+#: next, up to the capacity of a pipe. A slower one resets the size.
 WRITE_SIZE, MOST_WRITTEN, PROMPTLY = 1 << 13, 1 << 16, 0.005
-#: How long the reader looks away from its input's end while it may not read, in milliseconds.
+#: Milliseconds between two checks for the end of the input while reading is on hold.
 POLL_MS = 200
 
 
 def take_over() -> tuple[int, int]:
-    """Private duplicates of standard input and output; a closed one becomes /dev/null."""
+    """Return private duplicates of standard input and output. A closed one becomes /dev/null."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
         except OSError:
-            # The lowest free number is taken, and that is this one.
+            # `open` uses the lowest free number, which is this one.
             os.open(os.devnull, os.O_RDWR)
     stdin, stdout = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
@@ -40,9 +40,9 @@ def take_over() -> tuple[int, int]:
 
 
 class LineSplitter:
-    """Cuts a stream of bytes into lines, at LF only. Each byte is looked at once.
+    """Splits a stream of bytes into lines, at LF only. It scans each byte once.
 
-    A line longer than `limit` is dropped as it arrives, and reported as None in its place.
+    A line longer than `limit` is dropped as it arrives, and None is returned instead of it.
     """
 
     def __init__(self, limit: int) -> None:
@@ -52,6 +52,7 @@ class LineSplitter:
         self._dropping = False
 
     def feed(self, data: bytes) -> list[bytes | None]:
+        """Add data, and return the lines that are complete now, without their LF."""
         lines: list[bytes | None] = []
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
@@ -63,7 +64,7 @@ class LineSplitter:
         return lines
 
     def rest(self) -> list[bytes | None]:
-        """What came after the last LF, at the end of the input: a last line without an end counts."""
+        """Return the last line if the input ended without LF."""
         return [self._take()] if self._size or self._dropping else []
 
     def _keep(self, part: bytes) -> None:
@@ -85,7 +86,7 @@ class LineSplitter:
 class Reader:
     """Reads lines on a thread. `on_lines` and `on_end` are called there, not on the event loop.
 
-    `hold` stops reading, `resume` resumes. The end of the input is noticed all the same.
+    `hold` stops reading until `resume`. The end of the input is noticed even while reading is on hold.
     """
 
     def __init__(
@@ -110,13 +111,13 @@ class Reader:
     def _work(self) -> None:
         ended = False
         while True:
-            # Once the host has gone, what it left in the pipe is all there is: that much is always taken.
+            # After the host has left, the pipe holds only a limited rest, which is always read.
             ended = ended or (not self._may_read.is_set() and self._ended_while_held())
             try:
                 data = os.read(self._fd, READ_SIZE)
             except InterruptedError:
                 continue
-            except BlockingIOError:  # the host shares the description and made it non-blocking
+            except BlockingIOError:  # the host shares the file description and made it non-blocking
                 select.select([self._fd], [], [])
                 continue
             except OSError:  # a terminal that hung up, a socket that was reset
@@ -130,7 +131,7 @@ class Reader:
         self._on_end()
 
     def _ended_while_held(self) -> bool:
-        """Wait until reading is allowed again; True if the other side went away meanwhile."""
+        """Wait until reading is allowed again. Returns True if the host closed its end meanwhile."""
         poll = select.poll()
         poll.register(self._fd, getattr(select, "POLLRDHUP", 0))
         while not self._may_read.wait(POLL_MS / 1000):
@@ -140,9 +141,9 @@ class Reader:
 
 
 class Writer:
-    """Writes frames on a thread, in order. `on_progress(bytes)` and `on_broken` are called there.
+    """Writes frames on a thread, in order. `on_progress(bytes)` and `on_broken` are called on that thread.
 
-    Frames that wait together leave in one write.
+    It joins queued frames into larger writes.
     """
 
     def __init__(self, fd: int, on_progress: Callable[[int], None], on_broken: Callable[[], None]) -> None:
@@ -189,7 +190,7 @@ class Writer:
                 written = os.write(self._fd, view[: self._size])
             except InterruptedError:
                 continue
-            except BlockingIOError:  # the host shares the description and made it non-blocking
+            except BlockingIOError:  # the host shares the file description and made it non-blocking
                 select.select([], [self._fd], [])
                 continue
             view = view[written:]

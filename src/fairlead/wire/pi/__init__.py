@@ -1,1 +1,1 @@
-"""The pi family: one server, and a profile (a table of data) for each of its members."""
+"""The pi family of dialects: one server, and a profile (a table of data) for each dialect."""

@@ -1,4 +1,4 @@
-"""The codec of the pi family: decodes the lines of a host, and encodes the lines that answer them."""
+"""The codec of the pi family: decodes lines from the host, and encodes the answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Struct)
 
 
 class Envelope(Struct):
-    """As much of a line as is needed to answer it, whatever else is wrong with it."""
+    """The part of a line that is needed to answer it, even if the rest is malformed."""
 
     type: str | None
     id: Id
@@ -41,11 +41,11 @@ _decoders: dict[type[Struct], msgspec.json.Decoder[Any]] = {}
 
 
 def read_envelope(line: bytes) -> tuple[Envelope, bytes]:
-    """The line's type and id, and the line itself (repaired, if it had to be). Raises BadCommand if it is no object."""
+    """Return the type and the id of a line, and the line, repaired if necessary. Raises BadCommand if it is not an object."""
     try:
         outer = _envelopes.decode(line)
         if not isinstance(outer.id, UnsetType):
-            bytes(outer.id).decode()  # msgspec does not look into what it skips, and the id will be echoed
+            bytes(outer.id).decode()  # msgspec does not validate what it skips, and the id will be echoed
         kind = _kind(outer)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         line = _repaired(line)
@@ -56,14 +56,14 @@ def read_envelope(line: bytes) -> tuple[Envelope, bytes]:
 
 
 def decode_command(declared: type[Command], line: bytes) -> Command:
-    """The command in the line, which names it. Raises BadCommand."""
+    """Decode the command in a line. Raises BadCommand if it does not fit its declaration."""
     if declared.fault is not None and (fault := declared.fault(_value(line))):
         raise BadCommand(fault)
     return decoded(declared, line)
 
 
 def decoded(declared: type[T], line: bytes) -> T:
-    """What the line holds, as declared. Raises BadCommand."""
+    """Decode a line as the declared type. Raises BadCommand if it does not fit."""
     decoder: msgspec.json.Decoder[T] | None = _decoders.get(declared)
     if decoder is None:
         decoder = _decoders[declared] = msgspec.json.Decoder(declared)
@@ -92,12 +92,12 @@ def _convert(line: bytes, declared: type[T]) -> T:
 
 
 def _repaired(line: bytes) -> bytes:
-    """The line as valid JSON of an object: lone surrogates and invalid UTF-8 become U+FFFD."""
+    """Return the object in the line as valid JSON: lone surrogates and invalid UTF-8 become U+FFFD. Raises BadCommand."""
     return msgspec.json.encode(_value(line))
 
 
 def _value(line: bytes) -> dict[str, Any]:
-    """The object in the line, as Python has it."""
+    """Decode the object in the line. Raises BadCommand if there is none."""
     try:
         value = lenient.decode(line)
     except ValueError as error:
@@ -114,12 +114,12 @@ _PROMPTS = frozenset(("prompt", "abort_and_prompt"))
 
 
 class PiCodec:
-    """Implements `fairlead.wire.messages.Codec`. `outlet` says how long a frame may be."""
+    """Implements `fairlead.wire.messages.Codec`. `outlet` limits the length of a frame."""
 
     def __init__(self, profile: Profile, outlet: FrameOutlet) -> None:
         self._profile = profile
         self._outlet = outlet
-        #: What becomes of each prompt; None if this host is not told.
+        #: Reports the outcome of each prompt. None if hosts of this profile do not get such reports.
         self.outcomes: Outcomes | None = None
 
     def read(self, line: bytes | None) -> Message | None:
@@ -137,12 +137,12 @@ class PiCodec:
         return self.message(name, envelope.id, line)
 
     def message(self, name: str, ident: Id, line: bytes) -> Message:
-        """What a line of this name is."""
+        """Return the request or the reply in a line with this type."""
         if name not in ANSWER_NAMES:
             return Request(name, ident, line)
         try:
             question = msgspec.json.decode(b"null" if isinstance(ident, UnsetType) else ident, type=str)
-        except msgspec.DecodeError:  # another kind of value, or a number that is too large for any
+        except msgspec.DecodeError:  # not a string, or a number that is too large to decode
             problem = BadCommand("id: expected that of the frame which asked, as a string")
             return Reply(name, ident, None, line, problem)
         return Reply(name, ident, question, line)
@@ -171,11 +171,12 @@ class PiCodec:
             return [encode(failure)]
         lines: list[frames.Frame] = [frames.Response(id=ident, command=name, success=True), failure]
         if self.outcomes is not None:
-            # A host that waits for the outcome of an acknowledged prompt may have stopped looking at responses.
+            # A host that waits for the outcome of an acknowledged prompt may no longer read responses.
             lines.append(self.outcomes.refusal(ident, text))
         return list(map(encode, lines))
 
     def error_text(self, error: BaseException) -> str:
+        """Return the text that a host of this profile gets for an error."""
         if isinstance(error, UnknownRequest):
             return f"Unknown command: {error}"
         if isinstance(error, BusyError):
@@ -185,7 +186,7 @@ class PiCodec:
         return str(error) if isinstance(error, FairleadError) else f"Internal error: {type(error).__name__}: {error}"
 
     def _is_acknowledged(self, message: Message, error: BaseException) -> bool:
-        """Whether hosts of this profile expect a prompt that failed to have been acknowledged first."""
+        """Whether the host expects an acknowledgement before the error, as some profiles do for a failed prompt."""
         if not self._profile.late_prompt_errors or not isinstance(message, Request) or message.name not in _PROMPTS:
             return False
         return message.parameters is not None and isinstance(error, FairleadError | asyncio.CancelledError)

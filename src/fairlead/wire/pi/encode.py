@@ -1,4 +1,4 @@
-"""Session events as frames of the pi family."""
+"""Encodes session events as frames of the pi family."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FRAMES: dict[type, _Encode] = {
 }
 
 
-#: What is no frame of its own, and what only those hosts are told who ask for it.
+#: Events without their own frame, and events that only hosts which subscribe to them get.
 _APART = (
     events.SessionReplaced,
     events.ModelSelected,
@@ -56,7 +56,7 @@ _APART = (
     events.SubagentEvent,
 )
 
-#: The form of omp and xcsh, which are not told of compactions that they asked for.
+#: The frames of omp and xcsh, which do not get frames about compactions that they requested.
 _AUTO_COMPACTION: dict[type, _Encode] = {
     events.CompactionStart: lambda e: frames.AutoCompactionStart(e.reason),
     events.CompactionEnd: lambda e: _compaction_end(e, frames.AutoCompactionEnd),
@@ -73,7 +73,7 @@ def _compaction_end(event: events.CompactionEnd, frame: Callable[..., frames.Fra
     )
 
 
-#: What a host that wants only some events gets all the same: what it asked for, and what it is asked.
+#: Frames that a host with an event filter gets anyway: answers and questions.
 NEVER_FILTERED = frozenset(
     """response ready error prompt_result session_settled rpc_chunk extension_ui_request
     host_tool_call host_tool_cancel host_uri_request host_uri_cancel""".split()
@@ -81,16 +81,16 @@ NEVER_FILTERED = frozenset(
 
 
 class Spliced(Struct):
-    """The data of a response that is JSON already, in pieces: a long history is copied once on its way out, and not encoded."""
+    """The data of a response as pieces of JSON. A long history is thus copied once, and not encoded again."""
 
     pieces: tuple[bytes, ...]
 
 
 def encode(frame: frames.Frame) -> bytes:
-    """A frame as a line."""
+    """Encode a frame as a line."""
     try:
         return _encoder.encode(frame) + b"\n"
-    except UnicodeEncodeError:  # something that is not text got into it
+    except UnicodeEncodeError:  # it contains text that is not valid Unicode
         ident: Raw | UnsetType = UNSET
         if isinstance(frame, frames.Response):
             ident, frame = frame.id, msgspec.structs.replace(frame, id=UNSET)
@@ -99,7 +99,7 @@ def encode(frame: frames.Frame) -> bytes:
 
 
 def encode_spliced(response: frames.Response, data: Spliced, max_frame: int | None) -> bytes:
-    """A response with this data; or an error, if it is too long for a host that joins it from chunks."""
+    """Encode a response with this data, or an error if the response is too long to be sent in chunks."""
     line = b"".join((encode(response)[:-2], b',"data":', *data.pieces, b"}\n"))
     if max_frame is None or len(line) <= frames.REASSEMBLED_BOUND:
         return line
@@ -108,7 +108,7 @@ def encode_spliced(response: frames.Response, data: Spliced, max_frame: int | No
 
 
 class EventFrames:
-    """Sends a session's events to the host, in the form of one profile."""
+    """Sends the events of a session to the host, as one profile encodes them."""
 
     def __init__(self, outlet: FrameOutlet, profile: Profile, updates: Updates) -> None:
         self._outlet = outlet
@@ -116,15 +116,16 @@ class EventFrames:
         self._updates = updates
         self._queues = QueueUpdates(outlet, updates.pacing, self._queue_update)
         self._wanted: frozenset[str] | None = None
-        #: The messages of attempts whose end omp and xcsh are not told of by itself.
+        #: The messages of attempts that will be retried. omp and xcsh get them with the end of the last attempt.
         self._held: list[Message] = []
 
     def send(self, frame: frames.Frame) -> None:
+        """Send a frame, unless the profile or the host's filter excludes it."""
         if self.wants(str(frame.__struct_config__.tag)):
             self._outlet.send(encode(frame))
 
     def greet(self) -> None:
-        """Send the frame that this profile begins with, if it has one."""
+        """Send the first frame, if the profile has one."""
         if self._profile.ready == "version":
             self.send(frames.Ready(__version__))
         elif self._profile.ready == "protocols":
@@ -138,18 +139,19 @@ class EventFrames:
             )
 
     def want(self, names: Collection[str] | None) -> None:
-        """Send only events of these types from here on; None: all."""
+        """From now on, send only events of these types, or all events for None."""
         self._updates.flush()
         self._wanted = None if names is None else frozenset(names)
         self._updates.muted = not self.wants("message_update")
 
     def wants(self, name: str) -> bool:
-        """Whether the host hears of events of this type."""
+        """Whether the host gets frames of this type."""
         if name in self._profile.hidden_events:
             return False
         return self._wanted is None or name in self._wanted or name in NEVER_FILTERED
 
     def send_event(self, event: events.Event) -> None:
+        """Send the frames of an event, if it has any. Some are merged, or held back until later ones."""
         if isinstance(event, events.MessageUpdate):
             self._updates.update(event.event, event.partial)
             return
@@ -166,7 +168,7 @@ class EventFrames:
         elif isinstance(event, events.StreamRuleTriggered):
             self._updates.flush()
         if isinstance(event, events.ToolUpdate) and self._outlet.behind:
-            return  # the next one has all of its output too, and so has the tool's end
+            return  # the next update and the end of the tool repeat this output
         if isinstance(event, events.AgentSettled):
             self.flush()
             self.settle()
@@ -179,22 +181,22 @@ class EventFrames:
             self.send(_FRAMES[type(event)](event))
 
     def flush(self) -> None:
-        """Tell what waits, if the host has not heard of it yet."""
+        """Send the queue update that is held back, if there is one."""
         self._queues.flush()
 
     def _queue_update(self, event: events.QueueUpdate) -> int:
-        if not self.wants("queue_update"):  # it was filtered out after the change
+        if not self.wants("queue_update"):  # the host has changed its filter since
             return 0
         frame = encode(frames.QueueUpdate(event.steering, event.follow_up))
         self._outlet.send(frame)
         return len(frame)
 
     def _shown(self, message: Message) -> Message:
-        """A message in the form that this dialect has for it."""
+        """Return a message in the form that this dialect uses."""
         return message
 
     def settle(self) -> None:
-        """Tell of an end that was held back for an attempt that never came."""
+        """Send the `agent_end` that was held back for a retry that did not happen."""
         if self._held:
             self._agent_end(events.AgentEnd([]))
 
@@ -209,7 +211,7 @@ class EventFrames:
         encoded = encode(frames.AgentEnd(messages=messages, will_retry=will_retry))
         limit = self._outlet.max_frame
         if limit is not None and len(encoded) > limit:
-            # Every message of the run has had its message_end: they are left out and counted.
+            # The host already got a message_end for every message of the run, so only their number is sent.
             none: list[Message] = []
             short = frames.AgentEnd(messages=none, will_retry=will_retry, message_count=len(messages))
             encoded = encode(short)

@@ -1,4 +1,4 @@
-"""One handler per command: what it does to the session, and what the host gets for it."""
+"""The handlers of the basic commands. Each acts on the session and returns the data of the response."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ async def _prompt(server: PiServer, command: c.Prompt) -> Late | Answer | None:
 async def submit(
     server: PiServer, command: c.Prompt | c.AbortAndPrompt | Prompt2025, prompt: Coroutine[Any, Any, UserMessage | None]
 ) -> Late | Answer | None:
-    """Hand a prompt to the session. A command of an extension's may take as long as it likes, beside everything else."""
+    """Pass a prompt to the session. If it is an extension command, later requests do not wait for it."""
     try:
         hooks = await server.session.additions.extensions.ready(stoppable=True)
     except BaseException:
         prompt.close()
         raise
     if hooks is not None and hooks.has_command(command.message):
-        prompt.close()  # which would do no more than what follows
+        prompt.close()  # it would only run the same command
         return Late(_run_command(server, hooks, command))
     message = await prompt
     if message is None:
@@ -59,7 +59,7 @@ async def submit(
 
 
 def handled(server: PiServer, command: Command, runs_before: int | None) -> Answer:
-    """The answer to a prompt that an extension handled."""
+    """Return the answer to a prompt that an extension handled."""
     outcomes = server.outcomes
     return Answer(then=None if outcomes is None else lambda: outcomes.handled(command.id, runs_before))
 
@@ -96,7 +96,7 @@ async def _abort_and_prompt(server: PiServer, command: c.AbortAndPrompt) -> Late
 
 def _clear_queue(server: PiServer, command: c.ClearQueue) -> c.ClearedQueue:
     cleared = c.ClearedQueue(*server.session.queue.clear())
-    if server.outcomes is not None and not server.session.is_streaming:  # else at the end of the run
+    if server.outcomes is not None and not server.session.is_streaming:  # otherwise they are reported at the end of the run
         server.outcomes.report()
     return cleared
 
@@ -236,11 +236,11 @@ def _set_interrupt_mode(server: PiServer, command: c.SetInterruptMode) -> None:
 
 def _bash(server: PiServer, command: c.Bash) -> Coroutine[Any, Any, c.BashResult]:
     def show(text: str) -> None:
-        """Send new output. A host that has fallen behind gets it with the answer only."""
+        """Send new output. A host that is behind gets it only with the answer."""
         if not server.outlet.behind:
             server.frames.send(BashExecutionUpdate(id=command.id, delta=text))
 
-    # Started here and now: an abort_bash right behind it must find it.
+    # The command starts immediately, so that an abort_bash right after it finds it.
     running = server.session.host.bash(
         command.command,
         exclude_from_context=bool(command.exclude_from_context),
@@ -260,7 +260,7 @@ async def _bash_result(server: PiServer, running: Awaitable[BashDone]) -> c.Bash
     if message.cancelled:
         result.output = server.profile.cancelled_bash_prefix + result.output
     if server.profile.counts_bash_output:
-        # omp and xcsh count what follows the last newline as a line, also when nothing does.
+        # omp and xcsh count what follows the last newline as a line, even if it is empty.
         last = 1 if message.output.endswith("\n") else 0
         result.total_lines, result.total_bytes = size.total_lines + last, size.total_bytes
         result.output_lines, result.output_bytes = size.output_lines + last, size.output_bytes
@@ -313,11 +313,11 @@ async def _shutdown(server: PiServer, command: c.Shutdown) -> None:
     server.dispatcher.stopping = True
 
 
-# Before their turn
+# Urgent requests, before their turn
 
 
 def _cancel_early(server: PiServer, request: Request, before: Iterable[Request]) -> bool:
-    """Stop what runs at once; the command itself is answered in its turn."""
+    """Cancel everything that runs immediately. The command is still answered in its turn."""
     server.session.activity.cancel()
     return False
 
@@ -334,7 +334,10 @@ def _cancel_retry_early(server: PiServer, request: Request, before: Iterable[Req
 
 
 def _abort_bash_early(server: PiServer, request: Request, before: Iterable[Request]) -> bool:
-    """Stop the latest command, unless one that has yet to start is meant. Once only: the next time would stop another."""
+    """Stop the latest bash command, unless the request means one that has not started yet.
+
+    This happens only once per request, because a second time would stop another command.
+    """
     if not request.has_acted and not any(each.name == "bash" for each in before):
         request.has_acted = True
         server.session.host.abort_bash()
@@ -347,8 +350,8 @@ def _abort_bash(server: PiServer, command: c.AbortBash) -> None:
         server.session.host.abort_bash()
 
 
-#: The routes that a host is likely to need first. They do not wait for extensions where they only look at what no extension
-#: changes, stop something, concern the connection alone, or wait by themselves.
+#: The routes that a host is likely to need first. A route does not wait for extensions if it only reads what extensions cannot
+#: change, stops something, affects only the connection, or waits for extensions itself.
 BASIC_ROUTES: tuple[Route, ...] = (
     Route(c.Prompt, _prompt, needs_extensions=False),
     Route(c.Steer, _steer, needs_extensions=False),

@@ -1,4 +1,4 @@
-"""Host tools and host URIs: the session sees them as ordinary tools and documents; the host answers for them."""
+"""Host tools and host URIs. The session uses them like other tools and documents, and the host answers the calls."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ from fairlead.wire.questions import HostLeft, Question, Questions, Withdrawn
 if TYPE_CHECKING:
     from fairlead.wire.pi.server import PiServer
 
-#: In whose name they are in the toolbox. Part of the error that hosts know: `RPC host tool "bash" conflicts with ...`.
+#: The owner of host tools in the toolbox. It is part of an error that hosts know: `RPC host tool "bash" conflicts with ...`.
 OWNER = "RPC host"
 
 
 class HostTools:
+    """The tools that the host defines. A call of one is a question to the host."""
+
     def __init__(self, toolbox: Toolbox, questions: Questions) -> None:
         self._toolbox = toolbox
         self._questions = questions
         self._names: list[str] = []
 
     def replace(self, definitions: Sequence[HostToolDefinition]) -> list[str]:
-        """Put other tools in the place of those there are; returns their names. Raises BadCommand, and changes nothing then."""
+        """Replace all host tools, and return their names. Raises BadCommand, without changes, if a schema is invalid."""
         tools = [self._tool(definition) for definition in definitions]
         for tool in tools:
             try:
@@ -61,7 +63,7 @@ class HostTools:
 
     async def _run(self, name: str, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         if name not in self._names:
-            # The host took it back after the model was told of it.
+            # The host removed the tool after the model saw its definition.
             raise ToolError(not_found(name, self._toolbox.active))
         question = Question(
             ask=lambda id: HostToolCall(id, context.call_id, name, arguments),
@@ -80,7 +82,7 @@ class HostTools:
 
 
 def _result(name: str, line: bytes) -> ToolResult:
-    """What the host answered. Raises ToolError if that is a failure, or cannot be understood."""
+    """Decode the result of a host tool. Raises ToolError if the tool failed or the result is malformed."""
     try:
         answer = decoded(HostToolResult, line)
     except BadCommand as error:
@@ -93,7 +95,7 @@ def _result(name: str, line: bytes) -> ToolResult:
 
 
 class HostUris:
-    """Implements `fairlead.tools.workspace.Uris` for `workspace`, beside the URIs that it can read already."""
+    """Implements `fairlead.tools.workspace.Uris`. It adds to the URIs that `workspace` can already read."""
 
     def __init__(self, questions: Questions, workspace: Workspace) -> None:
         workspace.uris = beside(self, workspace.uris)
@@ -101,7 +103,7 @@ class HostUris:
         self._schemes: dict[str, HostUriScheme] = {}
 
     def replace(self, schemes: Sequence[HostUriScheme]) -> list[str]:
-        """Put other schemes in the place of those there are; returns their names."""
+        """Replace all schemes, and return their names."""
         self._schemes = {each.scheme.strip().lower(): each for each in schemes}
         return list(self._schemes)
 
@@ -126,11 +128,11 @@ class HostUris:
         return answer.notes or []
 
     def _scheme(self, uri: str) -> HostUriScheme:
-        # Absent if the host took it back during a call: then it promises nothing any more.
+        # Missing if the host removed the scheme during a call. Then the defaults apply.
         return self._schemes.get(scheme_of(uri)) or HostUriScheme(scheme=scheme_of(uri))
 
     async def _ask(self, operation: Literal["read", "write"], uri: str, content: str | None, cancel: Cancel) -> HostUriResult:
-        """The host's answer. Raises ToolError if that is a failure, or cannot be understood."""
+        """Ask the host, and return its answer. Raises ToolError if the operation failed or the answer is malformed."""
         question = Question(
             ask=lambda id: HostUriRequest(id, operation, uri, UNSET if content is None else content),
             withdraw=HostUriCancel,

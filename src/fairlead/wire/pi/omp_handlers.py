@@ -1,4 +1,4 @@
-"""The handlers of what omp and xcsh add."""
+"""The handlers of the commands that omp and xcsh add."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from fairlead.wire.pi.server import PiServer
 
 
-#: A language tag as far as it matters here (BCP 47): a language, then a script, a region or the like.
+#: A simplified language tag (BCP 47): a language, then parts such as a script or a region.
 _LOCALE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
 
 def _negotiate_protocol(server: PiServer, command: c.NegotiateProtocol) -> c.Negotiated:
     if command.protocol_version != BOUNDED_VERSION:
         raise BadCommand(f"Unsupported RPC protocol version: {command.protocol_version}")
-    server.outlet.max_frame = BOUND  # exactly: omp's client takes chunks for no other
+    server.outlet.max_frame = BOUND  # exactly this: omp's client accepts chunks with no other limit
     return c.Negotiated(BOUNDED_VERSION)
 
 
@@ -109,7 +109,7 @@ def _set_locale(server: PiServer, command: c.SetLocale) -> c.Locale:
 
 
 def set_locale(server: PiServer, locale: str) -> str:
-    """Have the model answer in the language of `locale`. Raises BadCommand if it is no language tag."""
+    """Make the model answer in the language of `locale`. Raises BadCommand if it is not a language tag."""
     locale = locale.strip()
     if locale and not _LOCALE.fullmatch(locale):
         raise BadCommand(f'locale: expected a language tag such as "en" or "pt-BR", got "{locale}"')

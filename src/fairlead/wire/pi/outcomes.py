@@ -1,4 +1,4 @@
-"""What became of each prompt, for hosts that are told so: `prompt_result`, and `session_settled` after the last of a run."""
+"""Reports the outcome of each prompt: `prompt_result`, and `session_settled` after the last prompt of a run."""
 
 from __future__ import annotations
 
@@ -15,32 +15,35 @@ from fairlead.wire.pi.encode import EventFrames
 
 
 class Outcomes:
-    """The prompts whose outcome the host is to be told."""
+    """The prompts whose outcome has not been reported yet."""
 
     def __init__(self, session: Session, to_host: EventFrames) -> None:
-        #: How many runs have begun that no prompt of the host's began.
+        #: The number of runs that started without a prompt from the host.
         self.unprompted_runs = 0
         self._session = session
         self._to_host = to_host
         self._prompts: list[_Accepted] = []
-        #: Those of them that the agent has not heard yet, by the identity of their message.
+        #: The prompts that are not part of the conversation yet, by the `id()` of their message.
         self._undelivered: dict[int, _Accepted] = {}
 
     def accepted(self, message: UserMessage, ident: Id) -> None:
-        """Remember a prompt that has begun a run, or was queued."""
+        """Record a prompt that started a run or was queued."""
         prompt = _Accepted(message, ident, was_queued=self._session.queue.holds(message))
         self._prompts.append(prompt)
         self._undelivered[id(message)] = prompt
 
     def refusal(self, ident: Id, error: str) -> frames.PromptResult:
-        """The outcome of a prompt that was acknowledged and could not start."""
+        """Return the outcome of a prompt that was acknowledged but could not start."""
         result = self._without_prompt(ident, "error")
         result.error = frames.PromptError(message=error, retryable=False)
         return result
 
     async def handled(self, ident: Id, runs_before: int | None = None) -> None:
-        """Report the outcome of a prompt that an extension handled. If the extension started a run, the outcome is that of the
-        run. `runs_before` is what `unprompted_runs` was when the extension began."""
+        """Report the outcome of a prompt that an extension handled.
+
+        If the extension started a run, the outcome is that of the run. `runs_before` is the value of `unprompted_runs` from
+        before the extension was called.
+        """
         hooks = self._session.additions.extensions.hooks
         before = self.unprompted_runs if runs_before is None else runs_before
         if hooks is not None:
@@ -53,7 +56,7 @@ class Outcomes:
         self._to_host.send(result)
 
     def observe(self, event: Event) -> None:
-        """Something happens that the host is about to be told of."""
+        """Update the outcomes for an event, before its frames are sent."""
         if isinstance(event, MessageEnd) and isinstance(event.message, UserMessage):
             prompt = self._undelivered.pop(id(event.message), None)
             if prompt is not None:
@@ -61,14 +64,14 @@ class Outcomes:
         elif isinstance(event, AgentStart):
             self.unprompted_runs += not self._prompts
         elif isinstance(event, AgentSettled):
-            self._to_host.settle()  # the outcome of a prompt comes after the end of its run
+            self._to_host.settle()  # the outcome of a prompt follows the end of its run
             self.report()
             self._to_host.send(frames.SessionSettled())
         elif isinstance(event, SessionReplaced):
             self.report()
 
     def report(self) -> None:
-        """Tell what became of each prompt that no longer waits. As in omp, those that were queued come first."""
+        """Report the outcome of each prompt that is no longer queued. As in omp, prompts that were queued come first."""
         waits = self._session.queue.holds
         done: list[_Accepted] = []
         left: list[_Accepted] = []
@@ -81,7 +84,7 @@ class Outcomes:
             self._to_host.send(self._outcome(prompt))
 
     def _without_prompt(self, ident: Id, status: Literal["completed", "error"]) -> frames.PromptResult:
-        """What became of a prompt that the agent itself has not heard."""
+        """Return the outcome of a prompt that never reached the agent."""
         is_settled = not self._session.is_streaming
         return frames.PromptResult(id=ident, agent_invoked=False, status=status, session_settled=is_settled)
 
@@ -104,9 +107,9 @@ class Outcomes:
 
 
 class _Accepted(Struct, eq=False):
-    """A prompt whose outcome the host is to be told."""
+    """A prompt whose outcome has not been reported yet."""
 
-    #: None: an extension has spoken in its place.
+    #: None if an extension handled the prompt and sent another one.
     message: UserMessage | None
     id: Id
     was_queued: bool

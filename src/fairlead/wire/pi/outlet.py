@@ -1,4 +1,4 @@
-"""Where the frames of the family go: frames that are too long for the host leave in chunks."""
+"""Sends the frames of the pi family. A frame that is too long for the host is sent in chunks."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from fairlead.wire.connection import Outlet, Output
 CHUNK_OVERHEAD = 160
 
 
-#: omp's client accepts no longer pieces of a frame than this.
+#: The longest piece of a frame, in bytes, that omp's client accepts.
 LONGEST_PIECE = 1 << 18
 
 
 class FrameOutlet(Outlet, Protocol):
-    """Where the frames of the family go."""
+    """An outlet with a limit on the length of frames."""
 
     @property
     def max_frame(self) -> int | None:
-        """The most bytes that a frame should have; None for any number."""
+        """The most bytes that a frame should have, or None for no limit."""
         ...
 
 
 class ChunkedOutlet:
-    """Implements `FrameOutlet`. A frame longer than `max_frame` leaves as omp's `rpc_chunk` frames."""
+    """Implements `FrameOutlet`. It sends a frame longer than `max_frame` as `rpc_chunk` frames, which omp defines."""
 
     def __init__(self, output: Output, max_frame: int | None = None) -> None:
         self.max_frame = max_frame
@@ -48,7 +48,7 @@ class ChunkedOutlet:
             self._output.send(msgspec.json.encode(chunk) + b"\n")
 
     def _chunks(self, body: bytes, limit: int) -> Iterator[RpcChunk]:
-        """A frame that is too long, in base64 pieces to join and decode."""
+        """Split a frame into base64 pieces, which the host decodes and joins."""
         self._chunked += 1
         size = min(max(3, (limit - CHUNK_OVERHEAD) // 4 * 3), LONGEST_PIECE)
         starts = range(0, len(body), size)

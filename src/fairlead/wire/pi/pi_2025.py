@@ -1,4 +1,4 @@
-"""pi's protocol of 2025: three commands, fewer events, and errors instead of responses."""
+"""The protocol that pi had in 2025: three commands, fewer events, and errors instead of responses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Codec2025(PiCodec):
-    """Sends no responses. A failure is an `error` frame without an id. The host gets no questions."""
+    """Sends no responses. A failure is an `error` frame without an id. The host never answers questions."""
 
     def message(self, name: str, ident: Id, line: bytes) -> Message:
         return Request(name, ident, line)
@@ -41,12 +41,14 @@ class Codec2025(PiCodec):
 
 
 class EventFrames2025(EventFrames):
-    """Sends texts where later versions have lists and objects."""
+    """Sends texts where later versions of the protocol have lists and objects."""
 
     def send_event(self, event: events.Event) -> None:
         match event:
             case events.CompactionEnd(result=None):
-                if event.error is not None and event.reason != "manual":  # a host that requested it gets an `error` already
+                if (
+                    event.error is not None and event.reason != "manual"
+                ):  # a host that requested the compaction already gets an `error`
                     self.send(Error(event.error))
             case events.CompactionEnd(result=result):
                 assert result is not None
@@ -70,6 +72,8 @@ class EventFrames2025(EventFrames):
 
 
 class Server2025(PiServer):
+    """Serves one host that speaks pi-2025."""
+
     codec_type = Codec2025
     events_type = EventFrames2025
 
@@ -89,6 +93,7 @@ async def _prompt(server: PiServer, command: Prompt2025) -> Any:
 
 
 def routes_2025() -> Routes:
+    """Return the routes of pi-2025."""
     from fairlead.protocol.pi.session_commands import Compact
     from fairlead.wire.pi import session_handlers
 

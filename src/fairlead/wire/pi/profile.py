@@ -1,4 +1,4 @@
-"""What differs between the members of the pi family, as data. Everything else is one behaviour."""
+"""The differences between the dialects of the pi family, as data. Everything else is the same for all."""
 
 from __future__ import annotations
 
@@ -14,44 +14,48 @@ from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 
 
 class Profile(Struct, frozen=True, kw_only=True):
+    """How one dialect differs from the others of the family."""
+
     name: str
-    #: The first frame: none, `ready` with our version, or `ready` with the versions of the protocol.
+    #: The first frame: none, `ready` with the version of fairlead, or `ready` with the versions of the protocol.
     ready: Literal["none", "version", "protocols"]
-    #: Whether the answer to an unknown command has its id.
+    #: Whether the answer to an unknown command repeats its id.
     unknown_command_echoes_id: bool
-    #: A prompt that cannot start is acknowledged first, and fails in a second response.
+    #: Whether a prompt that cannot start is acknowledged first, and then fails in a second response.
     late_prompt_errors: bool
-    #: A prompt that is a command of an extension's is answered when the command first waits for something, not at its end.
+    #: Whether a prompt that runs an extension command is answered when the command first waits for something, not at its end.
     early_command_answers: bool = False
+    #: The error for a prompt that arrives during a run.
     busy: str
-    #: Events that this member's hosts do not know.
+    #: Events that hosts of this dialect do not know.
     hidden_events: frozenset[str]
-    #: How the tools of one turn run in the interrupt mode `wait`; `immediate` always means `exclusive`.
+    #: How the tools of one turn run in the interrupt mode `wait`. The mode `immediate` always means `exclusive`.
     schedule: Schedule
     interrupt: InterruptMode
     default_tools: tuple[str, ...]
-    #: Whether `thinkingLevel` is "off", rather than absent, for a model without reasoning.
+    #: Whether `thinkingLevel` is "off" for a model without reasoning. Otherwise the field is missing.
     shows_level_off: bool
-    #: Whether `get_state` has systemPrompt and dumpTools unasked.
+    #: Whether `get_state` always returns systemPrompt and dumpTools.
     verbose_state: bool
     #: Whether the `bash` response counts lines and bytes.
     counts_bash_output: bool
     cancelled_bash_prefix: str
-    #: Whether `agent_end` says `willRetry`.
+    #: Whether `agent_end` has `willRetry`.
     sends_will_retry: bool
-    #: Whether every compaction is told of, as `compaction_start`/`_end`; else automatic ones, as `auto_compaction_start`/`_end`.
+    #: Whether all compactions are sent, as `compaction_start`/`_end`. Otherwise only automatic ones are, as
+    #: `auto_compaction_start`/`_end`.
     sends_all_compactions: bool
-    #: Tokens of the context window that compaction leaves free, unless the user's settings say otherwise.
+    #: Tokens of the context window that compaction leaves free, unless the user's settings give a number.
     compaction_reserve: int
-    #: Groups of the settings in which the built-in defaults hold, whatever the user's files say.
+    #: Groups of settings that always have their built-in defaults. The user's files do not change them.
     reset_settings: tuple[SettingsGroup, ...] = ()
-    #: Whether the model plans before the first prompt of a session, where the settings do not say.
+    #: Whether the model plans before the first prompt of a session, unless the settings give a value.
     eager_todos: bool = False
     #: Whether each prompt gets a `prompt_result`, and the session a `session_settled`.
     prompt_results: bool
-    #: Whether a dialog that nobody waits for any more is taken back by a `cancel` request.
+    #: Whether a `cancel` request withdraws a dialog whose answer is no longer needed.
     withdraws_dialogs: bool
-    #: Whether `setTitle` requests are sent; on request: where PI_RPC_EMIT_TITLE is set.
+    #: Whether `setTitle` requests are sent. "on request" means: if PI_RPC_EMIT_TITLE is set.
     titles: Literal["always", "on request", "never"]
 
 
@@ -152,7 +156,7 @@ PROFILES = {profile.name: profile for profile in (PI, PI_2025, OMP, XCSH)}
 
 
 def profile_named(name: str) -> Profile:
-    """The profile of a member of the family. Raises ConfigError if there is no such dialect."""
+    """Return the profile of a dialect of the family. Raises ConfigError if it does not exist."""
     try:
         return PROFILES[name]
     except KeyError:

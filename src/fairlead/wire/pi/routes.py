@@ -1,4 +1,4 @@
-"""Which handler serves which command. Tables that not every host needs are loaded when a command asks for them."""
+"""Maps commands to handlers. Tables that few hosts need are loaded when one of their commands arrives."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from fairlead.wire.pi.handlers import BASIC_ROUTES
 
 
 def family_routes() -> Routes:
-    """The routes of every member of the family but pi-2025."""
+    """Return the routes of all dialects of the family except pi-2025."""
     return Routes(command_name, BASIC_ROUTES, _session_routes, _other_routes)
 
 
 def command_name(declaration: type[Command]) -> str:
+    """Return the `type` of the command on the wire."""
     return str(declaration.__struct_config__.tag)
 
 

@@ -1,4 +1,4 @@
-"""The lines of each dialect of the family, for its schema."""
+"""Collects the lines of each dialect of the family for its schema."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ _UNIONS: dict[str, Any] = {
 
 
 def lines(profile: Profile) -> Lines:
-    """The lines of one dialect."""
+    """Return the lines of one dialect."""
     return msgspec.structs.replace(whole_family(), events=events(profile))
 
 
 def lines_2025() -> Lines:
-    """The lines of pi-2025."""
+    """Return the lines of pi-2025."""
     return msgspec.structs.replace(
         whole_family(),
         commands=COMMANDS_2025,
@@ -67,7 +67,7 @@ def lines_2025() -> Lines:
 
 
 def whole_family() -> Lines:
-    """The lines of all dialects except pi-2025."""
+    """Return the lines of all dialects except pi-2025."""
     return Lines(
         commands=COMMANDS,
         answers=ANSWERS,
@@ -82,7 +82,7 @@ def whole_family() -> Lines:
 
 
 def events(profile: Profile) -> list[type[Frame]]:
-    """The frames that hosts of this dialect may get, except for responses."""
+    """Return the frames that hosts of this dialect may get, except for responses."""
     unsent = {_tag(Response), *profile.hidden_events}
     if profile.ready == "none":
         unsent.add("ready")

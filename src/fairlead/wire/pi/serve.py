@@ -1,4 +1,4 @@
-"""Serving a host of the pi family on standard input and output."""
+"""Serves a host of the pi family on standard input and output."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from fairlead.protocol.schema.family import Lines
 
 
-#: See `server_type`.
+#: The server for most dialects; see `server_type`.
 SERVER = PiServer
 
 
 class RpcOptions(Struct, kw_only=True):
+    """How to serve a host with an agent."""
+
     profile: Profile
     updates: Form = "full"
     max_frame_bytes: int | None = None
@@ -30,6 +32,7 @@ class RpcOptions(Struct, kw_only=True):
 
 
 async def serve(dialect: str, options: ServeOptions) -> int:
+    """Make an agent and serve one host with it. Returns the exit code."""
     profile = profile_named(dialect)
     agent = Agent(options.agent_options(profile))
     await options.prepare(agent)
@@ -38,7 +41,7 @@ async def serve(dialect: str, options: ServeOptions) -> int:
 
 
 def server_type(profile: Profile) -> type[PiServer]:
-    """The kind of server that speaks to hosts of a profile."""
+    """Return the server class for a profile."""
     return cast("Any", dialect_named(profile.name).load()).SERVER
 
 
@@ -56,7 +59,7 @@ async def serve_agent(agent: Agent, stdin: int, stdout: int, options: RpcOptions
 
 
 def lines(dialect: str) -> Lines:
-    """What goes over the wire."""
+    """Return the lines that the host and fairlead may send."""
     from fairlead.wire.pi import schema
 
     return schema.lines(profile_named(dialect))
@@ -83,7 +86,7 @@ def types_of(title: str, lines: Lines) -> str:
 
 
 class AgentServer:
-    """Implements `fairlead.wire.process.HostServer`: a host of the pi family has one agent."""
+    """Implements `fairlead.wire.process.HostServer`. A host of the pi family has one agent."""
 
     def __init__(self, connection: Connection, agent: Agent, options: RpcOptions) -> None:
         server = server_type(options.profile)(

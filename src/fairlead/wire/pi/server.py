@@ -1,4 +1,4 @@
-"""Serves one host of the pi family: one session, in the form of one profile."""
+"""Serves one host of the pi family, with one session and one profile."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class PiServer:
     ) -> None:
         self.session = session
         self.profile = profile
-        #: Writes one key of the user's settings.
+        #: Saves one key of the user's settings.
         self.persist = persist
-        #: Logs in to providers; None: that is not possible here.
+        #: Returns the logins to providers. None if login is not possible.
         self.logins = logins
-        #: Loads all extensions again, and returns their names; None: there are none.
+        #: Reloads all extensions and returns their names. None if there are none.
         self.reload_extensions = reload_extensions
         self.outlet = ChunkedOutlet(connection.output, max_frame)
         self.updates = Updates(self.outlet, pacing, updates)
@@ -68,7 +68,7 @@ class PiServer:
             from fairlead.wire.pi.outcomes import Outcomes
 
             self.codec.outcomes = Outcomes(session, self.frames)
-        #: Reports what became of each prompt; None: hosts of this profile do not get such reports.
+        #: Reports the outcome of each prompt. None if hosts of this profile do not get such reports.
         self.outcomes = self.codec.outcomes
         self.dispatcher = Dispatcher(connection, self)
         self._is_extended = not session.additions.extensions.may_exist
@@ -77,6 +77,7 @@ class PiServer:
         session.subscribe(self._send_event, gate=connection.output)
 
     def make_routes(self) -> Routes:
+        """Return the routes of the dialect."""
         return family_routes()
 
     async def serve(self) -> None:
@@ -90,7 +91,10 @@ class PiServer:
         self.questions.receive(reply)
 
     def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
-        """Most commands wait until extensions are loaded, because extensions can add what a command refers to."""
+        """Return what a command waits for.
+
+        Most commands wait until extensions are loaded, because an extension can add what a command refers to.
+        """
         if self._is_extended or request.route is None or not request.route.needs_extensions:
             return None
         return self._extended()
@@ -105,7 +109,7 @@ class PiServer:
     # For handlers
 
     def acknowledge(self, command: Command) -> None:
-        """Answer a command that is still being carried out."""
+        """Send a success response for a command that is still running."""
         self.dispatcher.answer(Request(command_name(type(command)), command.id, None))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The handlers of the commands about sessions."""
+"""The handlers of the commands for sessions and their history."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from fairlead.core.events import CompactionResult
     from fairlead.wire.pi.server import PiServer
 
-#: The longest page of messages, in messages and in bytes; and how long one is if nobody says.
+#: The most messages on a page, the number of messages if the host gives no limit, and the most bytes on a page.
 MOST_MESSAGES, DEFAULT_MESSAGES, PAGE_BYTES = 256, 100, 768 * 1024
-#: Digits of a place in a conversation. Python refuses to read thousands of them.
+#: The most digits of the offset in a cursor. Python refuses to parse thousands of them.
 LONGEST_OFFSET = 18
 
 
-# From one session to another
+# Switching between sessions
 
 
 async def _new_session(server: PiServer, command: c.NewSession) -> c.Switched:
@@ -174,7 +174,7 @@ def _offset(cursor: str | None, place: str) -> int:
 
 
 def _compact(server: PiServer, command: c.Compact) -> Coroutine[Any, Any, CompactionResult]:
-    # Begun here and now: a prompt right behind it must find it.
+    # The compaction starts immediately, so that a prompt right after it finds it.
     return _result(server.session.compact(command.custom_instructions))
 
 
@@ -201,7 +201,7 @@ def _export_html(server: PiServer, command: c.ExportHtml) -> Coroutine[Any, Any,
     path = server.session.host.workspace.resolve(target)
     if path.resolve() == conversation.path.resolve() or conversation.is_kept_in(path):
         raise BadCommand("outputPath: that is the session's own file, which the page would replace")
-    # As it is now, whatever is added while the page is being made.
+    # A copy: entries that are added while the page is written are not part of it.
     return _export(conversation.log.lines(), conversation.log.leaf, path, target)
 
 
@@ -209,7 +209,7 @@ async def _export(lines: list[bytes], leaf: str | None, path: Path, name: str) -
     from fairlead.config.process import run_in_thread
     from fairlead.export import export_lines
 
-    # A thread that does not hold up the end of the process: a page of a long session takes a while.
+    # The thread must not delay the exit of the process: exporting a long session takes a while.
     await run_in_thread(lambda: export_lines(lines, leaf, path))
     return c.Exported(name)
 

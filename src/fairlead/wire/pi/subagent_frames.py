@@ -1,4 +1,4 @@
-"""Sub-agents on the wire: the frames that a host subscribed to, and the commands about them."""
+"""Sub-agents on the wire: the frames that a host can subscribe to, and the commands for sub-agents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ Level: TypeAlias = Literal["off", "progress", "events"]
 
 
 class SubagentFrames:
-    """Sends what is told of sub-agents, as far as the host wants to hear it. `own` and `updates` are the session's."""
+    """Sends the events of sub-agents at the level that the host subscribed to.
+
+    `own` and `updates` belong to the main session.
+    """
 
     def __init__(self, output: FrameOutlet, profile: Profile, own: EventFrames, updates: Updates) -> None:
         self._level: Level = "off"
@@ -43,6 +46,7 @@ class SubagentFrames:
         self._children: dict[str, _ChildFrames] = {}
 
     def set_level(self, level: Level) -> None:
+        """Change the subscription."""
         self._level = level
         if level != "events":
             for child in self._children.values():
@@ -50,6 +54,7 @@ class SubagentFrames:
             self._children.clear()
 
     def send_event(self, event: SubagentLifecycle | SubagentProgress | SubagentEvent) -> None:
+        """Send the frames of an event if the subscription includes it."""
         if self._level == "off":
             return
         match event:
@@ -58,7 +63,7 @@ class SubagentFrames:
                 if life.status != "started":
                     self._children.pop(life.id, None)
             case SubagentProgress(payload=payload):
-                # While the host does not keep up, the next report has to do; the last one always leaves.
+                # A host that is behind gets fewer reports, but always the last one.
                 if payload.progress.status != "running" or not self._output.behind:
                     self._own.send(frames.SubagentProgress(payload))
             case SubagentEvent() if self._level == "events" and self._own.wants("subagent_event"):
@@ -74,14 +79,14 @@ class SubagentFrames:
 
 
 class _ChildFrames:
-    """The frames of one sub-agent's run, each in a frame that says whose it is."""
+    """Sends the frames of one sub-agent, each inside a frame that names the sub-agent."""
 
     def __init__(self, id: str, output: FrameOutlet, profile: Profile, updates: Updates) -> None:
         self._envelope = _Envelope(id, output)
         self._like = updates
         self._updates = updates.another(self._envelope)
         self._frames = EventFrames(self._envelope, profile, self._updates)
-        #: Whether the host has heard the beginning of the message that arrives.
+        #: Whether the host got the start of the message that is streaming.
         self._is_in_message = False
 
     def send_event(self, event: Event) -> None:
@@ -97,7 +102,7 @@ class _ChildFrames:
 
 
 class _Envelope:
-    """A `FrameOutlet` that puts each frame into a `subagent_event`."""
+    """A `FrameOutlet` that wraps each frame in a `subagent_event`."""
 
     def __init__(self, id: str, output: FrameOutlet) -> None:
         self.is_open = True

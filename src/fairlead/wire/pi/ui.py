@@ -1,4 +1,4 @@
-"""The person behind the host, as `extension_ui_request` and `extension_ui_response` reach them."""
+"""Asks the user and shows things to the user, with `extension_ui_request` and `extension_ui_response`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from fairlead.wire.pi.codec import decoded
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.questions import Question, Questions, Unanswered
 
-#: What a person who is asked for consent chooses from. Whatever else a host answers is no consent.
+#: The options of an approval dialog. Any other answer counts as a denial.
 APPROVALS: Mapping[str, Approval] = {"Approve": "allow", "Approve for session": "allow_session", "Deny": "deny"}
 
-#: What turns on the titles that a profile sends on request.
+#: The variable that turns on titles in profiles that send them on request, and the values that do so.
 TITLE_SWITCH, ON = "PI_RPC_EMIT_TITLE", frozenset({"1", "true", "yes", "on"})
 
 
-#: Seconds that the timers of hosts can count (2^31 ms): with more, many of them go off at once.
+#: The longest timeout, in seconds, that the timers of hosts support (2^31 ms). Many fire immediately if it is longer.
 LONGEST_TIMEOUT = 2**31 / 1000
 
 
 class WireUi:
-    """Implements `fairlead.core.ui.Ui`. Of every dialog `tell` hears when it begins and when it is over."""
+    """Implements `fairlead.core.ui.Ui`. It emits an event when a dialog starts and when it ends."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class WireUi:
     async def select(
         self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: Cancel | None = None
     ) -> str | None:
-        """What was chosen. A host may also answer with a text of its own."""
+        """Return the chosen option, or None. A host may also answer with another text."""
         return await self._ask("select", title, timeout, cancel, options=list(options))
 
     async def confirm(self, title: str, message: str = "", *, timeout: float | None = None, cancel: Cancel | None = None) -> bool:
@@ -79,7 +79,7 @@ class WireUi:
         return None if chosen is None else APPROVALS.get(chosen, "deny")
 
     async def _ask(self, kind: UiPromptKind, title: str, timeout: float | None, cancel: Cancel | None, **fields: Any) -> Any:
-        """The answer; None, if there is none."""
+        """Show a dialog, and return the answer or None."""
         cancel = cancel or Cancel()
         if cancel.fired or not self.available:
             return None
@@ -129,7 +129,7 @@ class WireUi:
 
 
 def _answer(kind: UiPromptKind, line: bytes) -> str | bool | None:
-    """What a line answers; None if the question was dismissed. Raises BadCommand if it does not say."""
+    """Decode the answer in a line. None if the user dismissed the dialog. Raises BadCommand if the answer is missing."""
     response = decoded(ExtensionUiResponse, line)
     if response.cancelled:
         return None
@@ -140,7 +140,7 @@ def _answer(kind: UiPromptKind, line: bytes) -> str | bool | None:
 
 
 def _request(method: UiMethod, ident: str, **fields: Any) -> ExtensionUiRequest:
-    """The frame with those fields that have a value."""
+    """Return the frame, without the fields that are None."""
     given = {name: UNSET if value is None else value for name, value in fields.items()}
     return ExtensionUiRequest(id=ident, method=method, **given)
 

@@ -1,8 +1,8 @@
-"""Streaming without swelling: `message_update` frames whose cost grows with the answer, not with its square.
+"""Paced streaming: `message_update` frames whose cost grows with the length of the answer, not with its square.
 
-The family repeats the whole message, twice, in every update. Here deltas are concatenated and paced, so
-that full updates never exceed a number of bytes per second however long the answer; the message is
-encoded once per update and spliced in twice; and a growing text is never escaped again from its start.
+The family repeats the whole message twice in every update. This module merges deltas and paces the updates, so that full
+updates never exceed a number of bytes per second, even for a long answer. It encodes the message once per update and inserts
+it twice, and it never escapes the start of a growing text again.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ from fairlead.wire.pi.outlet import FrameOutlet
 
 Form: TypeAlias = Literal["full", "delta"]
 
-#: Updates that cannot wait (a block's start and end, and what is held back before them) go out in delta form if full ones
-#: would use up more than this many seconds of the time to come.
+#: Updates that cannot wait (the start and the end of a block, and updates held back before them) are sent in delta form if full
+#: ones would use more than this many seconds of the rate in advance.
 MOST_DEBT = 0.5
-#: Characters of queued texts up to which every change of the queues is told at once.
+#: Up to this many characters of queued texts, every change of the queues is sent immediately.
 SHORT_QUEUE = 1024
 
 
 class Pacing(Struct, frozen=True):
+    """How often and how fast updates are sent."""
+
     #: Seconds between two updates.
     interval: float
     #: Bytes of full updates per second.
     rate: int
-    #: A message longer than this is not repeated.
+    #: Bytes of the longest message that is repeated in full.
     largest: int
 
     @classmethod
@@ -44,13 +46,13 @@ class Pacing(Struct, frozen=True):
 
 
 class _Spending(Struct):
-    """What full updates have used up: the next one may leave at `until`."""
+    """How much of the rate is used: the next full update may be sent at `until`, in the time of the loop."""
 
     until: float = 0.0
 
 
 class _Growing:
-    """A block while it arrives: its JSON up to the growing string, and that string's JSON so far."""
+    """A block while it streams: its JSON up to the growing string, and the JSON of that string so far."""
 
     __slots__ = ("_head", "_parts", "_tail", "kind", "raw")
 
@@ -86,11 +88,11 @@ class _Growing:
 
 
 class Updates:
-    """Turns the stream of one assistant message after another into paced `message_update` frames."""
+    """Sends the stream of each assistant message as paced `message_update` frames."""
 
     def __init__(self, output: FrameOutlet, pacing: Pacing, form: Form) -> None:
         self.form: Form = form
-        #: The host does not want to hear of them.
+        #: Whether the host has filtered out `message_update`.
         self.muted = False
         self._output = output
         self.pacing = pacing
@@ -107,13 +109,13 @@ class Updates:
         self._waiting = False
 
     def another(self, output: FrameOutlet) -> Updates:
-        """Updates of messages that arrive at the same time. Together they are held to the pace of one."""
+        """Return an `Updates` for messages that stream at the same time. The two share one rate."""
         updates = Updates(output, self.pacing, self.form)
         updates._spent = self._spent
         return updates
 
     def begin(self) -> None:
-        """A new message begins. What was held back of one that never ended is of no use any more."""
+        """Start a new message, and drop what was held back for one that never ended."""
         self._pending = None
         self._partial = None
         self._done.clear()
@@ -122,6 +124,7 @@ class Updates:
         self._fresh.clear()
 
     def update(self, event: BlockStart | BlockDelta | BlockEnd, partial: PartialMessage) -> None:
+        """Send an update of the message, or hold it back to merge it with the next one."""
         self._partial = partial
         if isinstance(event, BlockDelta):
             self._delta(event)
@@ -139,7 +142,7 @@ class Updates:
         self._send(*inner)
 
     def flush(self) -> None:
-        """Send what is held back. Called before anything that must come after it."""
+        """Send what is held back. Call this before sending anything that must follow it."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -171,7 +174,7 @@ class Updates:
 
     def _flush_at(self, due: float) -> None:
         if self._output.behind:
-            # The host does not keep up: deltas merge until it does.
+            # The host is behind: merge deltas until it has caught up.
             self._waiting = True
             self._output.when_caught_up(self._caught_up)
         elif due <= self._loop.time():
@@ -208,7 +211,7 @@ class Updates:
         self._output.send(b"".join((head, b'},"usage":', usage, b"}\n")))
 
     def _message(self, shell: bytes) -> bytes | None:
-        """The message so far, or None if it has grown too long to repeat."""
+        """Return the JSON of the message so far, or None if it is too long to repeat."""
         if self._done_size > self.pacing.largest:
             return None
         blocks = [self._done.get(i) or self._growing[i].encode() for i in range(len(self._done) + len(self._growing))]
@@ -219,17 +222,17 @@ class Updates:
 
 
 class QueueUpdates:
-    """`queue_update` frames whose bytes grow with the number of changes, not with its square.
+    """Sends `queue_update` frames whose bytes grow with the number of changes, not with its square.
 
-    The family repeats all queued texts after each change. Short updates leave at once, and so do longer ones until they
-    have used up a burst of bytes. After that they are held to the rate: a newer update replaces one that is held back,
-    and the last one always leaves.
+    The family repeats all queued texts after each change. Short updates are sent immediately, and so are longer ones until
+    they have used a burst of bytes. After that they are limited to the rate: a newer update replaces one that is held back,
+    and the last one is always sent.
     """
 
     def __init__(self, output: FrameOutlet, pacing: Pacing, send: Callable[[QueueUpdate], int]) -> None:
         self._output = output
         self._pacing = pacing
-        #: Sends the frame of an update; how many bytes it has.
+        #: Sends the frame of an update, and returns its length in bytes.
         self._send = send
         self._loop = asyncio.get_running_loop()
         self._held: QueueUpdate | None = None
@@ -238,6 +241,7 @@ class QueueUpdates:
         self._waiting = False
 
     def update(self, event: QueueUpdate) -> None:
+        """Send an update, or hold it back."""
         self._held = event
         if event.size <= SHORT_QUEUE:
             self.flush()
@@ -245,7 +249,7 @@ class QueueUpdates:
             self._flush_in_time()
 
     def flush(self) -> None:
-        """Send the update that is held back. Called before anything that must come after it."""
+        """Send the update that is held back. Call this before sending anything that must follow it."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
