@@ -216,7 +216,7 @@ async def test_work_goes_on_where_the_conversation_took_place(tmp_path: Path) ->
     await again.close()
     there.rmdir()
     lost = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=file_of(session))
-    gone = f"The session's working directory {there} does not exist any more; work goes on in {tmp_path}."
+    gone = f"The session's working directory {there} no longer exists; work continues in {tmp_path}."
     assert (lost.host.workspace.cwd, lost.history.problems) == (tmp_path, [gone])
 
 

@@ -55,7 +55,7 @@ class ContextReader:
         return [file for file in found if file is not None and file.text]
 
     def prompt_file(self, name: str, home: Path, cwd: Path) -> str | None:
-        """Return the text of the project's file `name`, or else of the home's, or None if neither exists."""
+        """Return the text of the file `name` in the project, or else in the home, or None if neither exists."""
         text = self._text(project_folder(cwd) / name, cwd)
         return self._text(home / name, None) if text is None else text
 

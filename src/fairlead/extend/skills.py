@@ -81,7 +81,7 @@ def require_skill(name: str, skills: Mapping[str, Skill]) -> Skill:
     """Return the skill with a name. Raises ConfigError if there is none."""
     if name not in skills:
         known = f"The skills are: {', '.join(skills)}." if skills else "There are no skills here."
-        raise ConfigError(f"There is no skill of the name {name!r}. {known}")
+        raise ConfigError(f"There is no skill of the name {name!r}. {known}")  # prose: verbatim
     return skills[name]
 
 

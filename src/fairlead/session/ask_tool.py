@@ -18,8 +18,8 @@ from fairlead.errors import ToolError
 OTHER, DONE = "Other (type your own)", "Done selecting"
 
 _DESCRIPTION = """\
-Ask the user, and wait for the answer. With options, the user chooses one of them (with multi, any number) or types an answer of
-their own; without options, the user types.
+Ask the user, and wait for the answer. With options, the user chooses one of them (with multi, any number) or types
+another answer; without options, the user types.
 
 Ask only what you cannot find out and must not decide: choices with consequences that the user has to live with. Put questions
 that belong together into one call. Give two to five distinct options with short labels, and say in the description of each what
@@ -91,7 +91,10 @@ async def _run(ui: Callable[[], Ui], timeout: float | None, arguments: dict[str,
     questions = msgspec.convert(arguments["questions"], list[Question])
     asker = _Asker(ui(), timeout, context.cancel)
     if not asker.ui.available:
-        raise ToolError("Nobody can be asked: there is no user behind this session. Decide yourself, or end with your question.")
+        raise ToolError(
+            "Nobody can be asked: there is no user behind this session. "  # prose: verbatim
+            "Decide yourself, or end with your question."
+        )
     replies: list[Reply] = []
     for number, question in enumerate(questions, 1):
         question.id = question.id.strip() or f"q{number}"

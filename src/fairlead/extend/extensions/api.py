@@ -172,7 +172,7 @@ class Fairlead:
         return add if function is None else add(function)
 
     def unregister_tool(self, name: str) -> None:
-        """Remove a tool of this extension. Does nothing if it has no tool of that name."""
+        """Remove a tool of this extension. Does nothing if it has no tool with this name."""
         self._extension.require_loaded()
         self._engine.registrations.remove_tool(self._extension, name)
 
@@ -247,7 +247,7 @@ class Fairlead:
         self._engine.registrations.add_provider(self._extension, name, dict(config or {}), stream)
 
     def unregister_provider(self, name: str) -> None:
-        """Remove a provider of this extension. Does nothing if it has no provider of that name."""
+        """Remove a provider of this extension. Does nothing if it has no provider with this name."""
         self._engine.registrations.remove_provider(self._extension, name)
 
     # Acting on the session

@@ -79,7 +79,7 @@ class Replace(Struct, frozen=True):
 
 
 class Amend(Struct, frozen=True):
-    """Result of `tool_result`: what to use instead of the tool's own result. Fields that are not given stay as they are."""
+    """Result of `tool_result`: changes to the result of the tool. Fields that are not given stay as they are."""
 
     content: str | list[UserBlock] | None = None
     details: dict[str, Any] | UnsetType | None = UNSET

@@ -266,7 +266,7 @@ def _private_copy(event: Any) -> Any:
 
 
 def _event_for_handlers(name: str, event: Event) -> Any:
-    """Return a copy of an event as handlers get it, or None if it is not an event of this name."""
+    """Return a copy of an event as handlers get it, or None if handlers of `name` do not get it."""
     if name == "session_compact_failed":
         assert isinstance(event, CompactionEnd)
         if event.result is not None:

@@ -179,7 +179,7 @@ class Registrations:
     # Commands and flags
 
     def free_command_name(self, extension: Extension, name: str) -> str:
-        """Return `name`, with a number if another extension has a command of that name."""
+        """Return `name`, with a number if another extension has a command with the same name."""
         taken = {each for other in self._engine.extensions if other is not extension for each in other.commands}
         number, free = 1, name
         while free in taken:

@@ -129,7 +129,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._exit = f"it exited with code {code}" if code >= 0 else f"it was ended by {_signal_name(-code)}"
         if self._output_ended:
             self._set_lost(self._exit)
-        else:  # a program that it started may hold its stdout open for ever
+        else:  # a program that it started may keep its stdout open forever
             self._loop.call_later(_DRAIN, self._set_lost, self._exit)
 
     def pause_writing(self) -> None:

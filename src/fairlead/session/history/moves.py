@@ -324,7 +324,7 @@ def _follow(workspace: Workspace, cwd: str) -> list[str]:
     if is_folder:
         workspace.cwd = Path(cwd)
         return []
-    return [f"The session's working directory {cwd} does not exist any more; work goes on in {workspace.cwd}."]
+    return [f"The session's working directory {cwd} no longer exists; work continues in {workspace.cwd}."]
 
 
 def _file(conversation: Conversation) -> str | None:

@@ -122,7 +122,7 @@ def _harmless(
 ) -> dict[str, AgentDefinition]:
     """What may be used of the agents of a project that is not trusted. One sentence says what is ignored."""
     taken = {name.lower() for name in others}  # a model hardly tells Explore from explore
-    ignored = [f"the agent {name}, since there is another one of this name" for name in agents if name.lower() in taken]
+    ignored = [f"the agent {name}, because another one has the same name" for name in agents if name.lower() in taken]
     used: dict[str, AgentDefinition] = {}
     for name, agent in agents.items():
         if name.lower() in taken:

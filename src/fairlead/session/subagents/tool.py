@@ -31,7 +31,7 @@ def task_tool(subagents: Subagents) -> Tool:
         "properties": {
             "id": _string("A short name for this piece of work, such as FindCallers; one is made up if left out"),
             "description": _string("A few words that tell people what it is about"),
-            "assignment": _string("What is to be done, and what the answer should contain"),
+            "assignment": _string("What to do, and what the answer should contain"),
         },
         "required": ["description", "assignment"],
     }
