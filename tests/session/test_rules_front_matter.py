@@ -62,11 +62,26 @@ def test_a_plain_value_is_the_text_that_was_written(text: str) -> None:
         ("key: %d", "%d"),
         ("key:\ttext", "text"),
         ("key:\n  - *.ts\n  - `x`\n  - plain", ["*.ts", "`x`", "plain"]),
+        ("key: [*.ts, \"*.tsx\", it's, 'a, b', ]  # comment", ["*.ts", "*.tsx", "it's", "a, b"]),
+        ("key: [src/**/*.ts, **/*.md]", ["src/**/*.ts", "**/*.md"]),
+        ("key: [@scope/a, %b, `c`, !d]", ["@scope/a", "%b", "`c`", "!d"]),
+        ("key: &amp; more", "&amp; more"),
+        ("key: > a quote", "> a quote"),
+        ("key: | a pipe", "| a pipe"),
+        ("key: Use when: it's\n  over two lines # comment", "Use when: it's over two lines"),
+        ("key: Use when:\n  - one\n  - two", "Use when: - one - two"),
     ],
 )
 def test_plain_texts_that_yaml_refuses_are_texts(lines: str, value: Value) -> None:
     fields, _ = split(f"---\nother: 'it''s'\n{lines}\nmore: >-\n  a: b\n---\nbody")
     assert fields == {"other": "it's", "key": value, "more": "a: b"}
+
+
+@pytest.mark.parametrize(
+    ("long", "text"), [("|\n  Use it:\n\n  - it's", "Use it:\n\n- it's\n"), ("'Use it:\n  - one'", "Use it: - one")]
+)
+def test_quotes_are_never_put_inside_a_longer_text(long: str, text: str) -> None:
+    assert split(f"---\nlong: {long}\nkey: *.ts\n---\n")[0] == {"long": text, "key": "*.ts"}
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -136,6 +151,27 @@ def test_texts_of_some_keys_are_picked() -> None:
         pick(text, ["tools"])
 
 
+@pytest.mark.parametrize(
+    "other", ["[file] [line]", "{{name}}", "'a' b", "[a-z]+", "&a [b]\nhint: *a", "!!map {}", "\n  - a\n  b", "a\nother: b"]
+)
+def test_what_other_programs_wrote_under_other_keys_is_passed_over(other: str) -> None:
+    text = f"---\nname: n\nother: {other}\ndescription: Use when: d\n---\nbody"
+    assert pick(text, ["name", "description"]) == ({"name": "n", "description": "Use when: d"}, "body")
+    with pytest.raises(FrontMatterError, match="line "):
+        split(text)
+
+
+def test_an_error_under_a_picked_key_names_its_line() -> None:
+    with pytest.raises(FrontMatterError, match=r"^line 4: "):
+        pick("---\nname: n\nother: [a] b\ndescription: 'a' b\n---\nbody", ["name", "description"])
+
+
+@pytest.mark.parametrize("lines", ["key: text\n  other: text", "key: Use when: a\n  other: text"])
+def test_an_indented_key_is_not_taken_for_text(lines: str) -> None:
+    with pytest.raises(FrontMatterError, match="mapping values are not allowed"):
+        split(f"---\n{lines}\n---\n")
+
+
 def test_a_value_of_another_kind_is_named() -> None:
     assert (as_text(" a\n"), as_texts("a"), as_texts(["a", "b\n"])) == ("a", ["a"], ["a", "b"])
     with pytest.raises(ValueError, match=r"expected a text, found an object\."):
@@ -154,6 +190,8 @@ def test_long_values_are_read_in_one_go() -> None:
         ([f"a: x{blank}x"], f"x{blank}x"),
         ([f"a: x{blank}: x"], f"x{blank}: x"),
         ([f"a: [{'y,' * 30_000}]"], ["y"] * 30_000),
+        ([f"a: [*, {'y,' * 30_000}]"], ["*"] + ["y"] * 30_000),
+        ([f"a: [*,{blank}]"], ["*"]),
         (['a: "' + "\\n" * 30_000 + '"'], "\n" * 30_000),
         (["a:", *["- z"] * 15_000], ["z"] * 15_000),
     ):

@@ -4,7 +4,7 @@ All of YAML's block and flow styles are understood, with these limits. A plain v
 `version: 1.10` is "1.10" and `name: on` is "on"; the caller converts what should be a number or a flag. Aliases and tags are
 refused, so nothing grows and nothing is constructed. Keys are texts and appear once.
 
-Many files hold plain texts that YAML refuses, such as `globs: *.ts` or `description: Use when: ...`. They are read as texts.
+Many files hold plain texts that YAML refuses, such as `globs: [*.ts]` or `description: Use when: ...`. They are read as texts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ Value: TypeAlias = "str | list[Value] | dict[str, Value]"
 _LONGEST = 64 * 1024
 _DEEPEST = 32
 #: A plain value on the line of its key or of its `-`. The next line decides whether it continues there.
-_PLAIN_LINE = re.compile(r"([ \t]*-[ \t]+|[A-Za-z_][\w-]*[ \t]*:[ \t]+)([^\s'\"\[{|>#].*)")
+_PLAIN_LINE = re.compile(r"([ \t]*-[ \t]+|[A-Za-z_][\w-]*[ \t]*:[ \t]+)([^\s'\"\[{|>#].*|[|>][ \t]+[^\s#].*)")
+_PLAIN_KEY = re.compile(r"[A-Za-z_][\w-]*[ \t]*:(?:\s|$)")
+#: A list on the line of its key, and what is between two of its commas.
+_LIST_LINE = re.compile(r"([A-Za-z_][\w-]*[ \t]*:[ \t]+)\[(.*)\][ \t]*+(?:#.*)?")
+_LIST_ITEM = re.compile(r"[ \t]*+('(?:[^']|'')*+'[ \t]*+|\"(?:[^\"\\]|\\.)*+\"[ \t]*+|[^,\[\]{}'\"][^,\[\]{}]*+|)(?:,|$)")
+#: The first line of a text in quotes or in a block. Lines below it that are indented belong to it.
+_LONG_TEXT = re.compile(r"[A-Za-z_][\w-]*[ \t]*:[ \t]+(?:['\"].*|[|>][-+0-9]*[ \t]*+(?:#.*)?)")
 _ANCHOR = re.compile(r"&(\w+)")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _COMMENT = re.compile(r"\s#.*")
@@ -38,27 +44,19 @@ def split(text: str) -> tuple[dict[str, Value], str]:
     FrontMatterError.
     """
     lines, body = _parts(text)
-    if not any(line.strip() for line in lines):
-        return {}, body
-    written = "\n".join(lines)
-    if len(written) > _LONGEST:
-        raise FrontMatterError(f"line 1: the front matter is longer than {_LONGEST:,} characters.")
-    try:
-        return _read(written), body
-    except FrontMatterError:
-        quoted = "\n".join(_quoted(lines))
-        if quoted == written:
-            raise
-        try:
-            return _read(quoted), body
-        except FrontMatterError:
-            pass
-        raise
+    return _fields(lines), body
 
 
 def pick(text: str, keys: Collection[str]) -> tuple[dict[str, str], str]:
-    """Return the texts of some keys, as far as they are there, and the text after the front matter. Raises FrontMatterError."""
-    fields, body = split(text)
+    """Return the texts of some keys, as far as they are there, and the text after the front matter.
+
+    If other programs wrote something under other keys that cannot be read, it is passed over. Raises FrontMatterError.
+    """
+    lines, body = _parts(text)
+    try:
+        fields = _fields(lines)
+    except FrontMatterError:
+        fields = _fields(list(_only(lines, keys)))
     found: dict[str, str] = {}
     for key in keys:
         if key in fields:
@@ -101,20 +99,104 @@ def _parts(text: str) -> tuple[list[str], str]:
     raise FrontMatterError("line 1: the front matter that begins here has no end. Put a line --- after it.")
 
 
+def _fields(lines: Sequence[str]) -> dict[str, Value]:
+    if not any(line.strip() for line in lines):
+        return {}
+    written = "\n".join(lines)
+    if len(written) > _LONGEST:
+        raise FrontMatterError(f"line 1: the front matter is longer than {_LONGEST:,} characters.")
+    try:
+        return _read(written)
+    except FrontMatterError:
+        quoted = "\n".join(_quoted(lines))
+        if quoted == written:
+            raise
+        try:
+            return _read(quoted)
+        except FrontMatterError:
+            pass
+        raise
+
+
+def _only(lines: Sequence[str], keys: Collection[str]) -> Iterator[str]:
+    """The lines of some keys. All others are empty, so that errors name the right line."""
+    wanted = False
+    for line in lines:
+        if _PLAIN_KEY.match(line):
+            wanted = line.partition(":")[0].rstrip() in keys
+        yield line if wanted else ""
+
+
 def _quoted(lines: Sequence[str]) -> Iterator[str]:
     """The lines with quotes around plain values. All of them are texts, so this changes no meaning.
 
     Values with an anchor, an alias of one, or a tag are left for YAML to judge.
     """
     anchors = {name for line in lines for name in _ANCHOR.findall(line)}
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        plain = _PLAIN_LINE.fullmatch(line)
-        continues = following[:1].isspace() and following.strip() and not following.lstrip().startswith(("-", "#"))
-        value = _COMMENT.sub("", plain[2]).strip() if plain is not None else ""
-        if plain is None or continues or _ANCHOR.match(value) or value.startswith("!!") or value[1:] in anchors:
-            yield line
-        else:
-            yield f"{plain[1]}".replace("\t", " ") + "'" + value.replace("'", "''") + "'"
+    at = 0
+    while at < len(lines):
+        line, end = lines[at], at + 1
+        if plain := _PLAIN_LINE.fullmatch(line):
+            of_key = not plain[1].lstrip().startswith("-")
+            while end < len(lines) and _continues(lines[end], of_key):
+                end += 1
+            texts = [_COMMENT.sub("", text).strip() for text in (plain[2], *lines[at + 1 : end])]
+            # A text over several lines is only read if its first line is what YAML refuses: below another one,
+            # `key: value` is rather a key that was indented by mistake.
+            if not _for_yaml(texts[0], anchors) and (end == at + 1 or (of_key and _is_refused(texts))):
+                quoted = "\n  ".join(texts).replace("'", "''")
+                yield from (plain[1].replace("\t", " ") + f"'{quoted}'").split("\n")
+                at = end
+                continue
+        elif (listed := _LIST_LINE.fullmatch(line)) and (items := _list_items(listed[2], anchors)) is not None:
+            line = listed[1].replace("\t", " ") + "[" + ", ".join(items) + "]"
+        elif _LONG_TEXT.fullmatch(line):
+            while end < len(lines) and (not lines[end].strip() or lines[end][0].isspace()):
+                end += 1
+            yield from lines[at:end]
+            at = end
+            continue
+        yield line
+        at += 1
+
+
+def _continues(line: str, of_key: bool) -> bool:
+    """Whether a line continues the plain text before it."""
+    text = line.strip()
+    return line[:1].isspace() and bool(text) and not text.startswith("#") and (of_key or not text.startswith("-"))
+
+
+def _is_refused(texts: Sequence[str]) -> bool:
+    first, *rest = texts
+    refused = ": " in first or first.endswith(":") or first[0] in "*&!%@`|>"
+    return refused and not any(_PLAIN_KEY.match(text) for text in rest)
+
+
+def _for_yaml(value: str, anchors: Collection[str]) -> bool:
+    """Whether a value has an anchor, is an alias of one, or has a tag."""
+    anchor = _ANCHOR.match(value)
+    return (anchor is not None and value[anchor.end() :][:1] in ("", " ")) or value.startswith("!!") or value[1:] in anchors
+
+
+def _list_items(written: str, anchors: Collection[str]) -> list[str] | None:
+    """The items of a list with quotes around them, or None if they are not all texts."""
+    items: list[str] = []
+    at = 0
+    while at < len(written):
+        found = _LIST_ITEM.match(written, at)
+        if found is None:
+            return None
+        item = found[1].strip()
+        if not item and found.end() < len(written):
+            return None
+        if item and item[0] not in "'\"":
+            if _for_yaml(item, anchors):
+                return None
+            item = "'" + item.replace("'", "''") + "'"
+        if item:
+            items.append(item)
+        at = found.end()
+    return items
 
 
 def _read(written: str) -> dict[str, Value]:
