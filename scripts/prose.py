@@ -3,7 +3,7 @@
 """Check the English of the documentation and of the source.
 
     prose.py                        check everything that `make check` checks
-    prose.py src/fairlead/models    check these files and folders only, also those that NOT_YET lists
+    prose.py src/fairlead/models    check these files and folders only
 
 In Markdown it reads the text outside code. In Python it reads docstrings, comments, and strings that look like sentences, such
 as error messages. It runs selected checks of proselint, looks for the phrases in prose_words.toml, and measures the lines of
@@ -32,9 +32,6 @@ from proselint.tools import LintFile
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = Path(__file__).with_name("prose_words.toml")
 EVERYTHING = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs", "examples", "scripts", "bench", "src")
-
-# Not clean yet, so `make check` leaves them out. Remove an entry when `scripts/prose.py ENTRY` finds nothing in it.
-NOT_YET = ("CHANGELOG.md",)
 
 # proselint's checks for typography, dates and quotations are off: they are about books, not about code.
 CHECKS = {
@@ -224,12 +221,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def files(paths: Iterable[Path], leave_out: Iterable[Path] = ()) -> Iterator[Path]:
-    """The Markdown and Python files in `paths`, without those in `leave_out`."""
-    left_out = tuple(leave_out)
+def files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The Markdown and Python files in `paths`."""
     for path in paths:
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            if file.suffix in {".md", ".py"} and not any(file.is_relative_to(other) for other in left_out):
+            if file.suffix in {".md", ".py"}:
                 yield file
 
 
@@ -239,7 +235,7 @@ def main(arguments: list[str]) -> int:
     if missing:
         print(f"prose.py: not found: {', '.join(missing)}", file=sys.stderr)
         return 2
-    chosen = files(paths) if paths else files([ROOT / name for name in EVERYTHING], [ROOT / name for name in NOT_YET])
+    chosen = files(paths) if paths else files([ROOT / name for name in EVERYTHING])
     linter = Linter()
     findings = [finding for file in chosen for finding in linter.check(file)]
     for finding in findings:
