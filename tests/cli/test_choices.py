@@ -163,9 +163,10 @@ def test_a_list_without_models_says_why(fairlead: Command) -> None:
 def test_verbose_says_what_the_run_is_made_of(fairlead: Command) -> None:
     done = fairlead("-p", "--verbose", "--dialect", "pi", "--model", "fake-1:low", "hi")
     assert (done.returncode, done.stdout) == (0, "Hello!\n")
-    version, model, tools, home = done.stderr.splitlines()
+    version, model, tools, home, run = done.stderr.splitlines()
     assert version.endswith(", dialect pi")
     assert model == f"fairlead: model fake/fake-1 at {fairlead.provider.url}, thinking low"
     assert tools == "fairlead: tools read, bash, edit, write"
     assert home == f"fairlead: home {fairlead.around.home}"
+    assert run == "fairlead: run ended: fake/fake-1, stop reason stop"
     assert "sk-fake" not in done.stderr

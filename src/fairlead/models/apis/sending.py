@@ -7,6 +7,7 @@ sent again.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from fairlead.core.model import Interceptor
 
 T = TypeVar("T")
+
+_log = logging.getLogger("fairlead.models")
 
 #: Seconds between two attempts while a model is loading: the first delay, the longest, and how long to wait in total.
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 5.0
@@ -62,6 +65,7 @@ async def send(
     if interceptor is not None:
         request = await _intercepted(request, interceptor, cancel)
     async with _send_until_loaded(http, request, cancel, patience) as (response, body):
+        _log.debug("the model server at %s answered with status %d", visible(_host(request)), response.status)
         if interceptor is not None:
             await _unless_aborted(interceptor.response(response.status, dict(response.headers)), cancel)
         yield response, body
@@ -97,10 +101,8 @@ async def _send_until_loaded(
                 "Look at the server's log, and ask again when the model is loaded."
             )
         if delay == _FIRST_DELAY:
-            import logging
-
             where = visible(_host(request))
-            logging.getLogger("fairlead.models").warning("waiting for the model server at %s to load the model ...", where)
+            _log.warning("waiting for the model server at %s to load the model ...", where)
         await _sleep(delay, cancel)
         delay = min(delay * 2, _LONGEST_DELAY)
 

@@ -7,6 +7,7 @@ an overflow of the context, for messages that were queued while the run was endi
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from fairlead.core.tool import Approver
     from fairlead.session.rules.keeper import RuleKeeper
     from fairlead.session.run.turns import Turns
+
+_log = logging.getLogger("fairlead.session")
 
 #: How many times in a row a request is made smaller because it has overflowed the context.
 MOST_OVERFLOWS = 5
@@ -92,8 +95,8 @@ class Run:
                 self._ended = False
                 await self._emit(AgentStart())
                 end = state.last_end = await run_agent(run, self._prompts, self._added)
-                last = list(self._added)
-                if not await self._continues(end) and not await self._is_continued_by_extensions(end, last):
+                added = list(self._added)
+                if not await self._continues(end) and not await self._is_continued_by_extensions(end, added):
                     break
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
@@ -106,6 +109,8 @@ class Run:
                 self._end()
             if state.last_end is not None:
                 parts.attempts.ended(state.last_end)
+                last = state.last_end.message
+                _log.info("run ended: %s/%s, stop reason %s", last.provider, last.model, last.stop_reason)
             parts.settle()
 
     def _loop_run(self) -> LoopCallbacks:
