@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from tests.cli.command import Command, Scripted
@@ -70,6 +71,12 @@ def test_a_log_file_that_cannot_be_written_ends_the_command_with_a_clear_error(f
     assert done.returncode == 1
     assert "--log-file" in done.stderr
     assert "No such file or directory" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_costs_the_records_and_writes_nothing_to_stderr(fairlead: Command) -> None:
+    done = fairlead("-p", "hi", "--log-file", "/dev/full", env={"FAIRLEAD_LOG": "debug"})
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("status", [401, 500])

@@ -12,6 +12,7 @@ import os
 import select
 import sys
 from collections.abc import Mapping
+from typing import TextIO
 
 from fairlead.core.lenient import visible
 from fairlead.core.secrets import learn_variables, redacted
@@ -77,7 +78,7 @@ def _file_handler(name: str) -> logging.Handler:
     try:
         # The log contains paths and model names, so only the owner may read a new file.
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
-        return logging.StreamHandler(os.fdopen(descriptor, "a", encoding="utf-8", errors="replace"))
+        return _File(os.fdopen(descriptor, "a", encoding="utf-8", errors="replace"))
     except OSError as error:
         raise ConfigError(f"--log-file {name}: {error.strerror}.") from error
 
@@ -87,6 +88,14 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(redacted(super().format(record)))
+
+
+class _File(logging.StreamHandler[TextIO]):
+    """Writes to a file. Records that cannot be written are lost: `logging` would print a traceback of each to stderr, and
+    wait there for a host that does not read it."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
 
 
 class _Stderr(logging.Handler):
