@@ -5,8 +5,12 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from tests.session.scene import a_session
+
+from fairlead.testing import Scripted, Turn
 
 ROOT = Path(__file__).parents[2]
 #: What `Session` offers. A new member is a decision: most belong to one of its parts.
@@ -31,3 +35,9 @@ def test_the_session_offers_few_members(shape: ModuleType) -> None:
 def test_no_part_of_a_session_takes_the_session(shape: ModuleType) -> None:
     taking = shape.takes_session(shape.modules(ROOT / "src"))
     assert [name for name in taking if name.startswith("fairlead.session.")] == []
+
+
+def test_an_attribute_that_a_session_does_not_have_cannot_be_set(tmp_path: Path) -> None:
+    session: Any = a_session(Scripted([Turn(text="hi")]), tmp_path)
+    with pytest.raises(AttributeError):
+        session.make_ui = object

@@ -39,6 +39,22 @@ class Session:
         activity: What is going on, how to stop it, and what may begin by itself.
     """
 
+    #: A misspelt attribute is an error, not a setting without effect.
+    __slots__ = (
+        "__weakref__",
+        "_parts",
+        "activity",
+        "additions",
+        "history",
+        "host",
+        "models",
+        "queue",
+        "subagents",
+        "todos",
+        "tools",
+        "usage",
+    )
+
     def __init__(self, options: SessionOptions) -> None:
         """Make a session. `history.problems` says what is wrong with the conversation that it resumes, if anything is."""
         self._parts = parts = Parts(options)
