@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import TextIO
 
 from fairlead.core.lenient import visible
-from fairlead.core.secrets import learn_variables, redacted
 from fairlead.errors import ConfigError
 
 _LEVELS = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
@@ -39,14 +38,13 @@ def configure_logging(env: Mapping[str, str], *, default: str, verbose: bool, lo
         ConfigError: The file cannot be opened.
     """
     wanted, problem = _levels(env.get("FAIRLEAD_LOG", ""))
-    learn_variables(env.items())
     form = _DETAILED if wanted else _PLAIN
     general = wanted.pop("", _LEVELS["info"] if verbose or log_file is not None else _LEVELS[default])
     if log_file is not None:
-        _add(_file_handler(log_file), logging.DEBUG, _DETAILED)
-        _add(_Stderr(), _LEVELS[default], _PLAIN)
+        _add(_file_handler(log_file), logging.DEBUG, _Formatter(_DETAILED, env))
+        _add(_Stderr(), _LEVELS[default], _Formatter(_PLAIN, env))
     else:
-        _add(_Stderr(), logging.DEBUG, form)
+        _add(_Stderr(), logging.DEBUG, _Formatter(form, env))
     logging.getLogger("fairlead").setLevel(general)
     # The messages of MCP servers come from the user's own programs, so they are shown by default.
     for package, level in {"extend.mcp": _LEVELS["info"], **wanted}.items():
@@ -68,9 +66,9 @@ def _levels(text: str) -> tuple[dict[str, int], str | None]:
     return levels, problem
 
 
-def _add(handler: logging.Handler, level: int, form: str) -> None:
+def _add(handler: logging.Handler, level: int, formatter: _Formatter) -> None:
     handler.setLevel(level)
-    handler.setFormatter(_Formatter(form))
+    handler.setFormatter(formatter)
     logging.getLogger("fairlead").addHandler(handler)
 
 
@@ -86,7 +84,15 @@ def _file_handler(name: str) -> logging.Handler:
 class _Formatter(logging.Formatter):
     """Leaves out secrets, and control characters that could confuse a terminal."""
 
+    def __init__(self, form: str, env: Mapping[str, str]) -> None:
+        super().__init__(form)
+        self._env = env
+
     def format(self, record: logging.LogRecord) -> str:
+        # Most processes log nothing, so a start does not load this.
+        from fairlead.core.secrets import learn_variables, redacted
+
+        learn_variables(self._env.items())
         return visible(redacted(super().format(record)))
 
 
