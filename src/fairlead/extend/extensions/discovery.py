@@ -17,12 +17,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.config.files import list_folder, read_bytes
-from fairlead.config.home import Level, project_folder
+from fairlead.config.home import Home, Level, project_folder
 from fairlead.errors import ConfigError
 from fairlead.session.additions import Origin
 
 if TYPE_CHECKING:
-    from fairlead.config.home import Home
     from fairlead.core.ui import Ui
     from fairlead.extend.extensions.late import ExtensionHost
 

@@ -18,7 +18,6 @@ from fairlead.core.queues import Behavior
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
 from fairlead.extend.extensions import events as e
-from fairlead.extend.extensions import events as r
 from fairlead.extend.extensions.calling import error_text
 from fairlead.extend.extensions.engine import Engine
 from fairlead.extend.extensions.outbox import WorkQueue
@@ -111,7 +110,7 @@ class ExtensionHooks:
         if "resources_discover" not in self.engine.listeners:
             return
         workspace, additions = self._session.host.workspace, self.engine.host.additions
-        found: list[r.Resources] = [
+        found: list[e.Resources] = [
             each async for each in self._ask_each("resources_discover", e.ResourcesDiscover(workspace.cwd, reason))
         ]
         additions.discover(
@@ -139,7 +138,7 @@ class ExtensionHooks:
         user_input = Heard(text, images)
         event = e.Input(text, images, source, behavior)
         async for answer in self._ask_each("input", event):
-            if isinstance(answer, r.Handled):
+            if isinstance(answer, e.Handled):
                 user_input.handled = True
                 return user_input
             user_input.text = event.text = answer.text
@@ -251,12 +250,12 @@ class ExtensionHooks:
         """Return the first cancellation by a handler, or else the first summary."""
         summary: Summary | None = None
         async for answer in self._ask_each(name, plan):
-            if isinstance(answer, r.Cancel):
+            if isinstance(answer, e.Cancel):
                 return Cancelled(answer.reason)
             summary = summary or answer
         return summary
 
-    def _message(self, note: r.Note) -> CustomMessage:
+    def _message(self, note: e.Note) -> CustomMessage:
         return CustomMessage(note.custom_type, note.content, note.display, self._session.host.now_ms(), note.details)
 
 
@@ -312,7 +311,7 @@ class ProviderInterceptor:
             await self._engine.ask_or_report(name, handler, event)
 
 
-def _bash_done(command: str, exclude_from_context: bool, ran: r.Ran, now_ms: int) -> BashDone:
+def _bash_done(command: str, exclude_from_context: bool, ran: e.Ran, now_ms: int) -> BashDone:
     """Return the outcome of a shell command that an extension ran, as if the agent had run it."""
     from fairlead.core.lenient import scrub_text
     from fairlead.core.messages import BashExecutionMessage

@@ -15,8 +15,6 @@ from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.values import check_types, converted
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from fairlead.extend.extensions.engine import Engine
 
 

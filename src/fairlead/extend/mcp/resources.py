@@ -6,7 +6,7 @@ A resource is read by its URI, `mcp://<server>/<uri of the resource>`, and a too
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairlead.core.messages import ImageContent
@@ -19,8 +19,6 @@ from fairlead.tools.truncate import head
 from fairlead.tools.workspace import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from mcp import ClientSession, types
 
     from fairlead.extend.mcp.server import McpServer

@@ -6,10 +6,10 @@ import io
 import logging
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairlead.config.files import READ, kind_of, opened_folder, stat_at
 from fairlead.core.images import dimensions, is_too_large
@@ -21,9 +21,6 @@ from fairlead.tools.background import Stop, in_thread
 from fairlead.tools.files.opening import Target, failure, require_approved
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
 from fairlead.tools.workspace import Document, Guard, Workspace, as_content
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BLOCK = 1024 * 1024
 #: How much of a file is looked at to tell whether it is an image, binary or text.

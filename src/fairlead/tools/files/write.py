@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairlead.config.files import kind_of, make_folders, opened_folder, stat_at
 from fairlead.core.lenient import scrub_text
@@ -19,9 +19,6 @@ from fairlead.tools.files.opening import Target, became_link, failure, require_a
 from fairlead.tools.files.read import open_regular, read_all
 from fairlead.tools.truncate import format_size
 from fairlead.tools.workspace import Guard, Workspace, as_content
-
-if TYPE_CHECKING:
-    pass
 
 #: A folder that takes no new files although the file itself may be written.
 _NO_NEIGHBOUR = (errno.EACCES, errno.EPERM, errno.EROFS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairlead.core.messages import TextContent
 from fairlead.core.tool import ToolContext, ToolResult
@@ -12,10 +12,6 @@ from fairlead.tools.shell.output import Output
 from fairlead.tools.shell.process import ShellResult, run_into, with_remarks
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
-
-if TYPE_CHECKING:
-    pass
-
 
 #: Seconds between two updates.
 _PACE = 0.1

@@ -13,9 +13,18 @@ from fairlead.core.messages import TextContent
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import BadCommand, ToolError
-from fairlead.protocol.pi import omp_commands as c
 from fairlead.protocol.pi.frames import HostToolCall, HostToolCancel, HostUriCancel, HostUriRequest
-from fairlead.protocol.pi.omp_commands import HostToolDefinition, HostToolResult, HostToolUpdate, HostUriResult, HostUriScheme
+from fairlead.protocol.pi.omp_commands import (
+    HostToolDefinition,
+    HostToolNames,
+    HostToolResult,
+    HostToolUpdate,
+    HostUriResult,
+    HostUriScheme,
+    HostUriSchemes,
+    SetHostTools,
+    SetHostUriSchemes,
+)
 from fairlead.session.toolbox import Toolbox
 from fairlead.tools.workspace import Document, Workspace, beside, scheme_of
 from fairlead.wire.messages import Route
@@ -155,15 +164,15 @@ def _malformed(operation: str, uri: str, problem: str) -> ToolError:
     return ToolError(f"The host returned a malformed result for the {operation} of {uri}: {problem}")
 
 
-def _set_host_tools(server: PiServer, command: c.SetHostTools) -> c.HostToolNames:
-    return c.HostToolNames(server.host_tools.replace(command.tools))
+def _set_host_tools(server: PiServer, command: SetHostTools) -> HostToolNames:
+    return HostToolNames(server.host_tools.replace(command.tools))
 
 
-def _set_host_uri_schemes(server: PiServer, command: c.SetHostUriSchemes) -> c.HostUriSchemes:
-    return c.HostUriSchemes(server.host_uris.replace(command.schemes))
+def _set_host_uri_schemes(server: PiServer, command: SetHostUriSchemes) -> HostUriSchemes:
+    return HostUriSchemes(server.host_uris.replace(command.schemes))
 
 
 ROUTES: tuple[Route, ...] = (
-    Route(c.SetHostTools, _set_host_tools),
-    Route(c.SetHostUriSchemes, _set_host_uri_schemes),
+    Route(SetHostTools, _set_host_tools),
+    Route(SetHostUriSchemes, _set_host_uri_schemes),
 )
