@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -120,3 +121,15 @@ def test_a_host_that_does_not_read_stderr_does_not_block_the_agent(fairlead: Com
         for stream in (process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
+
+
+def test_a_secret_of_the_environment_is_redacted_from_a_record_that_quotes_it() -> None:
+    program = (
+        "import logging, os\n"
+        "from fairlead.cli.logs import configure_logging\n"
+        "configure_logging(os.environ, default='error', verbose=False, log_file=None)\n"
+        "logging.getLogger('fairlead.models').error('the server said %s \\x1b[2J', os.environ['MY_SERVICE_TOKEN'])\n"
+    )
+    env = {**os.environ, "MY_SERVICE_TOKEN": "token-of-the-environment"}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stderr == "fairlead: the server said [redacted] \\x1b[2J\n"
