@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -55,8 +56,10 @@ def outcomes(folder: Path) -> list[str]:
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", str(folder)]
     output = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False).stdout
-    summary = output.partition("short test summary info")[2].splitlines()
-    return sorted(" ".join(line.split()[:2]).replace("test_file.py::", "") for line in summary[1:-1])
+    summary = output.partition("short test summary info")[2]
+    # Where the variable CI is set, the summary of a failure goes on over several lines.
+    found = re.findall(r"^(PASSED|FAILED|ERROR) test_file\.py::(\S+)", summary, re.MULTILINE)
+    return sorted(f"{outcome} {test}" for outcome, test in found)
 
 
 def test_coroutine_functions_pass_and_fail_like_other_tests(tmp_path: Path) -> None:
@@ -73,4 +76,6 @@ def test_coroutine_functions_pass_and_fail_like_other_tests(tmp_path: Path) -> N
 
 def test_without_the_hook_they_fail(tmp_path: Path) -> None:
     """So a test that the hook should ever overlook does not pass unseen."""
-    assert not [outcome for outcome in outcomes(tmp_path) if not outcome.startswith("FAILED")]
+    found = outcomes(tmp_path)
+    assert found
+    assert not [outcome for outcome in found if not outcome.startswith("FAILED")]
