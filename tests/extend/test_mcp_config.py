@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.extend.mcp.config import ServerConfig, Source, load_servers
+from fairlead.extend.mcp.config import McpConfigFile, ServerConfig, load_servers
 from fairlead.session.additions import Origin
 
 ENV = {"TOKEN": "secret", "EMPTY": ""}
@@ -17,12 +17,12 @@ ENV = {"TOKEN": "secret", "EMPTY": ""}
 
 def loaded(*files: tuple[Path, object], named: bool = False) -> tuple[dict[str, ServerConfig], list[str]]:
     """The servers of files with these contents, by name, and the problems."""
-    sources: list[Source] = []
+    config_files: list[McpConfigFile] = []
     for path, content in files:
         path.write_text(content if isinstance(content, str) else json.dumps(content))
-        sources.append(Source(Origin(path, "auto", "user"), "--mcp-config" if named else None))
+        config_files.append(McpConfigFile(Origin(path, "auto", "user"), "--mcp-config" if named else None))
     problems: list[str] = []
-    return {server.name: server for server in load_servers(sources, ENV, problems)}, problems
+    return {server.name: server for server in load_servers(config_files, ENV, problems)}, problems
 
 
 def servers(**entries: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,8 +107,8 @@ def test_a_file_that_cannot_be_used_is_named_and_the_others_work(tmp_path: Path,
 def test_a_missing_file_is_told_of_only_if_somebody_asked_for_it(tmp_path: Path) -> None:
     problems: list[str] = []
     missing = Origin(tmp_path / "none.json", "cli", "temporary")
-    assert load_servers([Source(missing)], ENV, problems) == [] and not problems
-    assert load_servers([Source(missing, "--mcp-config")], ENV, problems) == []
+    assert load_servers([McpConfigFile(missing)], ENV, problems) == [] and not problems
+    assert load_servers([McpConfigFile(missing, "--mcp-config")], ENV, problems) == []
     assert "--mcp-config" in problems[0] and "none.json" in problems[0]
 
 
@@ -123,8 +123,11 @@ def test_a_file_of_the_user_that_cannot_be_read_may_switch_off_the_servers_of_pr
         case _:
             user.write_text('{"disabledServers": ["theirs"]')
     project.write_text(json.dumps(servers(theirs={"command": "x"})))
-    sources = [Source(Origin(user, "auto", "user")), Source(Origin(project, "auto", "project"), within=tmp_path.resolve())]
+    config_files = [
+        McpConfigFile(Origin(user, "auto", "user")),
+        McpConfigFile(Origin(project, "auto", "project"), within=tmp_path.resolve()),
+    ]
     problems: list[str] = []
-    assert load_servers(sources, ENV, problems) == []
+    assert load_servers(config_files, ENV, problems) == []
     [told] = problems
     assert "user.json" in told and "So are those of projects" in told

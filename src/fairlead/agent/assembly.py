@@ -323,13 +323,13 @@ class Assembly:
         ]
         if not found and not options.mcp_config:
             return None
-        from fairlead.extend.mcp.servers import McpOptions, McpServers, config_sources
+        from fairlead.extend.mcp.servers import McpOptions, McpServers, config_files
 
         named = [workspace.resolve(str(path)) for path in options.mcp_config]
         cwd = workspace.cwd
         return McpServers(
             McpOptions(
-                sources=config_sources(found, named, self._home.boundary(cwd)),
+                config_files=config_files(found, named, self._home.boundary(cwd)),
                 is_trusted=lambda: self.extensions.is_trusted(cwd),
                 is_wanted=options.wants_tool,
                 warn=self._warn,

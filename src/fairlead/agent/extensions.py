@@ -21,7 +21,7 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from fairlead.config.trust import ProjectTrust
     from fairlead.extend.extensions.late import LateExtensions
-    from fairlead.extend.extensions.registrations import Flag
+    from fairlead.extend.extensions.registrations import ExtensionFlag
 
 
 class AgentExtensions:
@@ -113,7 +113,7 @@ class AgentExtensions:
         """The names of those that are loaded."""
         return [] if self.late is None else self.late.names()
 
-    def flags(self) -> list[Flag]:
+    def flags(self) -> list[ExtensionFlag]:
         """The command-line flags that they have registered."""
         return [] if self.late is None else self.late.flags()
 

@@ -42,9 +42,9 @@ def configure_logging(env: Mapping[str, str], *, default: str, verbose: bool, lo
     general = wanted.pop("", _LEVELS["info"] if verbose or log_file is not None else _LEVELS[default])
     if log_file is not None:
         _add(_file_handler(log_file), logging.DEBUG, _Formatter(_DETAILED, env))
-        _add(_Stderr(), _LEVELS[default], _Formatter(_PLAIN, env))
+        _add(_StderrHandler(), _LEVELS[default], _Formatter(_PLAIN, env))
     else:
-        _add(_Stderr(), logging.DEBUG, _Formatter(form, env))
+        _add(_StderrHandler(), logging.DEBUG, _Formatter(form, env))
     logging.getLogger("fairlead").setLevel(general)
     # The messages of MCP servers come from the user's own programs, so they are shown by default.
     for package, level in {"extend.mcp": _LEVELS["info"], **wanted}.items():
@@ -76,7 +76,7 @@ def _file_handler(name: str) -> logging.Handler:
     try:
         # The log contains paths and model names, so only the owner may read a new file.
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
-        return _File(os.fdopen(descriptor, "a", encoding="utf-8", errors="replace"))
+        return _FileHandler(os.fdopen(descriptor, "a", encoding="utf-8", errors="replace"))
     except OSError as error:
         raise ConfigError(f"--log-file {name}: {error.strerror}.") from error
 
@@ -96,7 +96,7 @@ class _Formatter(logging.Formatter):
         return visible(redacted(super().format(record)))
 
 
-class _File(logging.StreamHandler[TextIO]):
+class _FileHandler(logging.StreamHandler[TextIO]):
     """Writes to a file. Records that cannot be written are lost: `logging` would print a traceback of each to stderr, and
     wait there for a host that does not read it."""
 
@@ -104,7 +104,7 @@ class _File(logging.StreamHandler[TextIO]):
         pass
 
 
-class _Stderr(logging.Handler):
+class _StderrHandler(logging.Handler):
     """Writes to stderr, but never waits for it: a host that does not read its child's stderr must not block the agent."""
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -9,12 +9,12 @@ from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
 #: One turn of a script. The docstring of `fairlead.testing.provider` lists its keys.
-Turn: TypeAlias = Mapping[str, Any]
+ScriptTurn: TypeAlias = Mapping[str, Any]
 
 _numbers = count(1)
 
 
-class Event(NamedTuple):
+class ServerSentEvent(NamedTuple):
     """A server-sent event. `is_piece` marks pieces of text, thinking or arguments, which `dropAfter` and the like count."""
 
     is_piece: bool
@@ -25,16 +25,16 @@ class Event(NamedTuple):
 class Format(NamedTuple):
     """A provider API: the events of a turn, given the body of the request, and the body of an error response."""
 
-    events: Callable[[Turn, Mapping[str, Any]], Iterator[Event]]
+    events: Callable[[ScriptTurn, Mapping[str, Any]], Iterator[ServerSentEvent]]
     error_body: Callable[[int, str], Any]
 
 
-def pieces(turn: Turn, text: str) -> Iterable[str]:
+def pieces(turn: ScriptTurn, text: str) -> Iterable[str]:
     size = turn.get("chunk", 8)
     return (text[start : start + size] for start in range(0, len(text), size))
 
 
-def full_text(turn: Turn) -> str:
+def full_text(turn: ScriptTurn) -> str:
     return turn.get("text", "") * turn.get("repeat", 1)
 
 
@@ -44,13 +44,13 @@ class Script:
     After the last turn, that turn is repeated; with `loop` the list starts again.
     """
 
-    def __init__(self, turns: Sequence[Turn], *, loop: bool = False) -> None:
+    def __init__(self, turns: Sequence[ScriptTurn], *, loop: bool = False) -> None:
         self._turns = [turn for turn in turns if "match" not in turn]
         self._matching = [turn for turn in turns if "match" in turn]
         self._loop = loop
         self._next = 0
 
-    def turn_for(self, body: Any) -> Turn:
+    def turn_for(self, body: Any) -> ScriptTurn:
         """Return the turn that answers a request with this body."""
         text = last_user_text(body)
         for turn in self._matching:
@@ -76,7 +76,7 @@ def last_user_text(body: Any) -> str:
     return ""
 
 
-class _Usage(NamedTuple):
+class _ScriptUsage(NamedTuple):
     """The tokens of a turn. `input` excludes the tokens that the cache read or wrote, in every API."""
 
     input: int
@@ -86,7 +86,7 @@ class _Usage(NamedTuple):
     reasoning: int
 
     @classmethod
-    def of(cls, turn: Turn) -> _Usage:
+    def of(cls, turn: ScriptTurn) -> _ScriptUsage:
         usage = turn.get("usage", {})
         names = (("input", 100), ("output", 50), ("cacheRead", 0), ("cacheWrite", 0), ("reasoning", 0))
         return cls(*(usage.get(name, default) for name, default in names))
@@ -99,8 +99,8 @@ class _Usage(NamedTuple):
 # Anthropic Messages
 
 
-def anthropic_events(turn: Turn, body: Mapping[str, Any]) -> Iterator[Event]:
-    usage = _Usage.of(turn)
+def anthropic_events(turn: ScriptTurn, body: Mapping[str, Any]) -> Iterator[ServerSentEvent]:
+    usage = _ScriptUsage.of(turn)
     number = next(_numbers)
     started = {
         "input_tokens": usage.input,
@@ -131,7 +131,7 @@ def anthropic_events(turn: Turn, body: Mapping[str, Any]) -> Iterator[Event]:
     yield _typed("message_stop")
 
 
-def _anthropic_blocks(turn: Turn, number: int) -> Iterator[tuple[Any, Iterable[Any], Any]]:
+def _anthropic_blocks(turn: ScriptTurn, number: int) -> Iterator[tuple[Any, Iterable[Any], Any]]:
     """Yield each block in its first form, its deltas, and a last delta that is not a piece."""
     if thinking := turn.get("thinking"):
         deltas = ({"type": "thinking_delta", "thinking": piece} for piece in pieces(turn, thinking))
@@ -154,8 +154,8 @@ def anthropic_error(status: int, text: str) -> Any:
 # OpenAI Chat Completions
 
 
-def chat_events(turn: Turn, body: Mapping[str, Any]) -> Iterator[Event]:
-    usage = _Usage.of(turn)
+def chat_events(turn: ScriptTurn, body: Mapping[str, Any]) -> Iterator[ServerSentEvent]:
+    usage = _ScriptUsage.of(turn)
     number = next(_numbers)
     base = {
         "id": f"chatcmpl-{number}",
@@ -164,8 +164,8 @@ def chat_events(turn: Turn, body: Mapping[str, Any]) -> Iterator[Event]:
         "model": body.get("model", "fake"),
     }
 
-    def chunk(delta: Any, is_piece: bool = False, finish: str | None = None) -> Event:
-        return Event(is_piece, None, {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+    def chunk(delta: Any, is_piece: bool = False, finish: str | None = None) -> ServerSentEvent:
+        return ServerSentEvent(is_piece, None, {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
     yield chunk({"role": "assistant", "content": ""})
     for piece in pieces(turn, turn.get("thinking", "")):
@@ -186,8 +186,8 @@ def chat_events(turn: Turn, body: Mapping[str, Any]) -> Iterator[Event]:
         "prompt_tokens_details": {"cached_tokens": usage.cache_read},
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     }
-    yield Event(False, None, {**base, "choices": [], "usage": totals})
-    yield Event(False, None, "[DONE]")
+    yield ServerSentEvent(False, None, {**base, "choices": [], "usage": totals})
+    yield ServerSentEvent(False, None, "[DONE]")
 
 
 def openai_error(status: int, text: str) -> Any:
@@ -198,11 +198,11 @@ def openai_error(status: int, text: str) -> Any:
 # OpenAI Responses
 
 
-def responses_events(turn: Turn, body: Mapping[str, Any]) -> Iterator[Event]:
+def responses_events(turn: ScriptTurn, body: Mapping[str, Any]) -> Iterator[ServerSentEvent]:
     number = next(_numbers)
     sequence = count()
 
-    def numbered(events: Iterable[Event]) -> Iterator[Event]:
+    def numbered(events: Iterable[ServerSentEvent]) -> Iterator[ServerSentEvent]:
         for event in events:
             event.data["sequence_number"] = next(sequence)
             yield event
@@ -236,7 +236,7 @@ def responses_events(turn: Turn, body: Mapping[str, Any]) -> Iterator[Event]:
     yield from numbered([_response_end(turn, {**base, "output": output})])
 
 
-def _response_items(turn: Turn, body: Mapping[str, Any], number: int) -> Iterator[Iterator[Event]]:
+def _response_items(turn: ScriptTurn, body: Mapping[str, Any], number: int) -> Iterator[Iterator[ServerSentEvent]]:
     if thinking := turn.get("thinking"):
         yield _reasoning_item(turn, thinking, f"rs_{number}", "reasoning.encrypted_content" in (body.get("include") or ()))
     if text := full_text(turn):
@@ -245,7 +245,7 @@ def _response_items(turn: Turn, body: Mapping[str, Any], number: int) -> Iterato
         yield _call_item(turn, call, f"fc_{number}_{position}", call.get("id", f"call_{number:06}_{position}"))
 
 
-def _reasoning_item(turn: Turn, thinking: str, item_id: str, encrypted: bool) -> Iterator[Event]:
+def _reasoning_item(turn: ScriptTurn, thinking: str, item_id: str, encrypted: bool) -> Iterator[ServerSentEvent]:
     item: dict[str, Any] = {"id": item_id, "type": "reasoning", "summary": []}
     yield _typed("response.output_item.added", item=item)
     where: dict[str, Any] = {"item_id": item_id, "summary_index": 0}
@@ -261,7 +261,7 @@ def _reasoning_item(turn: Turn, thinking: str, item_id: str, encrypted: bool) ->
     yield _typed("response.output_item.done", item=done)
 
 
-def _message_item(turn: Turn, text: str, item_id: str) -> Iterator[Event]:
+def _message_item(turn: ScriptTurn, text: str, item_id: str) -> Iterator[ServerSentEvent]:
     item: dict[str, Any] = {"id": item_id, "type": "message", "role": "assistant", "status": "in_progress", "content": []}
     yield _typed("response.output_item.added", item=item)
     where: dict[str, Any] = {"item_id": item_id, "content_index": 0}
@@ -274,7 +274,7 @@ def _message_item(turn: Turn, text: str, item_id: str) -> Iterator[Event]:
     yield _typed("response.output_item.done", item={**item, "status": "completed", "content": [part]})
 
 
-def _call_item(turn: Turn, call: Any, item_id: str, call_id: str) -> Iterator[Event]:
+def _call_item(turn: ScriptTurn, call: Any, item_id: str, call_id: str) -> Iterator[ServerSentEvent]:
     name = call["name"]
     item = {"id": item_id, "type": "function_call", "call_id": call_id, "name": name, "arguments": "", "status": "in_progress"}
     yield _typed("response.output_item.added", item=item)
@@ -285,8 +285,8 @@ def _call_item(turn: Turn, call: Any, item_id: str, call_id: str) -> Iterator[Ev
     yield _typed("response.output_item.done", item={**item, "arguments": arguments, "status": "completed"})
 
 
-def _response_end(turn: Turn, response: dict[str, Any]) -> Event:
-    usage = _Usage.of(turn)
+def _response_end(turn: ScriptTurn, response: dict[str, Any]) -> ServerSentEvent:
+    usage = _ScriptUsage.of(turn)
     response["usage"] = {
         "input_tokens": usage.prompt,
         "output_tokens": usage.output,
@@ -306,8 +306,8 @@ def _response_end(turn: Turn, response: dict[str, Any]) -> Event:
 # Google streamGenerateContent?alt=sse
 
 
-def google_events(turn: Turn, body: Mapping[str, Any]) -> Iterator[Event]:
-    usage = _Usage.of(turn)
+def google_events(turn: ScriptTurn, body: Mapping[str, Any]) -> Iterator[ServerSentEvent]:
+    usage = _ScriptUsage.of(turn)
     number = next(_numbers)
     totals = {
         "promptTokenCount": usage.prompt,
@@ -317,7 +317,7 @@ def google_events(turn: Turn, body: Mapping[str, Any]) -> Iterator[Event]:
         "totalTokenCount": usage.prompt + usage.output,
     }
 
-    def chunk(part: Any, is_piece: bool = False, **candidate: Any) -> Event:
+    def chunk(part: Any, is_piece: bool = False, **candidate: Any) -> ServerSentEvent:
         content = {"role": "model", "parts": [part]}
         data = {
             "candidates": [{"content": content, "index": 0, **candidate}],
@@ -325,7 +325,7 @@ def google_events(turn: Turn, body: Mapping[str, Any]) -> Iterator[Event]:
             "modelVersion": body.get("model", "fake"),
             "responseId": f"google-{number}",
         }
-        return Event(is_piece, None, data)
+        return ServerSentEvent(is_piece, None, data)
 
     for piece in pieces(turn, turn.get("thinking", "")):
         yield chunk({"text": piece, "thought": True}, True)
@@ -354,8 +354,8 @@ def arguments_text(call: Any) -> str:
     return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
-def _typed(kind: str, is_piece: bool = False, **fields: Any) -> Event:
-    return Event(is_piece, kind, {"type": kind, **fields})
+def _typed(kind: str, is_piece: bool = False, **fields: Any) -> ServerSentEvent:
+    return ServerSentEvent(is_piece, kind, {"type": kind, **fields})
 
 
 #: The formats, by the end of the request's path.

@@ -39,7 +39,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
-from fairlead.testing.formats import FORMATS, Event, Format, Script, Turn
+from fairlead.testing.formats import FORMATS, Format, Script, ScriptTurn, ServerSentEvent
 
 if TYPE_CHECKING:
     import threading
@@ -78,7 +78,7 @@ class ProviderServer:
 
     def __init__(
         self,
-        turns: Sequence[Turn] | Callable[[Any], Turn],
+        turns: Sequence[ScriptTurn] | Callable[[Any], ScriptTurn],
         *,
         models: Sequence[Mapping[str, Any]] = (),
         loop: bool = False,
@@ -91,7 +91,7 @@ class ProviderServer:
         self.connections = 0
         self.disconnections = 0
         self.port = port
-        self._turn_for: Callable[[Any], Turn] = turns if callable(turns) else Script(turns, loop=loop).turn_for
+        self._turn_for: Callable[[Any], ScriptTurn] = turns if callable(turns) else Script(turns, loop=loop).turn_for
         self._models = list(models)
         self._ssl = ssl
         self._log = log
@@ -213,7 +213,7 @@ class ProviderServer:
         return await self._stream(reader, writer, turn, body, format)
 
     async def _stream(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, turn: Turn, body: Any, format: Format
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, turn: ScriptTurn, body: Any, format: Format
     ) -> bool:
         headers = {"content-type": "text/event-stream", "cache-control": "no-cache", "request-id": "req_fake"}
         _write_head(writer, turn.get("status", 200), {**headers, "transfer-encoding": "chunked", **turn.get("headers", {})})
@@ -231,7 +231,7 @@ class ProviderServer:
         await writer.drain()
         return True
 
-    async def _after_piece(self, sent: int, turn: Turn, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _after_piece(self, sent: int, turn: ScriptTurn, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Do what the turn asks for after this many pieces. Return whether to continue."""
         assert self._released is not None
         if sent == turn.get("garbageAfter"):
@@ -313,7 +313,7 @@ async def _read_request(reader: asyncio.StreamReader) -> tuple[str, str, dict[st
     return method, target, headers, b"".join(parts)
 
 
-def _frame(event: Event) -> tuple[bool, bytes]:
+def _frame(event: ServerSentEvent) -> tuple[bool, bytes]:
     data = event.data if isinstance(event.data, str) else json.dumps(event.data, separators=(",", ":"))
     name = f"event: {event.name}\n" if event.name else ""
     return event.is_piece, f"{name}data: {data}\n\n".encode()

@@ -80,7 +80,7 @@ class Scripted:
         yield partial.take()
 
 
-class _Piece(Struct):
+class _BlockPiece(Struct):
     """A piece of one block. The first piece starts the block and the last one ends it."""
 
     key: int
@@ -104,20 +104,20 @@ class _Piece(Struct):
             partial.end(self.key)
 
 
-def _pieces(turn: Turn) -> Iterator[_Piece]:
+def _pieces(turn: Turn) -> Iterator[_BlockPiece]:
     blocks: list[tuple[str | ToolCall, str]] = [("thinking", turn.thinking), ("text", turn.text)]
     blocks += [(call, msgspec.json.encode(call.arguments).decode()) for call in turn.tool_calls]
     for key, (block, text) in enumerate(blocks):
         for start in range(0, len(text), turn.chunk):
             end = start + turn.chunk
-            yield _Piece(key, block, text[start:end], start == 0, end >= len(text))
+            yield _BlockPiece(key, block, text[start:end], start == 0, end >= len(text))
 
 
 async def _until_done_or_cancelled(pause: Awaitable[object], cancel: Cancel) -> None:
-    waiting = asyncio.ensure_future(pause)
-    forget = cancel.on_fire(waiting.cancel)
+    pausing = asyncio.ensure_future(pause)
+    forget = cancel.on_fire(pausing.cancel)
     try:
-        await waiting
+        await pausing
     except asyncio.CancelledError:
         if not cancel.fired:
             raise

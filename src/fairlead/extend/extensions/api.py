@@ -11,7 +11,7 @@ from fairlead.core.messages import ImageContent, UserBlock
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.events import EventBus
 from fairlead.extend.extensions.outbox import run_without_waiting
-from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Flag, FlagType, FlagValue, make_handler
+from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, ExtensionFlag, FlagType, FlagValue, make_handler
 from fairlead.extend.extensions.values import State, check_types, converted
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class Fairlead:
             raise ConfigError(f"{name!r} cannot be the name of a flag: use lower-case letters, digits and hyphens.")
         if type not in ("boolean", "string"):
             raise ConfigError(f'--{name}: expected the type "boolean" or "string", got {type!r}.')
-        self._extension.flags[name] = Flag(name, type, default, description)
+        self._extension.flags[name] = ExtensionFlag(name, type, default, description)
         return self.get_flag(name)
 
     def get_flag(self, name: str) -> FlagValue:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fairlead.config.trust import ProjectTrust
     from fairlead.extend.additions import UserAdditions
     from fairlead.extend.extensions.hooks import ExtensionHooks
-    from fairlead.extend.extensions.registrations import Flag
+    from fairlead.extend.extensions.registrations import ExtensionFlag
     from fairlead.models.registry import Registry
     from fairlead.session.session import Session
 
@@ -143,7 +143,7 @@ class LateExtensions:
         """Return the names of the loaded extensions."""
         return [] if self._hooks is None else [extension.name for extension in self._hooks.engine.extensions]
 
-    def flags(self) -> list[Flag]:
+    def flags(self) -> list[ExtensionFlag]:
         """Return the command-line flags that extensions have registered."""
         return [] if self._hooks is None else self._hooks.engine.registrations.flags()
 

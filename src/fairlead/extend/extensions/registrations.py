@@ -30,7 +30,7 @@ FlagType: TypeAlias = Literal["boolean", "string"]
 FlagValue: TypeAlias = bool | str | None
 
 
-class Flag(Struct, frozen=True):
+class ExtensionFlag(Struct, frozen=True):
     """A command-line flag of an extension."""
 
     name: str
@@ -72,7 +72,7 @@ class Extension:
         self.state = State(found.name)
         self.tools: dict[str, Tool] = {}
         self.commands: dict[str, ExtensionCommand] = {}
-        self.flags: dict[str, Flag] = {}
+        self.flags: dict[str, ExtensionFlag] = {}
         self.providers: set[str] = set()
         #: False after it failed to load or was reloaded.
         self.is_loaded = True
@@ -187,10 +187,10 @@ class Registrations:
             free = f"{name}:{number}"
         return free
 
-    def flags(self) -> list[Flag]:
+    def flags(self) -> list[ExtensionFlag]:
         return [flag for extension in self._engine.extensions for flag in extension.flags.values()]
 
-    def flag_value(self, flag: Flag) -> FlagValue:
+    def flag_value(self, flag: ExtensionFlag) -> FlagValue:
         """Return the value of a flag from the command line, or its default. Raises ConfigError if a value is missing."""
         given = self._engine.host.flags
         if flag.name not in given:

@@ -24,7 +24,7 @@ from fairlead.session.additions import Origin
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
-class Source(Struct, frozen=True):
+class McpConfigFile(Struct, frozen=True):
     """A file of servers. If two files have a server with the same name, the later file is used.
 
     `named` is the flag that named the file. `within` is the directory that the file must be in, if it belongs to a project.
@@ -50,7 +50,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     timeout: float | None = None
 
 
-class _Entry(Struct):
+class _ServerEntry(Struct):
     """A server as written in the file."""
 
     type: str | None = None
@@ -65,44 +65,44 @@ class _Entry(Struct):
     timeout: float | None = None
 
 
-def load_servers(sources: Iterable[Source], env: Mapping[str, str], problems: list[str]) -> list[ServerConfig]:
+def load_servers(config_files: Iterable[McpConfigFile], env: Mapping[str, str], problems: list[str]) -> list[ServerConfig]:
     """Read these files and return their servers, sorted by name. Variables in values are replaced from `env`.
 
     If a file of the user cannot be read, the servers of projects are left out too, because the file may disable them.
     """
-    written: dict[str, tuple[Any, Source]] = {}
+    written: dict[str, tuple[Any, McpConfigFile]] = {}
     disabled: set[str] = set()
     unread = False
-    for source in sources:
+    for file in config_files:
         try:
-            entries, names = _read(source)
+            entries, names = _read(file)
         except ConfigError as error:
-            unread = unread or source.within is None
-            others = "" if source.within is not None else " So are those of projects, because this file may disable them."
+            unread = unread or file.within is None
+            others = "" if file.within is not None else " So are those of projects, because this file may disable them."
             problems.append(f"{error} Its MCP servers are left out.{others}")
         else:
-            written |= {name: (entry, source) for name, entry in entries.items()}
+            written |= {name: (entry, file) for name, entry in entries.items()}
             disabled |= names
     servers: list[ServerConfig] = []
-    for name, (entry, source) in sorted(written.items()):
-        if name in disabled or (unread and source.within is not None):
+    for name, (entry, file) in sorted(written.items()):
+        if name in disabled or (unread and file.within is not None):
             continue
         try:
-            server = _server(name, entry, source.origin, env)
+            server = _server(name, entry, file.origin, env)
         except ConfigError as error:
-            problems.append(f'{source.origin.path}: the MCP server "{name}" is left out: {error}')
+            problems.append(f'{file.origin.path}: the MCP server "{name}" is left out: {error}')
         else:
             servers += [server] if server is not None else []
     return servers
 
 
-def _read(source: Source) -> tuple[dict[str, Any], set[str]]:
+def _read(file: McpConfigFile) -> tuple[dict[str, Any], set[str]]:
     """Return the servers in a file, unchecked, and the names of those it disables."""
-    path = source.origin.path
-    data = files.read_if_present(path, within=source.within, largest=files.LARGEST_PROJECT_FILE)
+    path = file.origin.path
+    data = files.read_if_present(path, within=file.within, largest=files.LARGEST_PROJECT_FILE)
     if data is None:
-        if source.named is not None:
-            raise ConfigError(f"{source.named}: {path}: there is no such file.")
+        if file.named is not None:
+            raise ConfigError(f"{file.named}: {path}: there is no such file.")
         return {}, set()
     content = json_files.parse_object(path, data)
     servers = content.get("mcpServers")
@@ -123,7 +123,7 @@ def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> 
     if values.get("enabled") is False:
         return None
     try:
-        entry = msgspec.convert(_expanded(values, env), _Entry)
+        entry = msgspec.convert(_expanded(values, env), _ServerEntry)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{error}.") from None
     kind = entry.type or ("http" if entry.url and not entry.command else "stdio")

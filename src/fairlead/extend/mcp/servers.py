@@ -14,7 +14,7 @@ from fairlead.config.home import Level
 from fairlead.config.process import run_in_thread
 from fairlead.core.events import ExtensionError
 from fairlead.core.runtime import Cancel
-from fairlead.extend.mcp.config import Source
+from fairlead.extend.mcp.config import McpConfigFile
 from fairlead.session.additions import Origin
 
 if TYPE_CHECKING:
@@ -32,21 +32,22 @@ NO_PACKAGE = (
 )
 
 
-def config_sources(found: Iterable[tuple[Level, Path]], named: Iterable[Path], within: Path | None = None) -> list[Source]:
+def config_files(found: Iterable[tuple[Level, Path]], named: Iterable[Path], within: Path | None = None) -> list[McpConfigFile]:
     """Return the configuration files in the usual places, then those that were named. A project's file must be `within` a
     directory.
     """
     usual = [
-        Source(Origin(path, "auto", level, path.parent), within=within if level == "project" else None) for level, path in found
+        McpConfigFile(Origin(path, "auto", level, path.parent), within=within if level == "project" else None)
+        for level, path in found
     ]
-    return usual + [Source(Origin(path, "cli", "temporary"), "--mcp-config") for path in named]
+    return usual + [McpConfigFile(Origin(path, "cli", "temporary"), "--mcp-config") for path in named]
 
 
 class McpOptions(Struct, frozen=True, kw_only=True):
     """What `McpServers` needs from the agent."""
 
     #: Configuration files, in order. If two servers have the same name, the later one is used.
-    sources: Sequence[Source]
+    config_files: Sequence[McpConfigFile]
     #: Whether the project may start programs.
     is_trusted: Callable[[], Awaitable[bool]]
     #: Whether the model may use the tool with a given name.
@@ -141,9 +142,9 @@ class McpServers:
         assert self._host is not None and self._extensions is not None, "servers belong to a session"
         env = self._host.workspace.env
         problems: list[str] = []
-        own = load_servers([source for source in options.sources if source.origin.scope != "project"], env, problems)
+        own = load_servers([file for file in options.config_files if file.origin.scope != "project"], env, problems)
         options.warn(problems)
-        with_project = load_servers(options.sources, env, problems)
+        with_project = load_servers(options.config_files, env, problems)
         if (own or with_project) and not await self._has_package():
             return
         keys = server_keys(dict.fromkeys(config.name for config in (*own, *with_project)))
