@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 from fairlead.core.messages import ImageContent, UserBlock
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.events import EventBus
-from fairlead.extend.extensions.outbox import run_without_waiting
 from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, ExtensionFlag, FlagType, FlagValue, make_handler
 from fairlead.extend.extensions.values import State, check_types, converted
 
@@ -273,7 +272,7 @@ class Fairlead:
                 the next prompt.
             trigger_turn: whether to start a run if none is active.
         """
-        session, outbox = self._live_session(), self._engine.outbox
+        session = self._live_session()
         custom_type, said = converted(str, custom_type, "custom_type"), converted(str | list[UserBlock], content, "content")
         check_types(bool, display=display)
         check_types(Literal["steer", "follow_up", "next_turn"] | None, deliver=deliver)
@@ -283,10 +282,8 @@ class Fairlead:
                 custom_type, said, display=display, details=details, deliver=deliver, trigger_turn=trigger_turn
             )
 
-        if outbox.is_empty and not (trigger_turn and not session.is_streaming):
-            run_without_waiting(send())
-        else:
-            self._engine.send_later(self._extension, "send_message", send)
+        starts_run = trigger_turn and not session.is_streaming
+        self._engine.send(self._extension, "send_message", send, starts_run=starts_run)
 
     def send_user_message(self, content: str, images: list[ImageContent] | None = None, *, deliver: Deliver = "steer") -> None:
         """Send a message to the agent as the user would. It starts a run, or is queued if a run is active.

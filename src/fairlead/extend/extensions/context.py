@@ -14,7 +14,7 @@ from msgspec import Struct, json
 from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Ui
 from fairlead.extend.extensions.calling import Deadline
-from fairlead.extend.extensions.outbox import ExtensionUi
+from fairlead.extend.extensions.ui import ExtensionUi
 
 if TYPE_CHECKING:
     from subprocess import Popen

@@ -1,13 +1,16 @@
-"""The extensions of one session: loads them, and calls their code."""
+"""The extensions of one session: loads them, calls their code, and passes on what they send."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import math
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Iterable
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from fairlead.config.process import on_process_ending
@@ -25,7 +28,6 @@ from fairlead.extend.extensions.discovery import (
     without_bytecode,
 )
 from fairlead.extend.extensions.events import EventBus, Listeners
-from fairlead.extend.extensions.outbox import Outbox
 from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations
 from fairlead.extend.extensions.values import checked_result
 from fairlead.session.additions import SlashCommand
@@ -38,6 +40,84 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger("fairlead.extend")
+
+
+class WorkQueue:
+    """Runs pieces of work one after another, in a task that exists while there is work. The work must not raise."""
+
+    def __init__(self) -> None:
+        self._pending: deque[Callable[[], Awaitable[None]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+
+    def put(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._pending.append(work)
+        if self._task is None:
+            # The work does not inherit the context variables of the caller.
+            self._task = asyncio.get_running_loop().create_task(self._work(), context=contextvars.Context())
+
+    @property
+    def busy(self) -> bool:
+        return self._task is not None
+
+    def runs_in(self, task: asyncio.Task[object] | None) -> bool:
+        """Whether `task` is the one that runs the work."""
+        return task is not None and task is self._task
+
+    async def idle(self) -> None:
+        """Wait until all work is done."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _work(self) -> None:
+        try:
+            while self._pending:
+                await self._pending.popleft()()
+        finally:
+            self._task = None
+
+
+class Outbox:
+    """Work that takes time, such as starting a run. It is done in order, and extensions do not wait for it.
+
+    What a command sends is held back until the command is done or waits for something. A host that sent the command thus gets the
+    response before the events of a run that the command starts.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Callable[[], Awaitable[None]]] = []
+        self._holding = 0
+        self._queue = WorkQueue()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._held and not self._queue.busy
+
+    def put(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._held.append(work)
+        if not self._holding:
+            self.send()
+
+    def send(self) -> None:
+        """Start all work that was held back."""
+        held, self._held = self._held, []
+        for work in held:
+            self._queue.put(work)
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Hold work back until `send` is called, or until the caller has sent its response."""
+        self._holding += 1
+        try:
+            yield
+        finally:
+            self._holding -= 1
+            # The caller sends its response in this same step of the event loop.
+            asyncio.get_running_loop().call_soon(self.send)
+
+    async def sent(self) -> None:
+        """Start all work, and wait until it is done."""
+        self.send()
+        await self._queue.idle()
 
 
 class Engine:
@@ -219,6 +299,13 @@ class Engine:
         if threading.get_ident() != self._thread:
             raise RuntimeError("This can be done on the agent's thread only. Make the function a coroutine function (async def).")
 
+    def send(self, owner: Extension, event: str, work: Callable[[], Coroutine[Any, Any, None]], *, starts_run: bool) -> None:
+        """Do work for the session: at once if nothing is in the outbox and no run starts, otherwise through the outbox."""
+        if self.outbox.is_empty and not starts_run:
+            _run_without_waiting(work())
+        else:
+            self.send_later(owner, event, work)
+
     def send_later(self, owner: Extension, event: str, work: Callable[[], Awaitable[None]]) -> None:
         """Put work for the session into the outbox, and report its failure as one of `owner`."""
 
@@ -300,3 +387,13 @@ class Engine:
                     save_trust(self.host.home, project, answer.trusted, self.host.warn)
                 return answer.trusted
         return None
+
+
+def _run_without_waiting(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that never waits for anything. Raises RuntimeError if it does."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    work.close()
+    raise RuntimeError("This cannot be done here, because it would have to wait.")
