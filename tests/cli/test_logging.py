@@ -126,7 +126,7 @@ def test_a_host_that_does_not_read_stderr_does_not_block_the_agent(fairlead: Com
 def test_a_secret_of_the_environment_is_redacted_from_a_record_that_quotes_it() -> None:
     program = (
         "import logging, os\n"
-        "from fairlead.cli.logs import configure_logging\n"
+        "from fairlead.cli.console import configure_logging\n"
         "configure_logging(os.environ, default='error', verbose=False, log_file=None)\n"
         "logging.getLogger('fairlead.models').error('the server said %s \\x1b[2J', os.environ['MY_SERVICE_TOKEN'])\n"
     )

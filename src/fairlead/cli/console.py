@@ -1,13 +1,31 @@
-"""What the command prints for people.
+"""What the command writes for people: results, errors and the log.
 
 File names, settings and errors of providers can contain escape sequences, which must not reach a terminal.
+
+The library logs to one logger per package (`fairlead.wire`, `fairlead.session`, ...) and is silent until logging is
+configured. The command configures it from `--verbose`, `FAIRLEAD_LOG` and `--log-file`. It writes to stderr, where hosts often
+show it to their users. So a command that serves a host writes errors only, and the others write warnings too, unless they are
+asked for more.
 """
 
 from __future__ import annotations
 
+import logging
+import os
+import select
 import sys
+from collections.abc import Mapping
+from typing import TextIO
 
 from fairlead.core.lenient import visible
+from fairlead.errors import ConfigError
+
+_LEVELS = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
+_PLAIN = "fairlead: %(message)s"
+_DETAILED = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+#: A pipe that select calls writable takes this many bytes without blocking (POSIX's smallest PIPE_BUF is 512).
+_PIPE_BUF = getattr(select, "PIPE_BUF", 512)
+_USAGE = "expected debug, info, warning or error, or levels by package such as models=debug,wire=info"
 
 
 def say(text: str) -> None:
@@ -19,3 +37,95 @@ def complain(text: str) -> None:
     """Print a line for people to stderr. It is not part of any protocol."""
     sys.stderr.write(visible(text) + "\n")
     sys.stderr.flush()
+
+
+def configure_logging(env: Mapping[str, str], *, default: str, verbose: bool, log_file: str | None) -> None:
+    """Send log records to stderr and, if one is named, to a file.
+
+    Args:
+        env: The environment. `FAIRLEAD_LOG` in it sets levels: `debug`, or `warning,models=debug`.
+        default: The level of stderr if neither `FAIRLEAD_LOG` nor `verbose` asks for another.
+        verbose: Log at `info` where `FAIRLEAD_LOG` sets no level.
+        log_file: The file to append to. It gets the levels that were asked for, at least `info`; stderr keeps `default`.
+
+    Raises:
+        ConfigError: The file cannot be opened.
+    """
+    wanted, problem = _levels(env.get("FAIRLEAD_LOG", ""))
+    form = _DETAILED if wanted else _PLAIN
+    general = wanted.pop("", _LEVELS["info"] if verbose or log_file is not None else _LEVELS[default])
+    if log_file is not None:
+        _add(_file_handler(log_file), logging.DEBUG, _Formatter(_DETAILED, env))
+        _add(_StderrHandler(), _LEVELS[default], _Formatter(_PLAIN, env))
+    else:
+        _add(_StderrHandler(), logging.DEBUG, _Formatter(form, env))
+    logging.getLogger("fairlead").setLevel(general)
+    # The messages of MCP servers come from the user's own programs, so they are shown by default.
+    for package, level in {"extend.mcp": _LEVELS["info"], **wanted}.items():
+        logging.getLogger(f"fairlead.{package}").setLevel(level)
+    if problem is not None:
+        logging.getLogger("fairlead.cli").warning("FAIRLEAD_LOG: %s", problem)
+
+
+def _levels(text: str) -> tuple[dict[str, int], str | None]:
+    """The levels by package, with "" for all others, and what is wrong with the text. Parts that are wrong are left out."""
+    levels: dict[str, int] = {}
+    problem = None
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        package, _, level = part.rpartition("=")
+        if level.lower() in _LEVELS:
+            levels[package.strip().removeprefix("fairlead").removeprefix(".")] = _LEVELS[level.lower()]
+        else:
+            problem = f"{_USAGE}, got {part!r}."
+    return levels, problem
+
+
+def _add(handler: logging.Handler, level: int, formatter: _Formatter) -> None:
+    handler.setLevel(level)
+    handler.setFormatter(formatter)
+    logging.getLogger("fairlead").addHandler(handler)
+
+
+def _file_handler(name: str) -> logging.Handler:
+    try:
+        # The log contains paths and model names, so only the owner may read a new file.
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+        return _FileHandler(os.fdopen(descriptor, "a", encoding="utf-8", errors="replace"))
+    except OSError as error:
+        raise ConfigError(f"--log-file {name}: {error.strerror}.") from error
+
+
+class _Formatter(logging.Formatter):
+    """Leaves out secrets, and control characters that could confuse a terminal."""
+
+    def __init__(self, form: str, env: Mapping[str, str]) -> None:
+        super().__init__(form)
+        self._env = env
+
+    def format(self, record: logging.LogRecord) -> str:
+        # Most processes log nothing, so a start does not load this.
+        from fairlead.core.secrets import learn_variables, redacted
+
+        learn_variables(self._env.items())
+        return visible(redacted(super().format(record)))
+
+
+class _FileHandler(logging.StreamHandler[TextIO]):
+    """Writes to a file. Records that cannot be written are lost: `logging` would print a traceback of each to stderr, and
+    wait there for a host that does not read it."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        pass
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to stderr, but never waits for it: a host that does not read its child's stderr must not block the agent."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            left = memoryview(f"{self.format(record)}\n".encode("utf-8", "replace"))
+            descriptor = sys.stderr.fileno()
+            while left and select.select([], [descriptor], [], 0)[1]:
+                left = left[os.write(descriptor, left[:_PIPE_BUF]) :]
+        except (OSError, ValueError):  # stderr is closed, or not a real file
+            return

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairlead import __version__
-from fairlead.cli.console import complain, say
+from fairlead.cli.console import complain, configure_logging, say
 from fairlead.cli.flags import Arguments, UsageError, help_text, parse, unknown_flag
 from fairlead.errors import ConfigError, FairleadError
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from fairlead.wire.pi.profile import Profile
 
 SMALLEST_FRAME = 1024
-#: Subcommands, each a function of the same name in a module of `fairlead.cli.commands`.
-_COMMANDS = ("export", "rules", "schema", "shim", "trust")
+#: Subcommands, each a function of the same name in this module of `fairlead.cli`.
+_COMMANDS = {"export": "commands", "rules": "rules", "schema": "commands", "shim": "commands", "trust": "commands"}
 #: Modes that serve a host in the dialect of the same name.
 _SERVERS = {"opal": "opal"}
 
@@ -50,7 +50,8 @@ def _dispatch(argv: Sequence[str]) -> int:
     if argv[:1] and argv[0] in _COMMANDS:
         from importlib import import_module
 
-        command: Callable[[Sequence[str]], int] = getattr(import_module(f"fairlead.cli.commands.{argv[0]}"), argv[0])
+        module = import_module(f"fairlead.cli.{_COMMANDS[argv[0]]}")
+        command: Callable[[Sequence[str]], int] = getattr(module, argv[0])
         return command(argv[1:])
     arguments = parse(argv)
     if arguments.help:
@@ -78,8 +79,6 @@ def _dispatch(argv: Sequence[str]) -> int:
 
 
 def _configure_logging(arguments: Arguments) -> None:
-    from fairlead.cli.logs import configure_logging
-
     for_people = arguments.mode in (None, "text")
     configure_logging(
         os.environ,
@@ -91,12 +90,12 @@ def _configure_logging(arguments: Arguments) -> None:
 
 def _list_models(argv: Sequence[str], arguments: Arguments, search: str) -> int:
     from fairlead.cli.build import build_agent
-    from fairlead.cli.commands.models import list_models
+    from fairlead.cli.commands import list_models
 
     agent = build_agent(arguments, None)
     if arguments.unknown or agent.extensions.exist():
         from fairlead.cli.build import settled, stdout_to_stderr
-        from fairlead.cli.ending import run
+        from fairlead.cli.start import run
 
         async def load() -> None:
             await settled(agent, argv, arguments)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from fairlead.cli.build import build_agent
 from fairlead.cli.console import complain
-from fairlead.cli.ending import run
 from fairlead.cli.flags import Arguments, UsageError
+from fairlead.cli.start import run
 from fairlead.config.process import start_thread
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent

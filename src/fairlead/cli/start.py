@@ -1,8 +1,12 @@
-"""The entry point of the process, before anything else is loaded."""
+"""Starts the process, before anything else is loaded, and ends it without waiting for what extensions left behind."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def main() -> int:
@@ -12,7 +16,31 @@ def main() -> int:
     from fairlead.cli.main import main
 
     code = main()
-    from fairlead.cli.ending import leave
-
-    leave(code)
+    _leave(code)
     return code
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine like `asyncio.run`, but do not wait for tasks and threads of extensions."""
+    import asyncio
+
+    from fairlead.config.process import runs_foreign_code
+
+    runner = asyncio.Runner()
+    try:
+        return runner.run(work)
+    finally:
+        if not runs_foreign_code():
+            runner.close()
+
+
+def _leave(code: int) -> None:
+    """Exit immediately if threads or exit handlers of extensions could keep the process alive."""
+    import os
+    import sys
+
+    from fairlead.config.process import runs_foreign_code
+
+    if runs_foreign_code():
+        sys.stderr.flush()
+        os._exit(code)

@@ -1,1 +1,0 @@
-"""The subcommands of `fairlead`, one module each."""
