@@ -640,7 +640,7 @@ export interface GetStateResponse {
   id?: unknown;
   command: "get_state";
   success: true;
-  data: State;
+  data: RpcSessionState;
 }
 
 /** `get_session_stats` succeeded. */
@@ -1058,7 +1058,7 @@ export interface GetSubagentsResponse {
   id?: unknown;
   command: "get_subagents";
   success: true;
-  data: Subagents;
+  data: SubagentList;
 }
 
 /** `get_subagent_messages` succeeded. */
@@ -1983,6 +1983,29 @@ export interface Replacement {
   content: unknown;
 }
 
+export interface RpcSessionState {
+  model: Model | null;
+  isStreaming: boolean;
+  /** True if nothing more will happen until the host sends something. */
+  isSettled: boolean;
+  isCompacting: boolean;
+  steeringMode: "all" | "one-at-a-time";
+  followUpMode: "all" | "one-at-a-time";
+  interruptMode: "immediate" | "wait";
+  sessionId: string;
+  autoCompactionEnabled: boolean;
+  messageCount: number;
+  pendingMessageCount: number;
+  queuedMessageCount: number;
+  todoPhases: TodoPhase[];
+  contextUsage?: ContextUsage;
+  thinkingLevel?: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+  sessionFile?: string;
+  sessionName?: string;
+  systemPrompt?: string;
+  dumpTools?: ToolSpec[];
+}
+
 /** A rule, in the form in which hosts see it. Fields that its file does not set are left out. */
 export interface Rule {
   name: string;
@@ -2082,29 +2105,6 @@ export interface SourceInfo {
   baseDir?: string;
 }
 
-export interface State {
-  model: Model | null;
-  isStreaming: boolean;
-  /** True if nothing more will happen until the host sends something. */
-  isSettled: boolean;
-  isCompacting: boolean;
-  steeringMode: "all" | "one-at-a-time";
-  followUpMode: "all" | "one-at-a-time";
-  interruptMode: "immediate" | "wait";
-  sessionId: string;
-  autoCompactionEnabled: boolean;
-  messageCount: number;
-  pendingMessageCount: number;
-  queuedMessageCount: number;
-  todoPhases: TodoPhase[];
-  contextUsage?: ContextUsage;
-  thinkingLevel?: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
-  sessionFile?: string;
-  sessionName?: string;
-  systemPrompt?: string;
-  dumpTools?: ToolSpec[];
-}
-
 /** What a sub-agent has done so far. Long texts are cut. */
 export interface SubagentActivity {
   index: number;
@@ -2135,6 +2135,10 @@ export interface SubagentEventPayload {
   id: string;
   /** The frame, in the same form as for the session's own run. */
   event: Event;
+}
+
+export interface SubagentList {
+  subagents: SubagentSnapshot[];
 }
 
 /**
@@ -2169,10 +2173,6 @@ export interface SubagentSnapshot {
 
 export interface SubagentSubscription {
   level: string;
-}
-
-export interface Subagents {
-  subagents: SubagentSnapshot[];
 }
 
 export interface Switched {

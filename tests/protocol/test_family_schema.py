@@ -141,4 +141,4 @@ def test_hosts_are_told_what_is_in_messages_models_and_usage() -> None:
     assert defined["SetModelResponse"]["properties"]["data"] == {"$ref": "#/$defs/Model"}
     assert defined["Usage"]["properties"]["input"] == {"type": "integer"}
     assert "totalTokens" in defined["Usage"]["required"]
-    assert defined["State"]["properties"]["todoPhases"]["items"] == {"$ref": "#/$defs/TodoPhase"}
+    assert defined["RpcSessionState"]["properties"]["todoPhases"]["items"] == {"$ref": "#/$defs/TodoPhase"}

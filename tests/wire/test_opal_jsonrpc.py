@@ -15,7 +15,7 @@ from fairlead.protocol.opal.method import Nothing
 from fairlead.protocol.opal.server_requests import AskUser
 from fairlead.wire import jsonrpc
 from fairlead.wire.jsonrpc import RpcError, read
-from fairlead.wire.messages import Problem, Reply, Request
+from fairlead.wire.messages import HostReply, Problem, Request
 
 PARSE, INVALID, UNKNOWN = (-32700, "Parse error"), (-32600, "Invalid request"), -32601
 
@@ -53,11 +53,11 @@ def test_a_method_goes_before_a_result() -> None:
 
 
 def test_answers_are_told_from_requests() -> None:
-    assert read(b'{"jsonrpc":"2.0","id":"s2c-1","result":{"action":"allow"}}') == Reply(
+    assert read(b'{"jsonrpc":"2.0","id":"s2c-1","result":{"action":"allow"}}') == HostReply(
         "result", jsonrpc.NULL, "s2c-1", {"action": "allow"}
     )
     failed = read(b'{"jsonrpc":"2.0","id":"s2c-1","error":{"code":1,"message":"no"}}')
-    assert failed == Reply("error", jsonrpc.NULL, "s2c-1", {"code": 1, "message": "no"})
+    assert failed == HostReply("error", jsonrpc.NULL, "s2c-1", {"code": 1, "message": "no"})
 
 
 def test_a_notification_is_nothing_to_answer() -> None:

@@ -114,7 +114,7 @@ async def test_an_abort_does_not_overtake_the_prompt_that_it_is_meant_for(tmp_pa
         host.say(*start("flood"))
         await host.until(lambda: host.connection.output.paused)
         host.say(*start(name), request("abort", "agent/abort", session_id=name))
-        await host.until(lambda: len(list(host.connection.waiting())) >= 2)
+        await host.until(lambda: len(list(host.connection.queued())) >= 2)
         host.say(request("stop", "agent/abort", session_id="flood"))
         frames = await host.frames(
             lambda frame: frame.get("params", {}).get("session_id") == name and frame["params"]["type"] == "agent_abort"
@@ -128,7 +128,7 @@ async def test_a_ping_is_answered_at_once(tmp_path: Path) -> None:
         host.say(*start("flood"))
         await host.until(lambda: host.connection.output.paused)
         host.say(request("first", "session/list"), request("list", "session/list"), request("ping", "opal/ping"))
-        await host.until(lambda: len(list(host.connection.waiting())) == 1)
+        await host.until(lambda: len(list(host.connection.queued())) == 1)
         host.say(request("stop", "agent/abort", session_id="flood"))
         frames = await host.frames(lambda frame: frame.get("id") == "list")
         ids = [frame["id"] for frame in frames if "id" in frame]

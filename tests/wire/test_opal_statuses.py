@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.protocol.opal.events import AgentStart, Event, MessageDelta, ThinkingDelta, ToolOutput
+from fairlead.protocol.opal.events import AgentStart, Event, MessageDelta, ThinkingDelta, ToolOutputEvent
 from fairlead.wire.opal.statuses import LONGEST, Status, StatusFilter, without_statuses
 from fairlead.wire.opal.ui import MOST_MERGED, Channel
 
@@ -126,10 +126,10 @@ def test_of_a_tools_output_only_the_end_waits() -> None:
     sending, reader = channel()
     reader.behind = True
     for number in range(100):
-        sending.stream(ToolOutput("s", "shell", "c", f"{number:04d}" * 1000))
+        sending.stream(ToolOutputEvent("s", "shell", "c", f"{number:04d}" * 1000))
     reader.catch_up()
     (piece,) = reader.sent
-    assert isinstance(piece, ToolOutput)
+    assert isinstance(piece, ToolOutputEvent)
     assert len(piece.chunk) <= MOST_MERGED
     assert piece.chunk.endswith("0099")
 

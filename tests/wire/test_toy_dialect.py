@@ -15,8 +15,8 @@ from fairlead.core.runtime import Cancel
 from fairlead.errors import BadCommand
 from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
-from fairlead.wire.messages import Message, Problem, Reply, Request, Route, Routes
-from fairlead.wire.questions import Question, Questions
+from fairlead.wire.messages import HostReply, Message, Problem, Request, RequestRoute, RouteTable
+from fairlead.wire.questions import HostQuestion, Questions
 
 
 class EchoCodec:
@@ -26,7 +26,7 @@ class EchoCodec:
         word, _, text = (line or b"").decode().partition(" ")
         if not word:
             return Problem(UNSET, BadCommand("empty line"))
-        return Reply("reply", UNSET, word[1:], text) if word.startswith("=") else Request(word, UNSET, text)
+        return HostReply("reply", UNSET, word[1:], text) if word.startswith("=") else Request(word, UNSET, text)
 
     def parameters(self, request: Request, declaration: str) -> str:
         return request.body
@@ -41,16 +41,16 @@ class EchoCodec:
 class EchoServer:
     def __init__(self, connection: Connection) -> None:
         self.codec = EchoCodec()
-        self.routes = Routes(str, ROUTES)
+        self.routes = RouteTable(str, ROUTES)
         self.send = connection.output.send
         self.questions = Questions(self.send, new_id=lambda: "q1")
         self.gate = asyncio.Event()
         self.dispatcher = Dispatcher(connection, self)
 
-    def receive_reply(self, reply: Reply) -> None:
+    def receive_reply(self, reply: HostReply) -> None:
         self.questions.receive(reply)
 
-    def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
+    def prerequisite(self, request: Request) -> Coroutine[Any, Any, Any] | None:
         return None
 
     def serving(self, request: Request) -> AbstractContextManager[None]:
@@ -63,7 +63,7 @@ async def wait(server: EchoServer, text: str) -> str:
 
 
 async def ask(server: EchoServer, text: str) -> str:
-    question = Question(ask=lambda ident: f"?{ident} {text}\n".encode())
+    question = HostQuestion(ask=lambda ident: f"?{ident} {text}\n".encode())
     return (await server.questions.ask(question, Cancel())).body
 
 
@@ -89,13 +89,13 @@ def fail(server: EchoServer, text: str) -> float:
 
 
 ROUTES = (
-    Route("echo", echo),
-    Route("wait", wait),
-    Route("later", wait, when="late"),
-    Route("ping", ping, when="now"),
-    Route("ask", ask),
-    Route("go", go, urgent=open_gate),
-    Route("fail", fail),
+    RequestRoute("echo", echo),
+    RequestRoute("wait", wait),
+    RequestRoute("later", wait, when="late"),
+    RequestRoute("ping", ping, when="now"),
+    RequestRoute("ask", ask),
+    RequestRoute("go", go, urgent=open_gate),
+    RequestRoute("fail", fail),
 )
 
 

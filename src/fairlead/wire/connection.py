@@ -32,7 +32,7 @@ class Outlet(Protocol):
         ...
 
 
-class Output:
+class HostOutput:
     """Counts the bytes that the host has not read yet.
 
     `put` passes bytes to the writer, and the writer calls `written` with the number of bytes it has written. With more than
@@ -112,7 +112,7 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 
 
 #: Reading stops with more bytes of undispatched lines than the first, and resumes at the second.
-HOLD_ABOVE, RESUME_BELOW = 1 << 20, 1 << 18
+PAUSE_ABOVE, RESUME_BELOW = 1 << 20, 1 << 18
 
 
 class Connection:
@@ -126,7 +126,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._reader = Reader(stdin, line_bytes, self._lines_read, self._input_ended)
         self._writer = Writer(stdout, self._bytes_written, self._output_broke)
-        self.output = Output(self._writer.put, limit=queue_bytes)
+        self.output = HostOutput(self._writer.put, limit=queue_bytes)
         self.on_arrival: Callable[[bytes | None], Any] = lambda line: line
         self.on_end: Callable[[], None] = lambda: None
         #: Called at the end of the input on the reader's thread, even if the loop is blocked.
@@ -137,7 +137,7 @@ class Connection:
         self._ended = False
         self._arrived = asyncio.Event()
         self._lock = threading.Lock()
-        self._held_bytes = 0
+        self._queued_bytes = 0
 
     def start(self) -> None:
         self._writer.start()
@@ -154,7 +154,7 @@ class Connection:
         self._release(size)
         return message
 
-    def waiting(self) -> Iterator[Any]:
+    def queued(self) -> Iterator[Any]:
         """Return the queued messages."""
         return (message for message, _ in self._messages)
 
@@ -169,17 +169,17 @@ class Connection:
     def _release(self, size: int) -> None:
         """Count `size` bytes of input as handled, and resume reading if that leaves few enough."""
         with self._lock:
-            self._held_bytes -= size
-            if self._held_bytes <= RESUME_BELOW:
+            self._queued_bytes -= size
+            if self._queued_bytes <= RESUME_BELOW:
                 self._reader.resume()
 
     # On the reader's and the writer's threads
 
     def _lines_read(self, lines: Sequence[bytes | None]) -> None:
         with self._lock:
-            self._held_bytes += sum(map(_size, lines))
-            if self._held_bytes > HOLD_ABOVE:
-                self._reader.hold()
+            self._queued_bytes += sum(map(_size, lines))
+            if self._queued_bytes > PAUSE_ABOVE:
+                self._reader.pause()
         self._call(self._arrive, lines)
 
     def _input_ended(self) -> None:

@@ -25,7 +25,7 @@ from msgspec import UNSET
 from fairlead.core.runtime import Cancel
 from fairlead.errors import FairleadError
 from fairlead.wire.connection import Connection
-from fairlead.wire.messages import Answer, Late, Message, Problem, Reply, Request, Route, Service, UnknownRequest
+from fairlead.wire.messages import Answer, HostReply, Late, Message, Problem, Request, RequestRoute, Service, UnknownRequest
 
 _log = logging.getLogger("fairlead.wire")
 
@@ -49,11 +49,11 @@ class Dispatcher:
         self._service = service
         self._codec = service.codec
         self._late: set[asyncio.Task[None]] = set()
-        self._is_held_up = False
+        self._queue_is_blocked = False
         #: The queued requests that may take effect before their turn.
         self._early: deque[Request] = deque()
-        #: The request whose turn it is, while it waits for something else to end before it may start.
-        self._on_hold: Request | None = None
+        #: The request whose turn it is, while it waits for its prerequisite.
+        self._postponed: Request | None = None
         self._leaving = Cancel()
         connection.on_arrival = self._arrived
 
@@ -70,16 +70,16 @@ class Dispatcher:
             work = self._take(message)
             self.handled += 1
             if work is not None:
-                await self._hold_up(work)
+                await self._block_queue(work)
             self._first_is_answered()
             if output.paused and not self.stopping:
-                await self._hold_up(output.wait(self._leaving))
+                await self._block_queue(output.wait(self._leaving))
 
     def leave(self) -> None:
         """Stop waiting for the host to read, and soon for running work too, because the host wants to shut down."""
         self._leaving.fire()
 
-    def beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` without making later requests wait for it."""
         task = asyncio.create_task(work)
         self._late.add(task)
@@ -104,7 +104,7 @@ class Dispatcher:
         except Exception as error:  # a line that breaks the codec must not stop the next one
             _report()
             return Problem(UNSET, FairleadError(f"{type(error).__name__}: {error}"))
-        if isinstance(message, Reply):
+        if isinstance(message, HostReply):
             self._receive_reply(message)
             return None
         if not isinstance(message, Request) or message.name not in self._service.routes.early:
@@ -118,31 +118,31 @@ class Dispatcher:
         """Serve a request before its turn if it must not wait. Returns False if it stays in the queue."""
         route = self._service.routes.early[request.name]
         try:
-            if route.when != "now" and not (self._is_held_up and self._is_urgent(route, request)):
+            if route.when != "now" and not (self._queue_is_blocked and self._is_urgent(route, request)):
                 return False
             work = self._take(request)
             if work is not None:
-                self.beside(work)
+                self.run_in_background(work)
             self._first_is_answered()
         except Exception:  # a bug in an urgent action: the request stays in the queue
             _report()
             return False
         return True
 
-    def _is_urgent(self, route: Route, request: Request) -> bool:
+    def _is_urgent(self, route: RequestRoute, request: Request) -> bool:
         if route.urgent is None:
             return False
         return route.urgent(self._service, request, self._not_started_before(request))
 
     def _not_started_before(self, request: Request) -> Iterator[Request]:
         """Return the requests that arrived before `request` and have not started yet."""
-        if self._on_hold is not None:
-            yield self._on_hold
-        for message in takewhile(lambda message: message is not request, self._connection.waiting()):
+        if self._postponed is not None:
+            yield self._postponed
+        for message in takewhile(lambda message: message is not request, self._connection.queued()):
             if isinstance(message, Request):
                 yield message
 
-    def _receive_reply(self, reply: Reply) -> None:
+    def _receive_reply(self, reply: HostReply) -> None:
         try:
             if reply.problem is not None:
                 raise reply.problem
@@ -154,19 +154,19 @@ class Dispatcher:
 
     # Turns
 
-    async def _hold_up(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _block_queue(self, work: Coroutine[Any, Any, None]) -> None:
         """Do work that later requests wait for. Urgent requests may take effect meanwhile."""
         task = asyncio.ensure_future(work)
         # The work starts before any later request takes effect: an abort must find the run that it is meant for.
         await asyncio.sleep(0)
         if task.done():
             return task.result()
-        self._is_held_up = True
+        self._queue_is_blocked = True
         try:
             self._reconsider()
             await self._unless_leaving(task)
         finally:
-            self._is_held_up = False
+            self._queue_is_blocked = False
 
     def _reconsider(self) -> None:
         """Let urgent requests that are already queued take effect now."""
@@ -199,23 +199,23 @@ class Dispatcher:
                 raise UnknownRequest(message.name)
             message.parameters = self._codec.parameters(message, message.route.declaration)
             message.body = None  # it may be long
-            hold = self._service.hold(message)
-            return self._start(message) if hold is None else self._start_after(hold, message)
+            prerequisite = self._service.prerequisite(message)
+            return self._start(message) if prerequisite is None else self._start_after(prerequisite, message)
         return None
 
-    async def _start_after(self, hold: Coroutine[Any, Any, Any], request: Request) -> None:
+    async def _start_after(self, prerequisite: Coroutine[Any, Any, Any], request: Request) -> None:
         with self._answering(request):
-            self._on_hold = request
+            self._postponed = request
             try:
-                await hold
+                await prerequisite
             finally:
-                self._on_hold = None
+                self._postponed = None
             work = self._start(request)
             if work is not None:
-                await self._hold_up(work)
+                await self._block_queue(work)
 
     def _start(self, request: Request) -> Coroutine[Any, Any, None] | None:
-        route = cast("Route", request.route)
+        route = cast("RequestRoute", request.route)
         with self._answering(request):
             self.current = request
             _log.debug("serve %s %r", request.name, request.id)
@@ -226,7 +226,7 @@ class Dispatcher:
             work = cast("Coroutine[Any, Any, Any]", result)
             if route.when == "in_turn":
                 return self._finish_in_turn(request, work)
-            self.beside(self._finish(request, work))
+            self.run_in_background(self._finish(request, work))
         return None
 
     async def _finish_in_turn(self, request: Request, work: Coroutine[Any, Any, Any]) -> None:
@@ -237,7 +237,7 @@ class Dispatcher:
         with self._answering(request):
             result = await work
             if isinstance(result, Late):
-                self.beside(self._finish(request, result.work))
+                self.run_in_background(self._finish(request, result.work))
                 return
             following = self._succeed(request, result)
             if following is not None:

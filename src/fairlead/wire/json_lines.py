@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from fairlead.agent import Agent
 from fairlead.session.history.entries import encode_line
-from fairlead.wire.connection import Output
+from fairlead.wire.connection import HostOutput
 from fairlead.wire.pi.outlet import ChunkedOutlet
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.serve import server_type
@@ -19,7 +19,7 @@ class JsonLines:
     def __init__(self, stream: BinaryIO, agent: Agent, profile: Profile, form: Form) -> None:
         self._stream = stream
         self._agent = agent
-        self._output = Output(self._write, limit=agent.settings.output.queue_bytes)
+        self._output = HostOutput(self._write, limit=agent.settings.output.queue_bytes)
         outlet = ChunkedOutlet(self._output)
         updates = Updates(outlet, Pacing.of(agent.settings.output), form)
         frames = server_type(profile).events_type(outlet, profile, updates)

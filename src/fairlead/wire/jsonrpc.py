@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
 from fairlead.errors import BadParams, FairleadError
-from fairlead.wire.messages import Message, Problem, Reply, Request, UnknownRequest
+from fairlead.wire.messages import HostReply, Message, Problem, Request, UnknownRequest
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 
@@ -84,7 +84,7 @@ def _classified(outer: _Envelope) -> Message | None:
         for name, raw in ((RESULT, outer.result), (ERROR, outer.error)):
             if not isinstance(raw, UnsetType):
                 ident = _value(outer.id)
-                return Reply(name, NULL, ident if isinstance(ident, str) else None, _value(raw))
+                return HostReply(name, NULL, ident if isinstance(ident, str) else None, _value(raw))
     elif not isinstance(outer.method, UnsetType):
         return None
     return _INVALID

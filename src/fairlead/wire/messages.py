@@ -19,7 +19,7 @@ class UnknownRequest(FairleadError):
     """The protocol has no request with this name."""
 
 
-class Route(Struct, frozen=True):
+class RequestRoute(Struct, frozen=True):
     """How to serve one kind of request."""
 
     #: The type that declares the request.
@@ -42,12 +42,12 @@ class Request(Struct, eq=False):
     body: Any
     #: The decoded parameters. None until it is the request's turn.
     parameters: Any = None
-    route: Route | None = None
-    #: Whether the request took effect before its turn; see `Route.urgent`.
+    route: RequestRoute | None = None
+    #: Whether the request took effect before its turn; see `RequestRoute.urgent`.
     has_acted: bool = False
 
 
-class Reply(Struct, frozen=True):
+class HostReply(Struct, frozen=True):
     """The host's answer to a question, or a report of progress on it."""
 
     name: str
@@ -66,7 +66,7 @@ class Problem(Struct, frozen=True):
     error: FairleadError
 
 
-Message: TypeAlias = Request | Reply | Problem
+Message: TypeAlias = Request | HostReply | Problem
 
 
 class Answer(Struct):
@@ -110,16 +110,16 @@ class Service(Protocol):
     def codec(self) -> Codec: ...
 
     @property
-    def routes(self) -> Routes: ...
+    def routes(self) -> RouteTable: ...
 
     @property
     def send(self) -> Callable[[bytes], None]: ...
 
-    def receive_reply(self, reply: Reply) -> None:
+    def receive_reply(self, reply: HostReply) -> None:
         """Handle the host's reply to a question. Raises FairleadError if the host should get an error for it."""
         ...
 
-    def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
+    def prerequisite(self, request: Request) -> Coroutine[Any, Any, Any] | None:
         """Return what has to end before the request may start, or None if it may start now."""
         ...
 
@@ -128,31 +128,34 @@ class Service(Protocol):
         ...
 
 
-class Routes:
+class RouteTable:
     """The routes of a protocol by name.
 
-    The tables `more` are loaded when a name is not in the first table. Urgent routes and `now` routes must be in the first.
+    Each of `loaders` returns another table. They are called in order when a name is not in the tables so far. Urgent routes and
+    `now` routes must be in the first table.
     """
 
-    def __init__(self, name_of: Callable[[Any], str], first: Iterable[Route], *more: Callable[[], Iterable[Route]]) -> None:
+    def __init__(
+        self, name_of: Callable[[Any], str], first: Iterable[RequestRoute], *loaders: Callable[[], Iterable[RequestRoute]]
+    ) -> None:
         self._name_of = name_of
         self._found = self._by_name(first)
-        self._more = list(more)
+        self._loaders = list(loaders)
         #: The routes whose requests may take effect before their turn.
-        self.early: Mapping[str, Route] = {
+        self.early: Mapping[str, RequestRoute] = {
             name: route for name, route in self._found.items() if route.when == "now" or route.urgent is not None
         }
 
-    def find(self, name: str) -> Route | None:
+    def find(self, name: str) -> RequestRoute | None:
         """Return the route with this name, or None."""
-        while name not in self._found and self._more:
-            self._found.update(self._by_name(self._more.pop(0)()))
+        while name not in self._found and self._loaders:
+            self._found.update(self._by_name(self._loaders.pop(0)()))
         return self._found.get(name)
 
-    def all(self) -> Mapping[str, Route]:
+    def all(self) -> Mapping[str, RequestRoute]:
         """Load all tables, and return every route by name."""
         self.find("")
         return self._found
 
-    def _by_name(self, routes: Iterable[Route]) -> dict[str, Route]:
+    def _by_name(self, routes: Iterable[RequestRoute]) -> dict[str, RequestRoute]:
         return {self._name_of(route.declaration): route for route in routes}

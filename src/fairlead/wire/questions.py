@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from fairlead.core.runtime import Cancel
-from fairlead.wire.messages import Reply
+from fairlead.wire.messages import HostReply
 
 
 class Unanswered(Exception):
@@ -30,7 +30,7 @@ class Expired(Unanswered):
     """The host did not answer in time. It is not notified, because it knew the limit."""
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class HostQuestion(Struct, frozen=True, kw_only=True):
     """What to ask, and which replies to expect. Each question and each withdrawal has a separate id."""
 
     #: Takes the question's id and returns the frame that asks it.
@@ -51,12 +51,12 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class _Open(Struct, frozen=True):
-    question: Question
-    outcome: asyncio.Future[Reply | Exception]
+    question: HostQuestion
+    outcome: asyncio.Future[HostReply | Exception]
 
 
 class Questions:
-    """The open questions. `send` sends the frames that `Question` makes."""
+    """The open questions. `send` sends the frames that `HostQuestion` makes."""
 
     def __init__(self, send: Callable[[Any], None], new_id: Callable[[], str] | None = None) -> None:
         self._send = send
@@ -69,7 +69,7 @@ class Questions:
         """Whether the host is still there to answer."""
         return not self._host_left
 
-    async def ask(self, question: Question, cancel: Cancel) -> Reply:
+    async def ask(self, question: HostQuestion, cancel: Cancel) -> HostReply:
         """Ask a question, and return the reply.
 
         Raises Withdrawn if `cancel` fires first, HostLeft if the host leaves, and Expired after the question's timeout.
@@ -96,7 +96,7 @@ class Questions:
             raise outcome
         return outcome
 
-    def receive(self, reply: Reply) -> None:
+    def receive(self, reply: HostReply) -> None:
         """Pass a reply to its question. A reply without an open question is ignored.
 
         Raises FairleadError if the reply is malformed and the host should get an error.
@@ -125,12 +125,12 @@ class Questions:
             if opened.question.withdraw is not None:
                 self._send(opened.question.withdraw(self._new_id(opened.question), ident))
 
-    def _close(self, ident: str, outcome: Reply | Exception) -> None:
+    def _close(self, ident: str, outcome: HostReply | Exception) -> None:
         opened = self._open.pop(ident, None)
         if opened is not None and not opened.outcome.done():  # done already if the waiting task was cancelled
             opened.outcome.set_result(outcome)
 
-    def _new_id(self, question: Question) -> str:
+    def _new_id(self, question: HostQuestion) -> str:
         return (question.new_id or self._make_id)()
 
 

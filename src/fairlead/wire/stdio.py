@@ -19,7 +19,7 @@ READ_SIZE = 1 << 16
 #: host has read all of it, so small writes show early that a slow host reads at all. Each prompt write doubles the size of the
 #: next, up to the capacity of a pipe. A slower one resets the size.
 WRITE_SIZE, MOST_WRITTEN, PROMPTLY = 1 << 13, 1 << 16, 0.005
-#: Milliseconds between two checks for the end of the input while reading is on hold.
+#: Milliseconds between two checks for the end of the input while reading is paused.
 POLL_MS = 200
 
 
@@ -86,7 +86,7 @@ class LineSplitter:
 class Reader:
     """Reads lines on a thread. `on_lines` and `on_end` are called there, not on the event loop.
 
-    `hold` stops reading until `resume`. The end of the input is noticed even while reading is on hold.
+    `pause` stops reading until `resume`. The end of the input is noticed even while reading is paused.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Reader:
     def start(self) -> None:
         threading.Thread(target=self._work, name="fairlead-stdin", daemon=True).start()
 
-    def hold(self) -> None:
+    def pause(self) -> None:
         self._may_read.clear()
 
     def resume(self) -> None:

@@ -33,7 +33,7 @@ class AgentEnd(Event, tag="agent_end"):
     usage: TokenUsage | UnsetType = UNSET
 
 
-class AgentAbort(Event, tag="agent_abort"):
+class AgentAbortEvent(Event, tag="agent_abort"):
     """A run was stopped, and the session is idle."""
 
 
@@ -117,7 +117,7 @@ class ToolExecutionStart(Event, tag="tool_execution_start"):
     meta: str
 
 
-class ToolOutput(Event, tag="tool_output"):
+class ToolOutputEvent(Event, tag="tool_output"):
     """More output of a running tool."""
 
     tool: str
@@ -185,7 +185,7 @@ EVENTS: dict[str, type[Event]] = {
     for declared in (
         AgentStart,
         AgentEnd,
-        AgentAbort,
+        AgentAbortEvent,
         AgentRecovered,
         Error,
         MessageQueued,
@@ -198,7 +198,7 @@ EVENTS: dict[str, type[Event]] = {
         UsageUpdate,
         StatusUpdate,
         ToolExecutionStart,
-        ToolOutput,
+        ToolOutputEvent,
         ToolExecutionEnd,
         ContextDiscovered,
         SkillLoaded,

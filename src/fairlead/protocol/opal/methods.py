@@ -108,7 +108,7 @@ class SessionStart(Method, kw_only=True):
     result: ClassVar[type[Struct]] = Started
 
 
-class Sessions(Struct):
+class SavedSessions(Struct):
     sessions: list[Annotated[ListedSession, OPEN]]
 
 
@@ -116,7 +116,7 @@ class SessionList(Method):
     """The saved sessions, last changed first."""
 
     method: ClassVar[str] = "session/list"
-    result: ClassVar[type[Struct]] = Sessions
+    result: ClassVar[type[Struct]] = SavedSessions
 
 
 class SessionBranch(OfSession, kw_only=True):
@@ -137,7 +137,7 @@ class SessionCompact(OfSession, kw_only=True):
     result: ClassVar[type[Struct]] = Nothing
 
 
-class History(Struct):
+class HistoryMessages(Struct):
     messages: list[Annotated[HistoryMessage, OPEN]]
 
 
@@ -145,7 +145,7 @@ class SessionHistory(OfSession):
     """The conversation, from its first message to the current one."""
 
     method: ClassVar[str] = "session/history"
-    result: ClassVar[type[Struct]] = History
+    result: ClassVar[type[Struct]] = HistoryMessages
 
 
 class Done(Struct):
@@ -162,7 +162,7 @@ class SessionDelete(OfSession):
 # Models
 
 
-class Models(Struct):
+class ListedModels(Struct):
     models: list[Annotated[ListedModel, OPEN]]
 
 
@@ -170,7 +170,7 @@ class ModelsList(Method):
     """The models that can be chosen."""
 
     method: ClassVar[str] = "models/list"
-    result: ClassVar[type[Struct]] = Models
+    result: ClassVar[type[Struct]] = ListedModels
 
 
 class ModelChosen(Struct):
@@ -204,7 +204,7 @@ class ThinkingSet(OfSession, kw_only=True):
 # Credentials
 
 
-class Credentials(Struct):
+class CredentialStatus(Struct):
     authenticated: bool
     auth: Auth
 
@@ -213,7 +213,7 @@ class AuthStatus(Method):
     """Whether there are credentials, and for which providers."""
 
     method: ClassVar[str] = "auth/status"
-    result: ClassVar[type[Struct]] = Credentials
+    result: ClassVar[type[Struct]] = CredentialStatus
 
 
 class LoginBegun(Struct):

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from fairlead.core.messages import ImageContent, Message
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.queues import InterruptMode, QueueMode
-from fairlead.protocol.pi.state import SessionStats, State
+from fairlead.protocol.pi.state import RpcSessionState, SessionStats
 
 
 class Command(Struct, tag_field="type", rename="camel", omit_defaults=True):
@@ -92,7 +92,7 @@ class GetState(Command, tag="get_state"):
     """Get the state of the session. `verbose` adds the system prompt and the tools as the model sees them."""
 
     verbose: bool | None = None
-    result: ClassVar[Any] = State
+    result: ClassVar[Any] = RpcSessionState
 
 
 class GetSessionStats(Command, tag="get_session_stats"):

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
 from fairlead.protocol.pi.frames import Frame
-from fairlead.protocol.pi.omp_commands import HOST_ANSWERS, HOST_COMMANDS, OMP_COMMANDS, SUBAGENT_COMMANDS, Answer
+from fairlead.protocol.pi.omp_commands import HOST_ANSWERS, HOST_COMMANDS, OMP_COMMANDS, SUBAGENT_COMMANDS, ReplyLine
 from fairlead.protocol.pi.session_commands import SESSION_COMMANDS
 from fairlead.protocol.pi.ui_frames import ExtensionUiRequest, ExtensionUiResponse
 
@@ -61,7 +61,7 @@ FRAMES: tuple[type[Frame], ...] = (
     frames.ExtensionError,
 )
 
-ANSWERS: tuple[type[Answer], ...] = (*HOST_ANSWERS, ExtensionUiResponse)
+ANSWERS: tuple[type[ReplyLine], ...] = (*HOST_ANSWERS, ExtensionUiResponse)
 
 # Fields that the code checks piece by piece or passes on: the declarations call them JSON, the schema says what they contain
 

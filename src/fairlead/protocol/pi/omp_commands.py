@@ -226,26 +226,26 @@ class SetHostUriSchemes(Command, tag="set_host_uri_schemes", kw_only=True):
 # Replying
 
 
-class Answer(Struct, tag_field="type", rename="camel", kw_only=True):
+class ReplyLine(Struct, tag_field="type", rename="camel", kw_only=True):
     #: The id of the request.
     id: str
 
 
-class HostToolUpdate(Answer, tag="host_tool_update", kw_only=True):
+class HostToolUpdate(ReplyLine, tag="host_tool_update", kw_only=True):
     """Report the progress of a `host_tool_call`. It becomes a `tool_execution_update` event."""
 
     #: The whole output so far, not only the new part.
     partial_result: ToolResult
 
 
-class HostToolResult(Answer, tag="host_tool_result", kw_only=True):
+class HostToolResult(ReplyLine, tag="host_tool_result", kw_only=True):
     """The result of a `host_tool_call`. With `isError`, the text of the content is the error message."""
 
     result: ToolResult
     is_error: bool | None = None
 
 
-class HostUriResult(Answer, tag="host_uri_result", kw_only=True):
+class HostUriResult(ReplyLine, tag="host_uri_result", kw_only=True):
     """The result of a `host_uri_request`. With `isError`, `error` (or `content`) says why it failed."""
 
     #: Required after a `read`.
@@ -261,7 +261,7 @@ class HostUriResult(Answer, tag="host_uri_result", kw_only=True):
 
 
 HOST_COMMANDS: tuple[type[Command], ...] = (SetHostTools, SetHostUriSchemes)
-HOST_ANSWERS: tuple[type[Answer], ...] = (HostToolUpdate, HostToolResult, HostUriResult)
+HOST_ANSWERS: tuple[type[ReplyLine], ...] = (HostToolUpdate, HostToolResult, HostUriResult)
 
 
 # Errors for registrations that are invalid, in the words that hosts of omp know
@@ -330,7 +330,7 @@ class SetSubagentSubscription(Command, tag="set_subagent_subscription", kw_only=
     result: ClassVar[Any] = SubagentSubscription
 
 
-class Subagents(Struct):
+class SubagentList(Struct):
     subagents: list[SubagentSnapshot]
 
 
@@ -338,7 +338,7 @@ class GetSubagents(Command, tag="get_subagents"):
     """List the sub-agents that started since this session was opened, including finished ones. A nested sub-agent's id begins
     with the id of its parent and a dot."""
 
-    result: ClassVar[Any] = Subagents
+    result: ClassVar[Any] = SubagentList
 
 
 class SubagentMessages(Struct, rename="camel"):

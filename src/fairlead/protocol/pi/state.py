@@ -41,7 +41,7 @@ class SessionStats(Struct, rename="camel", kw_only=True):
     context_usage: ContextUsage | UnsetType = UNSET
 
 
-class State(Struct, rename="camel", kw_only=True):
+class RpcSessionState(Struct, rename="camel", kw_only=True):
     model: Model | None
     is_streaming: bool
     #: True if nothing more will happen until the host sends something.

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from fairlead.core.ui import NotifyKind, Placement
 from fairlead.protocol.pi.frames import Frame
-from fairlead.protocol.pi.omp_commands import Answer
+from fairlead.protocol.pi.omp_commands import ReplyLine
 
 UiMethod: TypeAlias = Literal[
     "select",
@@ -65,7 +65,7 @@ class ExtensionUiRequest(Frame, tag="extension_ui_request", kw_only=True):
     instructions: str | UnsetType = UNSET
 
 
-class ExtensionUiResponse(Answer, tag="extension_ui_response", kw_only=True):
+class ExtensionUiResponse(ReplyLine, tag="extension_ui_response", kw_only=True):
     """Reply to an `extension_ui_request`: with `value` to `select`, `input` and `editor`, with `confirmed` to `confirm`, or with
     `cancelled` to any of them. A reply without any of these counts as `cancelled`, and a response reports the mistake."""
 

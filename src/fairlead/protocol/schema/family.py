@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.frames import Frame
-from fairlead.protocol.pi.omp_commands import Answer
+from fairlead.protocol.pi.omp_commands import ReplyLine
 from fairlead.protocol.schema.builder import Refinements, Schema, SchemaBuilder, Unions, reference
 
 ANY_ID: Schema = {"description": "The id of the command, if it had one."}
@@ -23,7 +23,7 @@ class Lines(Struct, kw_only=True, frozen=True):
     """The lines that one dialect of the family sends and receives."""
 
     commands: Mapping[str, type[Command]]
-    answers: Sequence[type[Answer]]
+    answers: Sequence[type[ReplyLine]]
     events: Sequence[type[Frame]]
     #: Whether commands get a response.
     responses: bool
@@ -79,7 +79,7 @@ def response_name(declared: type[Command]) -> str:
     return f"{declared.__name__}Response"
 
 
-def answer_name(declared: type[Answer]) -> str:
+def answer_name(declared: type[ReplyLine]) -> str:
     return f"{declared.__name__}Answer"
 
 

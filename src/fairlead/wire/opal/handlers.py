@@ -18,7 +18,7 @@ from fairlead.protocol.opal import methods as m
 from fairlead.protocol.opal.method import PROTOCOL_VERSION, Nothing
 from fairlead.protocol.opal.objects import Auth, AuthProvider, ListedModel, ModelInUse
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
-from fairlead.wire.messages import Answer, Request, Route
+from fairlead.wire.messages import Answer, Request, RequestRoute
 
 if TYPE_CHECKING:
     from fairlead.wire.opal.opal_session import OpalSession
@@ -45,15 +45,15 @@ async def _start(server: OpalServer, params: m.SessionStart) -> Answer:
     return Answer(result, session.narrator.recovered if resumed else session.narrator.discovered)
 
 
-async def _list(server: OpalServer, params: m.SessionList) -> m.Sessions:
+async def _list(server: OpalServer, params: m.SessionList) -> m.SavedSessions:
     defaults = server.table.defaults
-    return m.Sessions(await asyncio.to_thread(defaults.store.listed, defaults.base.warn))
+    return m.SavedSessions(await asyncio.to_thread(defaults.store.listed, defaults.base.warn))
 
 
-def _history(server: OpalServer, params: m.SessionHistory) -> m.History:
+def _history(server: OpalServer, params: m.SessionHistory) -> m.HistoryMessages:
     from fairlead.wire.opal.store import history
 
-    return m.History(history(server.table.get(params.session_id).session.history.conversation))
+    return m.HistoryMessages(history(server.table.get(params.session_id).session.history.conversation))
 
 
 async def _branch(server: OpalServer, params: m.SessionBranch) -> Answer:
@@ -132,10 +132,10 @@ def _tasks(server: OpalServer, params: m.TasksList) -> m.Tasks:
 # Models
 
 
-def _models(server: OpalServer, params: m.ModelsList) -> m.Models:
+def _models(server: OpalServer, params: m.ModelsList) -> m.ListedModels:
     registry = server.registry
     # Without any key, list all models that a key could be for.
-    return m.Models([listed(model) for model in registry.available() or registry.all()])
+    return m.ListedModels([listed(model) for model in registry.available() or registry.all()])
 
 
 def _set_model(server: OpalServer, params: m.ModelSet) -> m.ModelChosen:
@@ -157,9 +157,9 @@ def _set_thinking(server: OpalServer, params: m.ThinkingSet) -> m.ThinkingChosen
 # Credentials
 
 
-def _auth_status(server: OpalServer, params: m.AuthStatus) -> m.Credentials:
+def _auth_status(server: OpalServer, params: m.AuthStatus) -> m.CredentialStatus:
     auth = server.auth(None, in_full=True)
-    return m.Credentials(auth.status == "ready", auth)
+    return m.CredentialStatus(auth.status == "ready", auth)
 
 
 def _set_key(server: OpalServer, params: m.AuthSetKey) -> m.Done:
@@ -231,30 +231,30 @@ def _version(server: OpalServer, params: m.Version) -> m.Versions:
 
 
 #: Each session loads its own extensions, so no request waits for those of another session.
-ROUTES: tuple[Route, ...] = (
-    Route(m.SessionStart, _start, needs_extensions=False),
-    Route(m.SessionList, _list, needs_extensions=False),
-    Route(m.SessionHistory, _history, needs_extensions=False),
-    Route(m.SessionBranch, _branch, needs_extensions=False),
-    Route(m.SessionCompact, _compact, needs_extensions=False, when="late"),
-    Route(m.SessionDelete, _delete, needs_extensions=False),
-    Route(m.AgentPrompt, _prompt, needs_extensions=False),
-    Route(m.AgentAbort, _abort, needs_extensions=False, urgent=_abort_early),
-    Route(m.AgentState, _state, needs_extensions=False),
-    Route(m.TasksList, _tasks, needs_extensions=False),
-    Route(m.ModelsList, _models, needs_extensions=False),
-    Route(m.ModelSet, _set_model, needs_extensions=False),
-    Route(m.ThinkingSet, _set_thinking, needs_extensions=False),
-    Route(m.AuthStatus, _auth_status, needs_extensions=False),
-    Route(m.AuthSetKey, _set_key, needs_extensions=False),
-    Route(m.AuthLogin, _login, needs_extensions=False, when="late"),
-    Route(m.AuthPoll, _poll, needs_extensions=False, when="late"),
-    Route(m.SettingsGet, _settings, needs_extensions=False),
-    Route(m.SettingsSave, _save, needs_extensions=False),
-    Route(m.ConfigGet, _config, needs_extensions=False),
-    Route(m.ConfigSet, _configure, needs_extensions=False),
-    Route(m.Ping, _ping, needs_extensions=False, when="now"),
-    Route(m.Version, _version, needs_extensions=False),
+ROUTES: tuple[RequestRoute, ...] = (
+    RequestRoute(m.SessionStart, _start, needs_extensions=False),
+    RequestRoute(m.SessionList, _list, needs_extensions=False),
+    RequestRoute(m.SessionHistory, _history, needs_extensions=False),
+    RequestRoute(m.SessionBranch, _branch, needs_extensions=False),
+    RequestRoute(m.SessionCompact, _compact, needs_extensions=False, when="late"),
+    RequestRoute(m.SessionDelete, _delete, needs_extensions=False),
+    RequestRoute(m.AgentPrompt, _prompt, needs_extensions=False),
+    RequestRoute(m.AgentAbort, _abort, needs_extensions=False, urgent=_abort_early),
+    RequestRoute(m.AgentState, _state, needs_extensions=False),
+    RequestRoute(m.TasksList, _tasks, needs_extensions=False),
+    RequestRoute(m.ModelsList, _models, needs_extensions=False),
+    RequestRoute(m.ModelSet, _set_model, needs_extensions=False),
+    RequestRoute(m.ThinkingSet, _set_thinking, needs_extensions=False),
+    RequestRoute(m.AuthStatus, _auth_status, needs_extensions=False),
+    RequestRoute(m.AuthSetKey, _set_key, needs_extensions=False),
+    RequestRoute(m.AuthLogin, _login, needs_extensions=False, when="late"),
+    RequestRoute(m.AuthPoll, _poll, needs_extensions=False, when="late"),
+    RequestRoute(m.SettingsGet, _settings, needs_extensions=False),
+    RequestRoute(m.SettingsSave, _save, needs_extensions=False),
+    RequestRoute(m.ConfigGet, _config, needs_extensions=False),
+    RequestRoute(m.ConfigSet, _configure, needs_extensions=False),
+    RequestRoute(m.Ping, _ping, needs_extensions=False, when="now"),
+    RequestRoute(m.Version, _version, needs_extensions=False),
 )
 
 

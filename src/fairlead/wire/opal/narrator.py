@@ -112,7 +112,7 @@ class Narrator:
     def command_aborted(self) -> None:
         """Announce the abort of a command, if one is open."""
         if self._command_is_open and not self._running:
-            self._end(events.AgentAbort(self._id))
+            self._end(events.AgentAbortEvent(self._id))
 
     def queued(self, message: UserMessage, text: str) -> None:
         """Announce a prompt that was queued as `message`."""
@@ -121,7 +121,7 @@ class Narrator:
 
     def stopped_idle(self) -> None:
         """Announce an abort although nothing was running."""
-        self._end(events.AgentAbort(self._id))
+        self._end(events.AgentAbortEvent(self._id))
 
     def discovered(self) -> None:
         """Announce the context files, if there are any."""
@@ -187,7 +187,7 @@ class Narrator:
             case "error":
                 self._end(events.Error(self._id, self._last.error_message or "The model failed without saying why."))
             case "aborted":
-                self._end(events.AgentAbort(self._id))
+                self._end(events.AgentAbortEvent(self._id))
             case _:
                 self._end(events.AgentEnd(self._id, self.usage()))
 
@@ -321,7 +321,7 @@ class Narrator:
             # If the beginning was cut off, the new part cannot be found.
             chunk = chunk[len(before) :] if chunk.startswith(before) else chunk
         if chunk:
-            self._channel.stream(events.ToolOutput(self._id, event.tool_name, event.call_id, chunk))
+            self._channel.stream(events.ToolOutputEvent(self._id, event.tool_name, event.call_id, chunk))
 
     def _tool_ended(self, event: core.ToolEnd) -> None:
         self._tools.pop(event.call_id, None)

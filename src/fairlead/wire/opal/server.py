@@ -19,7 +19,7 @@ from fairlead.protocol.opal.params import decode
 from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.jsonrpc import JsonRpcCodec
-from fairlead.wire.messages import Reply, Request, Routes
+from fairlead.wire.messages import HostReply, Request, RouteTable
 from fairlead.wire.opal.handlers import ROUTES, credentials
 from fairlead.wire.opal.opal_session import OpalSession
 from fairlead.wire.opal.table import SessionDefaults, SessionTable
@@ -39,7 +39,7 @@ class OpalServer:
 
     def __init__(self, connection: Connection, defaults: SessionDefaults) -> None:
         self.codec = OpalCodec()
-        self.routes = Routes(lambda declaration: declaration.method, ROUTES)
+        self.routes = RouteTable(lambda declaration: declaration.method, ROUTES)
         self.send = connection.output.send
         self.questions = ServerRequests(self.send)
         self.table = SessionTable(defaults, connection.output, self.questions)
@@ -80,11 +80,11 @@ class OpalServer:
 
     # For the dispatcher
 
-    def receive_reply(self, reply: Reply) -> None:
+    def receive_reply(self, reply: HostReply) -> None:
         self.questions.receive(reply)
 
-    def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
-        """Hold a request until its session has stopped what an abort ended."""
+    def prerequisite(self, request: Request) -> Coroutine[Any, Any, Any] | None:
+        """Return the end of what an abort has stopped in the session of the request."""
         if isinstance(request.parameters, AgentAbort):
             return None
         session = self._session_of(request)

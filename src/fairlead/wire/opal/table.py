@@ -21,7 +21,7 @@ from fairlead.protocol.opal.objects import FeatureChanges, Features
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import Sessions
 from fairlead.session.session import Session
-from fairlead.wire.connection import Output
+from fairlead.wire.connection import HostOutput
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, notification_line
 from fairlead.wire.opal.handlers import level_named, model_named
 from fairlead.wire.opal.narrator import Narrator
@@ -51,7 +51,7 @@ class SessionDefaults(Struct, frozen=True, kw_only=True):
 class SessionTable:
     """The sessions that clients have started."""
 
-    def __init__(self, defaults: SessionDefaults, output: Output, requests: ServerRequests) -> None:
+    def __init__(self, defaults: SessionDefaults, output: HostOutput, requests: ServerRequests) -> None:
         self.defaults = defaults
         self._output = output
         self._requests = requests

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Approval, NotifyKind, Placement
 from fairlead.protocol.opal import server_requests as asked
-from fairlead.protocol.opal.events import Event, MessageDelta, ThinkingDelta, ToolOutput
+from fairlead.protocol.opal.events import Event, MessageDelta, ThinkingDelta, ToolOutputEvent
 from fairlead.protocol.opal.method import Method
 from fairlead.wire.connection import Outlet
 from fairlead.wire.jsonrpc import RESULT, question_line
-from fairlead.wire.messages import Reply
-from fairlead.wire.questions import Question, Questions, Unanswered
+from fairlead.wire.messages import HostReply
+from fairlead.wire.questions import HostQuestion, Questions, Unanswered
 
 R = TypeVar("R", bound=Struct)
 
@@ -42,11 +42,11 @@ class ServerRequests(Questions):
         Raises Unanswered after `timeout` seconds, when `cancel` fires, when the client leaves, and if the answer is an error or
         cannot be decoded.
         """
-        question = Question(ask=lambda ident: question_line(ident, request.method, request), timeout=timeout)
+        question = HostQuestion(ask=lambda ident: question_line(ident, request.method, request), timeout=timeout)
         return _decoded(await self.ask(question, cancel or Cancel()), result)
 
 
-def _decoded(reply: Reply, result: type[R]) -> R:
+def _decoded(reply: HostReply, result: type[R]) -> R:
     if reply.name != RESULT:
         raise Unanswered(f"the client answered with an error: {_message(reply.body)}")
     try:
@@ -143,7 +143,7 @@ class OpalUi:
 #: How many characters of one stream are held while the client is behind.
 MOST_MERGED = 1 << 16
 
-Piece: TypeAlias = MessageDelta | ThinkingDelta | ToolOutput
+Piece: TypeAlias = MessageDelta | ThinkingDelta | ToolOutputEvent
 
 
 class Channel:
@@ -176,7 +176,7 @@ class Channel:
         self._parts.append(text)
         self._size += len(text)
         if self._size > MOST_MERGED:
-            if isinstance(piece, ToolOutput):
+            if isinstance(piece, ToolOutputEvent):
                 kept = "".join(self._parts)[-MOST_MERGED // 2 :]
                 self._parts, self._size = [kept], len(kept)
             else:
@@ -186,7 +186,7 @@ class Channel:
         """Send what is held."""
         if self._pending is not None:
             text = "".join(self._parts)
-            whole = replace(self._pending, **{"chunk" if isinstance(self._pending, ToolOutput) else "delta": text})
+            whole = replace(self._pending, **{"chunk" if isinstance(self._pending, ToolOutputEvent) else "delta": text})
             self._pending, self._parts, self._size = None, [], 0
             self._put(whole)
 
@@ -196,8 +196,8 @@ class Channel:
 
 
 def _text(piece: Piece) -> str:
-    return piece.chunk if isinstance(piece, ToolOutput) else piece.delta
+    return piece.chunk if isinstance(piece, ToolOutputEvent) else piece.delta
 
 
 def _stream(piece: Piece) -> object:
-    return piece.call_id if isinstance(piece, ToolOutput) else type(piece)
+    return piece.call_id if isinstance(piece, ToolOutputEvent) else type(piece)

@@ -13,7 +13,7 @@ from fairlead.core import lenient
 from fairlead.errors import BadCommand, BusyError, FairleadError
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.commands import ANSWER_NAMES, Command
-from fairlead.wire.messages import Id, Message, Problem, Reply, Request, UnknownRequest
+from fairlead.wire.messages import HostReply, Id, Message, Problem, Request, UnknownRequest
 from fairlead.wire.pi.encode import Spliced, encode, encode_spliced
 from fairlead.wire.pi.outlet import FrameOutlet
 from fairlead.wire.pi.profile import Profile
@@ -144,8 +144,8 @@ class PiCodec:
             question = msgspec.json.decode(b"null" if isinstance(ident, UnsetType) else ident, type=str)
         except msgspec.DecodeError:  # not a string, or a number that is too large to decode
             problem = BadCommand("id: expected that of the frame which asked, as a string")
-            return Reply(name, ident, None, line, problem)
-        return Reply(name, ident, question, line)
+            return HostReply(name, ident, None, line, problem)
+        return HostReply(name, ident, question, line)
 
     def parameters(self, request: Request, declaration: type[Command]) -> Command:
         command = decode_command(declaration, request.body)

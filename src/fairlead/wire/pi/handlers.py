@@ -13,8 +13,8 @@ from fairlead.core.model import Model
 from fairlead.protocol.pi import commands as c
 from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.frames import BashExecutionUpdate
-from fairlead.protocol.pi.state import ContextUsage, SessionStats, State, Tokens
-from fairlead.wire.messages import Answer, Late, Request, Route
+from fairlead.protocol.pi.state import ContextUsage, RpcSessionState, SessionStats, Tokens
+from fairlead.wire.messages import Answer, Late, Request, RequestRoute
 from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:
@@ -101,12 +101,12 @@ def _clear_queue(server: PiServer, command: c.ClearQueue) -> c.ClearedQueue:
     return cleared
 
 
-def _get_state(server: PiServer, command: c.GetState) -> State | Coroutine[Any, Any, State]:
+def _get_state(server: PiServer, command: c.GetState) -> RpcSessionState | Coroutine[Any, Any, RpcSessionState]:
     verbose = command.verbose or server.profile.verbose_state
     return _verbose_state(server) if verbose else _state(server)
 
 
-async def _verbose_state(server: PiServer) -> State:
+async def _verbose_state(server: PiServer) -> RpcSessionState:
     session = server.session
     await session.additions.prepare()
     state = _state(server)
@@ -115,9 +115,9 @@ async def _verbose_state(server: PiServer) -> State:
     return state
 
 
-def _state(server: PiServer) -> State:
+def _state(server: PiServer) -> RpcSessionState:
     session = server.session
-    state = State(
+    state = RpcSessionState(
         model=session.model,
         is_streaming=session.is_streaming,
         is_settled=not session.is_streaming,
@@ -352,34 +352,34 @@ def _abort_bash(server: PiServer, command: c.AbortBash) -> None:
 
 #: The routes that a host is likely to need first. A route does not wait for extensions if it only reads what extensions cannot
 #: change, stops something, affects only the connection, or waits for extensions itself.
-BASIC_ROUTES: tuple[Route, ...] = (
-    Route(c.Prompt, _prompt, needs_extensions=False),
-    Route(c.Steer, _steer, needs_extensions=False),
-    Route(c.FollowUp, _follow_up, needs_extensions=False),
-    Route(c.Abort, _abort, needs_extensions=False, urgent=_cancel_early),
-    Route(c.AbortAndPrompt, _abort_and_prompt, needs_extensions=False, urgent=_cancel_early),
-    Route(c.ClearQueue, _clear_queue, needs_extensions=False),
-    Route(c.GetState, _get_state, needs_extensions=False),
-    Route(c.GetSessionStats, _get_session_stats, needs_extensions=False),
-    Route(c.GetMessages, _get_messages, needs_extensions=False),
-    Route(c.GetLastAssistantText, _get_last_assistant_text, needs_extensions=False),
-    Route(c.SetModel, _set_model),
-    Route(c.CycleModel, _cycle_model),
-    Route(c.GetAvailableModels, _get_available_models),
-    Route(c.SetThinkingLevel, _set_thinking_level),
-    Route(c.CycleThinkingLevel, _cycle_thinking_level),
-    Route(c.GetAvailableThinkingLevels, _get_available_thinking_levels),
-    Route(c.SetSteeringMode, _set_steering_mode),
-    Route(c.SetFollowUpMode, _set_follow_up_mode),
-    Route(c.SetInterruptMode, _set_interrupt_mode),
-    Route(c.Bash, _bash, when="late", needs_extensions=False),
-    Route(c.AbortBash, _abort_bash, needs_extensions=False, urgent=_abort_bash_early),
-    Route(c.SetAutoRetry, _set_auto_retry),
-    Route(c.AbortRetry, _abort_retry, needs_extensions=False, urgent=_cancel_retry_early),
-    Route(c.GetTools, _get_tools),
-    Route(c.SetActiveTools, _set_active_tools),
-    Route(c.GetCommands, _get_commands),
-    Route(c.GetAvailableCommands, _get_commands),
-    Route(c.SetUpdates, _set_updates, needs_extensions=False),
-    Route(c.Shutdown, _shutdown, needs_extensions=False, urgent=_shut_down_early),
+BASIC_ROUTES: tuple[RequestRoute, ...] = (
+    RequestRoute(c.Prompt, _prompt, needs_extensions=False),
+    RequestRoute(c.Steer, _steer, needs_extensions=False),
+    RequestRoute(c.FollowUp, _follow_up, needs_extensions=False),
+    RequestRoute(c.Abort, _abort, needs_extensions=False, urgent=_cancel_early),
+    RequestRoute(c.AbortAndPrompt, _abort_and_prompt, needs_extensions=False, urgent=_cancel_early),
+    RequestRoute(c.ClearQueue, _clear_queue, needs_extensions=False),
+    RequestRoute(c.GetState, _get_state, needs_extensions=False),
+    RequestRoute(c.GetSessionStats, _get_session_stats, needs_extensions=False),
+    RequestRoute(c.GetMessages, _get_messages, needs_extensions=False),
+    RequestRoute(c.GetLastAssistantText, _get_last_assistant_text, needs_extensions=False),
+    RequestRoute(c.SetModel, _set_model),
+    RequestRoute(c.CycleModel, _cycle_model),
+    RequestRoute(c.GetAvailableModels, _get_available_models),
+    RequestRoute(c.SetThinkingLevel, _set_thinking_level),
+    RequestRoute(c.CycleThinkingLevel, _cycle_thinking_level),
+    RequestRoute(c.GetAvailableThinkingLevels, _get_available_thinking_levels),
+    RequestRoute(c.SetSteeringMode, _set_steering_mode),
+    RequestRoute(c.SetFollowUpMode, _set_follow_up_mode),
+    RequestRoute(c.SetInterruptMode, _set_interrupt_mode),
+    RequestRoute(c.Bash, _bash, when="late", needs_extensions=False),
+    RequestRoute(c.AbortBash, _abort_bash, needs_extensions=False, urgent=_abort_bash_early),
+    RequestRoute(c.SetAutoRetry, _set_auto_retry),
+    RequestRoute(c.AbortRetry, _abort_retry, needs_extensions=False, urgent=_cancel_retry_early),
+    RequestRoute(c.GetTools, _get_tools),
+    RequestRoute(c.SetActiveTools, _set_active_tools),
+    RequestRoute(c.GetCommands, _get_commands),
+    RequestRoute(c.GetAvailableCommands, _get_commands),
+    RequestRoute(c.SetUpdates, _set_updates, needs_extensions=False),
+    RequestRoute(c.Shutdown, _shutdown, needs_extensions=False, urgent=_shut_down_early),
 )

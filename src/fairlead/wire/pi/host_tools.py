@@ -27,9 +27,9 @@ from fairlead.protocol.pi.omp_commands import (
 )
 from fairlead.session.toolbox import Toolbox
 from fairlead.tools.workspace import Document, Workspace, beside, scheme_of
-from fairlead.wire.messages import Route
+from fairlead.wire.messages import RequestRoute
 from fairlead.wire.pi.codec import decoded
-from fairlead.wire.questions import HostLeft, Question, Questions, Withdrawn
+from fairlead.wire.questions import HostLeft, HostQuestion, Questions, Withdrawn
 
 if TYPE_CHECKING:
     from fairlead.wire.pi.server import PiServer
@@ -74,7 +74,7 @@ class HostTools:
         if name not in self._names:
             # The host removed the tool after the model saw its definition.
             raise ToolError(not_found(name, self._toolbox.active))
-        question = Question(
+        question = HostQuestion(
             ask=lambda id: HostToolCall(id, context.call_id, name, arguments),
             withdraw=HostToolCancel,
             answered_by="host_tool_result",
@@ -142,7 +142,7 @@ class HostUris:
 
     async def _ask(self, operation: Literal["read", "write"], uri: str, content: str | None, cancel: Cancel) -> HostUriResult:
         """Ask the host, and return its answer. Raises ToolError if the operation failed or the answer is malformed."""
-        question = Question(
+        question = HostQuestion(
             ask=lambda id: HostUriRequest(id, operation, uri, UNSET if content is None else content),
             withdraw=HostUriCancel,
             answered_by="host_uri_result",
@@ -172,7 +172,7 @@ def _set_host_uri_schemes(server: PiServer, command: SetHostUriSchemes) -> HostU
     return HostUriSchemes(server.host_uris.replace(command.schemes))
 
 
-ROUTES: tuple[Route, ...] = (
-    Route(SetHostTools, _set_host_tools),
-    Route(SetHostUriSchemes, _set_host_uri_schemes),
+ROUTES: tuple[RequestRoute, ...] = (
+    RequestRoute(SetHostTools, _set_host_tools),
+    RequestRoute(SetHostUriSchemes, _set_host_uri_schemes),
 )

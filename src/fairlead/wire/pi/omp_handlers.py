@@ -11,7 +11,7 @@ from msgspec import UNSET, to_builtins
 from fairlead.errors import BadCommand, CompactionCancelled, FairleadError, LoginFailed, MoveCancelled
 from fairlead.protocol.pi import omp_commands as c
 from fairlead.protocol.pi.frames import BOUND, BOUNDED_VERSION
-from fairlead.wire.messages import Route
+from fairlead.wire.messages import RequestRoute
 
 if TYPE_CHECKING:
     from fairlead.wire.pi.server import PiServer
@@ -121,15 +121,15 @@ def _get_integrations(server: PiServer, command: c.GetIntegrations) -> c.Integra
     return c.Integrations([])
 
 
-ROUTES: tuple[Route, ...] = (
-    Route(c.NegotiateProtocol, _negotiate_protocol, needs_extensions=False),
-    Route(c.SetEventFilter, _set_event_filter, needs_extensions=False),
-    Route(c.OpenSession, _open_session),
-    Route(c.Handoff, _handoff),
-    Route(c.SetTodos, _set_todos),
-    Route(c.SetFastMode, _set_fast_mode),
-    Route(c.GetLoginProviders, _get_login_providers),
-    Route(c.Login, _login, when="late"),
-    Route(c.SetLocale, _set_locale),
-    Route(c.GetIntegrations, _get_integrations),
+ROUTES: tuple[RequestRoute, ...] = (
+    RequestRoute(c.NegotiateProtocol, _negotiate_protocol, needs_extensions=False),
+    RequestRoute(c.SetEventFilter, _set_event_filter, needs_extensions=False),
+    RequestRoute(c.OpenSession, _open_session),
+    RequestRoute(c.Handoff, _handoff),
+    RequestRoute(c.SetTodos, _set_todos),
+    RequestRoute(c.SetFastMode, _set_fast_mode),
+    RequestRoute(c.GetLoginProviders, _get_login_providers),
+    RequestRoute(c.Login, _login, when="late"),
+    RequestRoute(c.SetLocale, _set_locale),
+    RequestRoute(c.GetIntegrations, _get_integrations),
 )

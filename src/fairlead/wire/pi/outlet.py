@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from fairlead.protocol.pi.frames import RpcChunk
-from fairlead.wire.connection import Outlet, Output
+from fairlead.wire.connection import HostOutput, Outlet
 
 CHUNK_OVERHEAD = 160
 
@@ -30,7 +30,7 @@ class FrameOutlet(Outlet, Protocol):
 class ChunkedOutlet:
     """Implements `FrameOutlet`. It sends a frame longer than `max_frame` as `rpc_chunk` frames, which omp defines."""
 
-    def __init__(self, output: Output, max_frame: int | None = None) -> None:
+    def __init__(self, output: HostOutput, max_frame: int | None = None) -> None:
         self.max_frame = max_frame
         self.when_caught_up = output.when_caught_up
         self._output = output

@@ -15,7 +15,7 @@ from fairlead.errors import BadCommand
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.commands import Abort
 from fairlead.protocol.pi.protocol_2025 import EVENTS_2025, Compaction, Error, Prompt2025
-from fairlead.wire.messages import Id, Message, Request, Route, Routes
+from fairlead.wire.messages import Id, Message, Request, RequestRoute, RouteTable
 from fairlead.wire.pi.codec import PiCodec
 from fairlead.wire.pi.encode import EventFrames, encode
 from fairlead.wire.pi.handlers import BASIC_ROUTES, submit
@@ -77,7 +77,7 @@ class Server2025(PiServer):
     codec_type = Codec2025
     events_type = EventFrames2025
 
-    def make_routes(self) -> Routes:
+    def make_routes(self) -> RouteTable:
         return routes_2025()
 
 
@@ -92,13 +92,13 @@ async def _prompt(server: PiServer, command: Prompt2025) -> Any:
     return await submit(server, command, prompt)
 
 
-def routes_2025() -> Routes:
+def routes_2025() -> RouteTable:
     """Return the routes of pi-2025."""
     from fairlead.protocol.pi.session_commands import Compact
     from fairlead.wire.pi import session_handlers
 
     kept = [route for route in (*BASIC_ROUTES, *session_handlers.ROUTES) if route.declaration in (Abort, Compact)]
-    return Routes(command_name, [Route(Prompt2025, _prompt, needs_extensions=False), *kept])
+    return RouteTable(command_name, [RequestRoute(Prompt2025, _prompt, needs_extensions=False), *kept])
 
 
 # The dialect, for `fairlead.wire.dialects`

@@ -23,7 +23,7 @@ from fairlead.wire.pi.profile import Profile
 _ENTRY = get_args(Entry)
 
 _REFINEMENTS: Refinements = {
-    (state.State, "todo_phases"): list[TodoPhase],
+    (state.RpcSessionState, "todo_phases"): list[TodoPhase],
     (omp_commands.SetTodos, "phases"): list[GivenPhase],
     (omp_commands.TodoPhases, "todo_phases"): list[TodoPhase],
     (omp_commands.SetEventFilter, "events"): list[str] | None,

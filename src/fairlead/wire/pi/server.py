@@ -14,7 +14,7 @@ from fairlead.session.session import Session
 from fairlead.wire.connection import Connection
 from fairlead.wire.dialects import dialect_named
 from fairlead.wire.dispatcher import Dispatcher
-from fairlead.wire.messages import Reply, Request, Routes
+from fairlead.wire.messages import HostReply, Request, RouteTable
 from fairlead.wire.pi.codec import PiCodec
 from fairlead.wire.pi.encode import EventFrames
 from fairlead.wire.pi.outlet import ChunkedOutlet
@@ -76,7 +76,7 @@ class PiServer:
             session.host.make_ui = self._make_ui
         session.subscribe(self._send_event, gate=connection.output)
 
-    def make_routes(self) -> Routes:
+    def make_routes(self) -> RouteTable:
         """Return the routes of the dialect."""
         return family_routes()
 
@@ -87,10 +87,10 @@ class PiServer:
 
     # For the dispatcher
 
-    def receive_reply(self, reply: Reply) -> None:
+    def receive_reply(self, reply: HostReply) -> None:
         self.questions.receive(reply)
 
-    def hold(self, request: Request) -> Coroutine[Any, Any, Any] | None:
+    def prerequisite(self, request: Request) -> Coroutine[Any, Any, Any] | None:
         """Return what a command waits for.
 
         Most commands wait until extensions are loaded, because an extension can add what a command refers to.

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from fairlead.errors import BadCommand, CompactionCancelled, EntryNotFound, FairleadError, MoveCancelled
 from fairlead.protocol.pi import session_commands as c
-from fairlead.wire.messages import Route
+from fairlead.wire.messages import RequestRoute
 from fairlead.wire.pi.encode import Spliced
 
 if TYPE_CHECKING:
@@ -218,24 +218,24 @@ async def _reload(server: PiServer, command: c.Reload) -> c.Reloaded:
     return c.Reloaded([] if server.reload_extensions is None else await server.reload_extensions())
 
 
-ROUTES: tuple[Route, ...] = (
-    Route(c.NewSession, _new_session),
-    Route(c.SwitchSession, _switch_session),
-    Route(c.Fork, _fork),
-    Route(c.Branch, _fork),
-    Route(c.Clone, _clone),
-    Route(c.ListSessions, _list_sessions),
-    Route(c.DeleteSession, _delete_session),
-    Route(c.SetSessionName, _set_session_name),
-    Route(c.GetForkMessages, _get_fork_messages),
-    Route(c.GetBranchMessages, _get_fork_messages),
-    Route(c.GetEntries, _get_entries),
-    Route(c.GetTree, _get_tree),
-    Route(c.NavigateTree, _navigate_tree),
-    Route(c.SetLabel, _set_label),
-    Route(c.GetMessagesPage, _get_messages_page),
-    Route(c.Compact, _compact, when="late"),
-    Route(c.SetAutoCompaction, _set_auto_compaction),
-    Route(c.ExportHtml, _export_html, when="late"),
-    Route(c.Reload, _reload, when="late", needs_extensions=False),
+ROUTES: tuple[RequestRoute, ...] = (
+    RequestRoute(c.NewSession, _new_session),
+    RequestRoute(c.SwitchSession, _switch_session),
+    RequestRoute(c.Fork, _fork),
+    RequestRoute(c.Branch, _fork),
+    RequestRoute(c.Clone, _clone),
+    RequestRoute(c.ListSessions, _list_sessions),
+    RequestRoute(c.DeleteSession, _delete_session),
+    RequestRoute(c.SetSessionName, _set_session_name),
+    RequestRoute(c.GetForkMessages, _get_fork_messages),
+    RequestRoute(c.GetBranchMessages, _get_fork_messages),
+    RequestRoute(c.GetEntries, _get_entries),
+    RequestRoute(c.GetTree, _get_tree),
+    RequestRoute(c.NavigateTree, _navigate_tree),
+    RequestRoute(c.SetLabel, _set_label),
+    RequestRoute(c.GetMessagesPage, _get_messages_page),
+    RequestRoute(c.Compact, _compact, when="late"),
+    RequestRoute(c.SetAutoCompaction, _set_auto_compaction),
+    RequestRoute(c.ExportHtml, _export_html, when="late"),
+    RequestRoute(c.Reload, _reload, when="late", needs_extensions=False),
 )

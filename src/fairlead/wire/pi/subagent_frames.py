@@ -19,7 +19,7 @@ from fairlead.core.events import (
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi import omp_commands as c
-from fairlead.wire.messages import Route
+from fairlead.wire.messages import RequestRoute
 from fairlead.wire.pi.encode import EventFrames, Spliced
 from fairlead.wire.pi.outlet import FrameOutlet
 from fairlead.wire.pi.profile import Profile
@@ -136,9 +136,9 @@ def _set_subagent_subscription(server: PiServer, command: c.SetSubagentSubscript
             raise BadCommand(f"Invalid subagent subscription level: {other}")
 
 
-def _get_subagents(server: PiServer, command: c.GetSubagents) -> c.Subagents:
+def _get_subagents(server: PiServer, command: c.GetSubagents) -> c.SubagentList:
     subagents = server.session.subagents
-    return c.Subagents(subagents.snapshots() if subagents is not None else [])
+    return c.SubagentList(subagents.snapshots() if subagents is not None else [])
 
 
 def _get_subagent_messages(server: PiServer, command: c.GetSubagentMessages) -> Spliced:
@@ -170,8 +170,8 @@ def _transcript(server: PiServer, command: c.GetSubagentMessages) -> Path:
     return path
 
 
-ROUTES: tuple[Route, ...] = (
-    Route(c.SetSubagentSubscription, _set_subagent_subscription),
-    Route(c.GetSubagents, _get_subagents),
-    Route(c.GetSubagentMessages, _get_subagent_messages),
+ROUTES: tuple[RequestRoute, ...] = (
+    RequestRoute(c.SetSubagentSubscription, _set_subagent_subscription),
+    RequestRoute(c.GetSubagents, _get_subagents),
+    RequestRoute(c.GetSubagentMessages, _get_subagent_messages),
 )

@@ -17,7 +17,7 @@ from fairlead.protocol.pi.frames import Frame
 from fairlead.protocol.pi.ui_frames import ExtensionUiRequest, ExtensionUiResponse, UiMethod
 from fairlead.wire.pi.codec import decoded
 from fairlead.wire.pi.profile import Profile
-from fairlead.wire.questions import Question, Questions, Unanswered
+from fairlead.wire.questions import HostQuestion, Questions, Unanswered
 
 #: The options of an approval dialog. Any other answer counts as a denial.
 APPROVALS: Mapping[str, Approval] = {"Approve": "allow", "Approve for session": "allow_session", "Deny": "deny"}
@@ -86,7 +86,7 @@ class WireUi:
         if timeout is not None and not timeout < LONGEST_TIMEOUT:  # infinite, or not a number
             timeout = None
         limit = None if timeout is None else max(1, round(timeout * 1000))
-        question = Question(
+        question = HostQuestion(
             ask=lambda ident: _request(kind, ident, title=title, timeout=limit, **fields),
             withdraw=self._withdraw,
             answered_by="extension_ui_response",

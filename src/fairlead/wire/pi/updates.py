@@ -106,7 +106,7 @@ class Updates:
         self._sent_at = 0.0
         self._spent = _Spending()
         self._timer: asyncio.TimerHandle | None = None
-        self._waiting = False
+        self._awaits_host = False
 
     def another(self, output: FrameOutlet) -> Updates:
         """Return an `Updates` for messages that stream at the same time. The two share one rate."""
@@ -163,7 +163,7 @@ class Updates:
         else:
             self.flush()
             self._pending = (event.index, [event.delta])
-        if self._timer is not None or self._waiting:
+        if self._timer is not None or self._awaits_host:
             return
         if event.index in self._fresh:
             self._fresh.discard(event.index)
@@ -175,7 +175,7 @@ class Updates:
     def _flush_at(self, due: float) -> None:
         if self._output.behind:
             # The host is behind: merge deltas until it has caught up.
-            self._waiting = True
+            self._awaits_host = True
             self._output.when_caught_up(self._caught_up)
         elif due <= self._loop.time():
             self.flush()
@@ -187,7 +187,7 @@ class Updates:
         self._flush_at(0.0)
 
     def _caught_up(self) -> None:
-        self._waiting = False
+        self._awaits_host = False
         self.flush()
 
     def _send(self, kind: bytes, index: int, fields: bytes) -> None:
@@ -238,14 +238,14 @@ class QueueUpdates:
         self._held: QueueUpdate | None = None
         self._spent = _Spending()
         self._timer: asyncio.TimerHandle | None = None
-        self._waiting = False
+        self._awaits_host = False
 
     def update(self, event: QueueUpdate) -> None:
         """Send an update, or hold it back."""
         self._held = event
         if event.size <= SHORT_QUEUE:
             self.flush()
-        elif self._timer is None and not self._waiting:
+        elif self._timer is None and not self._awaits_host:
             self._flush_in_time()
 
     def flush(self) -> None:
@@ -260,7 +260,7 @@ class QueueUpdates:
     def _flush_in_time(self) -> None:
         wait = self._spent.until - self._loop.time() - MOST_DEBT
         if self._output.behind:
-            self._waiting = True
+            self._awaits_host = True
             self._output.when_caught_up(self._caught_up)
         elif wait <= 0:
             self.flush()
@@ -272,7 +272,7 @@ class QueueUpdates:
         self._flush_in_time()
 
     def _caught_up(self) -> None:
-        self._waiting = False
+        self._awaits_host = False
         if self._held is not None and self._timer is None:
             self._flush_in_time()
 
