@@ -14,7 +14,6 @@
     ├── CompactionCancelled      a compaction or a branch summary was cancelled; the conversation has not changed
     ├── MoveCancelled            an extension blocked a switch of session or branch; nothing has changed
     ├── BadCommand               a host's command is malformed, or names something that does not exist
-    │   └── BadParams            the params of a JSON-RPC request cannot be used; has `data` for the client
     ├── LoginFailed              a login at a provider failed; the text says why
     ├── ProviderError            a request to a model failed; has the HTTP status, if there was a response
     │   └── LimitReached         the run reached a limit: too many turns, or the same calls again and again
@@ -32,7 +31,6 @@ __all__ = [
     "AlreadyCompacted",
     "BadCommand",
     "BadOption",
-    "BadParams",
     "BusyError",
     "CompactingError",
     "CompactionCancelled",
@@ -129,14 +127,6 @@ class BadCommand(FairleadError):
     def __init__(self, text: str, *, code: str | None = None) -> None:
         super().__init__(text)
         self.code = code
-
-
-class BadParams(BadCommand):
-    """The params of a JSON-RPC request cannot be used. `data` is the `data` field of the error response, if it has one."""
-
-    def __init__(self, text: str, *, data: str | None = None) -> None:
-        super().__init__(text)
-        self.data = data
 
 
 class LoginFailed(FairleadError):

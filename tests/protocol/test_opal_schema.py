@@ -15,9 +15,9 @@ from tests.support.json_values import is_array, is_object
 from fairlead.protocol.opal.events import EVENTS, MessageDelta, SubAgentStart, inner
 from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
 from fairlead.protocol.opal.methods import METHODS
-from fairlead.protocol.opal.params import decode
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
 from fairlead.protocol.schema.opal import event_name, exact_definitions, opal_schema, params_name, result_name
+from fairlead.wire.opal.codec import decode
 
 PUBLISHED = Path(__file__).resolve().parents[1] / "golden" / "opal" / "rpc_schema.json"
 

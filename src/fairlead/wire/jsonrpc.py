@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
-from fairlead.errors import BadParams, FairleadError
+from fairlead.errors import FairleadError
 from fairlead.wire.messages import HostReply, Message, Problem, Request, UnknownRequest
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
@@ -27,6 +27,13 @@ class RpcError(FairleadError):
         self.code = code
         self.message = message
         self.data = data
+
+
+class BadParams(RpcError):
+    """The params of a request cannot be used."""
+
+    def __init__(self, message: str, data: str | None = None) -> None:
+        super().__init__(INVALID_PARAMS, message, data)
 
 
 class _Envelope(Struct):
@@ -172,8 +179,6 @@ def as_rpc_error(error: BaseException) -> RpcError:
         return error
     if isinstance(error, UnknownRequest):
         return RpcError(METHOD_NOT_FOUND, f"Method not found: {error}")
-    if isinstance(error, BadParams):
-        return RpcError(INVALID_PARAMS, str(error), error.data)
     if isinstance(error, FairleadError):
         return RpcError(INTERNAL_ERROR, str(error))
     return RpcError(INTERNAL_ERROR, "Internal error", f"{type(error).__name__}: {error}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 from msgspec import Meta, Struct
 
@@ -16,13 +15,6 @@ OPEN = Meta(extra={"open": True})
 DEMANDED = Meta(extra={"demanded": True})
 
 
-class Fault(NamedTuple):
-    """What is wrong with the params of a request, in words that clients know."""
-
-    message: str
-    data: str | None = None
-
-
 class Method(Struct, omit_defaults=True):
     """A request. The fields are its params; `null` for an optional one means absent."""
 
@@ -30,8 +22,6 @@ class Method(Struct, omit_defaults=True):
     method: ClassVar[str]
     #: The type of the response's `result`.
     result: ClassVar[type[Struct]]
-    #: Finds what is wrong with the params, where clients expect certain words for it.
-    fault: ClassVar[Callable[[dict[str, Any]], Fault | None] | None] = None
 
 
 class Nothing(Struct):

@@ -11,13 +11,13 @@ from msgspec import UNSET
 
 from fairlead import __version__
 from fairlead.core.model import Model, ThinkingLevel
-from fairlead.errors import BadParams, EntryNotFound, LoginFailed, MoveCancelled, NothingToCompact
+from fairlead.errors import EntryNotFound, LoginFailed, MoveCancelled, NothingToCompact
 from fairlead.models.catalog import PROVIDERS
 from fairlead.models.registry import Registry
 from fairlead.protocol.opal import methods as m
 from fairlead.protocol.opal.method import PROTOCOL_VERSION, Nothing
 from fairlead.protocol.opal.objects import Auth, AuthProvider, ListedModel, ModelInUse
-from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError
+from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, RpcError
 from fairlead.wire.messages import Answer, Request, RequestRoute
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from fairlead.agent import Agent
 from fairlead.core.events import Event
-from fairlead.errors import BadParams, CompactionCancelled, FairleadError
+from fairlead.errors import CompactionCancelled, FairleadError
 from fairlead.protocol.opal.objects import FeatureChanges, Features, ToolNames
 from fairlead.session.events import Gate
 from fairlead.session.session import Session
-from fairlead.wire.jsonrpc import INTERNAL_ERROR, RpcError
+from fairlead.wire.jsonrpc import INTERNAL_ERROR, BadParams, RpcError
 from fairlead.wire.opal.narrator import Narrator, RunStatus
 
 #: How many of the newest messages a compaction keeps, unless the client says otherwise.

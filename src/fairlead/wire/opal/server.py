@@ -12,14 +12,12 @@ from fairlead.agent import clear_leftovers
 from fairlead.core.model import Model
 from fairlead.errors import LoginFailed
 from fairlead.models.registry import Registry
-from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import AgentAbort, OfSession
 from fairlead.protocol.opal.objects import Auth
-from fairlead.protocol.opal.params import decode
 from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
-from fairlead.wire.jsonrpc import JsonRpcCodec
 from fairlead.wire.messages import HostReply, Request, RouteTable
+from fairlead.wire.opal.codec import OpalCodec
 from fairlead.wire.opal.handlers import ROUTES, credentials
 from fairlead.wire.opal.opal_session import OpalSession
 from fairlead.wire.opal.table import SessionDefaults, SessionTable
@@ -27,11 +25,6 @@ from fairlead.wire.opal.ui import ServerRequests
 
 if TYPE_CHECKING:
     from fairlead.models.logins import Logins
-
-
-class OpalCodec(JsonRpcCodec):
-    def parameters(self, request: Request, declaration: type[Method]) -> Method:
-        return decode(declaration, request.body)
 
 
 class OpalServer:

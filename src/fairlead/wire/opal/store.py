@@ -27,12 +27,13 @@ from fairlead.core.messages import (
     UserBlock,
     UserMessage,
 )
-from fairlead.errors import BadParams, ConfigError, SessionError
+from fairlead.errors import ConfigError, SessionError
 from fairlead.protocol.opal.objects import HistoryMessage, HistoryToolCall, ListedSession
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.entries import CompactionEntry, Entry, entries_in_context
 from fairlead.session.history.paths import iso, transcripts_folder
 from fairlead.session.history.sessions import Sessions
+from fairlead.wire.jsonrpc import BadParams
 from fairlead.wire.opal.statuses import without_statuses
 
 #: The longest session id that a client may choose.

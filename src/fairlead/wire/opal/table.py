@@ -14,7 +14,7 @@ from fairlead.agent.options import AgentOptions
 from fairlead.config.settings import Settings
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import AssistantMessage
-from fairlead.errors import BadParams, FairleadError
+from fairlead.errors import FairleadError
 from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.methods import SessionStart
 from fairlead.protocol.opal.objects import FeatureChanges, Features
@@ -22,7 +22,7 @@ from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import Sessions
 from fairlead.session.session import Session
 from fairlead.wire.connection import HostOutput
-from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RpcError, notification_line
+from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, RpcError, notification_line
 from fairlead.wire.opal.handlers import level_named, model_named
 from fairlead.wire.opal.narrator import Narrator
 from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, changed, nothing
@@ -74,7 +74,7 @@ class SessionTable:
     async def start(self, wanted: SessionStart) -> tuple[OpalSession, bool]:
         """Begin a session or resume a saved one. Returns it, and whether it was resumed.
 
-        Raises RpcError or BadParams, and changes nothing then. Requests to start are handled one at a time, so no other session
+        Raises RpcError, and changes nothing then. Requests to start are handled one at a time, so no other session
         takes the id meanwhile."""
         defaults = self.defaults
         session_id = checked_id(wanted.session_id) if wanted.session_id is not None else os.urandom(16).hex()

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.errors import BadParams
 from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS, AgentPrompt, ConfigSet, SessionStart
-from fairlead.protocol.opal.params import decode
+from fairlead.wire.jsonrpc import BadParams
+from fairlead.wire.opal.codec import decode
 
 
 def refused(declared: type[Method], params: Any) -> tuple[str, str | None]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 import msgspec
 
-from fairlead.errors import BadParams
-from fairlead.protocol.opal.method import Fault, Method
+from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import ConfigSet, SessionStart, SettingsSave
 from fairlead.protocol.opal.objects import FeatureChanges
+from fairlead.wire.jsonrpc import BadParams, JsonRpcCodec
+from fairlead.wire.messages import Request
 
 M = TypeVar("M", bound=Method)
 
 
-def required(declared: type[Method]) -> list[str]:
-    """The names of the required params, in the order of their declaration."""
-    return [field.name for field in msgspec.structs.fields(declared) if field.required]
+class OpalCodec(JsonRpcCodec):
+    """Implements `fairlead.wire.messages.Codec`."""
+
+    def parameters(self, request: Request, declaration: type[Method]) -> Method:
+        return decode(declaration, request.body)
 
 
 def decode(declared: type[M], params: Any) -> M:
@@ -25,13 +29,14 @@ def decode(declared: type[M], params: Any) -> M:
     Positional params count as none. If a required param is missing, the error names all required ones.
     """
     given = cast("dict[str, Any]", params) if isinstance(params, dict) else {}
-    wanted = required(declared)
+    wanted = [field.name for field in msgspec.structs.fields(declared) if field.required]
     if any(given.get(name) is None for name in wanted):
         raise BadParams(f"Missing required param{'s' if len(wanted) > 1 else ''}: {', '.join(wanted)}")
     if declared is SessionStart and not isinstance(params, dict):
         raise BadParams("params must be an object")
-    if declared.fault is not None and (fault := declared.fault(given)):
-        raise BadParams(fault.message, data=fault.data)
+    check = _CHECKS.get(declared)
+    if check is not None:
+        check(given)
     try:
         return msgspec.convert(given, type=declared)
     except msgspec.ValidationError as error:
@@ -40,38 +45,39 @@ def decode(declared: type[M], params: Any) -> M:
         raise BadParams(explain(str(error), declared, whole="params")) from None
 
 
-def _start_fault(params: dict[str, Any]) -> Fault | None:
+# Checks for params where clients expect certain words for what is wrong
+
+
+def _check_start(params: dict[str, Any]) -> None:
     model = params.get("model")
     if model is not None:
         chosen: Any = cast("dict[str, Any]", model).get("id") if isinstance(model, dict) else None
         if not isinstance(chosen, str) or not chosen:
-            return Fault("model must have a non-empty id string")
-    return _features_fault(params)
+            raise BadParams("model must have a non-empty id string")
+    _check_features(params)
 
 
-def _features_fault(params: dict[str, Any]) -> Fault | None:
+def _check_features(params: dict[str, Any]) -> None:
     features = params.get("features")
     if features is None:
-        return None
+        return
     if not isinstance(features, dict):
-        return Fault("features must be an object")
+        raise BadParams("features must be an object")
     given = cast("dict[str, Any]", features)
     if unknown := sorted(given.keys() - FeatureChanges.__struct_fields__):
-        return Fault("Unknown feature keys", f"unknown features: {', '.join(unknown)}")
+        raise BadParams("Unknown feature keys", data=f"unknown features: {', '.join(unknown)}")
     for name, value in given.items():
         if not isinstance(value, bool | None):
-            return Fault("Invalid feature value", f"{name} must be a boolean")
-    return None
+            raise BadParams("Invalid feature value", data=f"{name} must be a boolean")
 
 
-def _settings_fault(params: dict[str, Any]) -> Fault | None:
-    return None if isinstance(params["settings"], dict) else Fault("Missing required param: settings")
+def _check_settings(params: dict[str, Any]) -> None:
+    if not isinstance(params["settings"], dict):
+        raise BadParams("Missing required param: settings")
 
 
-SessionStart.fault = staticmethod(_start_fault)
-
-
-ConfigSet.fault = staticmethod(_features_fault)
-
-
-SettingsSave.fault = staticmethod(_settings_fault)
+_CHECKS: Mapping[type[Method], Callable[[dict[str, Any]], None]] = {
+    SessionStart: _check_start,
+    ConfigSet: _check_features,
+    SettingsSave: _check_settings,
+}
