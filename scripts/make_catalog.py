@@ -23,7 +23,7 @@ import msgspec
 from genai_prices.data import providers as priced_providers
 
 from fairlead.core.model import THINKING_LEVELS, Price
-from fairlead.models.catalog import PROVIDERS, Catalog, CatalogModel, Source
+from fairlead.models.catalog import PROVIDERS, Catalog, CatalogModel, CatalogSource
 
 SOURCE = "genai-prices"
 FACTS = Path(__file__).with_name("catalog_facts.toml")
@@ -61,7 +61,7 @@ def make(day: date) -> Catalog:
         ]
         for name in PROVIDERS
     }
-    return Catalog(Source(SOURCE, version(SOURCE), day.isoformat()), models)
+    return Catalog(CatalogSource(SOURCE, version(SOURCE), day.isoformat()), models)
 
 
 def _model(priced: Any, provider: ProviderFacts, model_id: str, facts: Facts, when: datetime) -> CatalogModel:

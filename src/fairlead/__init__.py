@@ -17,8 +17,9 @@ This module holds:
     Tool, ToolContext, ToolResult,  your own tools for it, and what their calls
     ToolSubject                     are about
     Ui, NoUi                        how the agent asks the user
-    Model, ModelStream, Request,    your own model: what it is, how it is called,
-    PartialMessage, Cancel          how it answers, and the signal to stop
+    Model, ModelStream,             your own model: what it is, how it is called,
+    ModelRequest, PartialMessage,   how it answers, and the signal to stop
+    Cancel
     export_file                     write a session as an HTML page
     opal_tools                      the tools under the names that Opal uses
     FairleadError, ToolError        the errors that callers catch and tools raise
@@ -34,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.options import AgentOptions
-    from fairlead.core.model import Model, ModelStream, Request
+    from fairlead.core.model import Model, ModelRequest, ModelStream
     from fairlead.core.partial_message import PartialMessage
     from fairlead.core.runtime import Cancel
     from fairlead.core.tool import Tool, ToolContext, ToolResult, ToolSubject
@@ -54,10 +55,10 @@ __all__ = [
     "Cancel",
     "FairleadError",
     "Model",
+    "ModelRequest",
     "ModelStream",
     "NoUi",
     "PartialMessage",
-    "Request",
     "Tool",
     "ToolContext",
     "ToolError",
@@ -78,7 +79,7 @@ _HOMES = {
     "ModelStream": "fairlead.core.model",
     "NoUi": "fairlead.core.ui",
     "PartialMessage": "fairlead.core.partial_message",
-    "Request": "fairlead.core.model",
+    "ModelRequest": "fairlead.core.model",
     "Tool": "fairlead.core.tool",
     "ToolContext": "fairlead.core.tool",
     "ToolError": "fairlead.errors",

@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.config.home import Home
 from fairlead.config.settings import FOR_ANY_PROJECT, NOT_FOR_PROJECTS, Settings, load_settings
-from fairlead.config.trust import ProjectTrust, save_decision
+from fairlead.config.trust import TrustDecider, save_decision
 
 #: A value for every setting that is not its default. What is not here is not tested: see the first test.
 EVERY: dict[str, Any] = {
@@ -157,7 +157,7 @@ async def test_decisions_that_cannot_be_read_may_say_never(home: Home, cwd: Path
     make(home.root / "trust.json")
     settings, warnings = load_settings(home, cwd)
     assert settings.default_model is None and "No project is trusted by it." in warnings[0]
-    trust = ProjectTrust(home, default="always")
+    trust = TrustDecider(home, default="always")
     assert not trust.known(cwd) and not await trust.decide(cwd)
 
 

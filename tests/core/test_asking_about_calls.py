@@ -8,9 +8,9 @@ from typing import Any
 
 from fairlead.core import events as e
 from fairlead.core.calls import ABORTED
-from fairlead.core.loop import AfterCall, BeforeCall, LoopCallbacks, Turn, run_agent
+from fairlead.core.loop import AfterCall, BeforeCall, LoopCallbacks, TurnSetup, run_agent
 from fairlead.core.messages import Message, TextContent, ToolCall, user_message
-from fairlead.core.model import Request
+from fairlead.core.model import ModelRequest
 from fairlead.core.queues import Queues
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Approver, Schedule, Tool, ToolContext, ToolResult
@@ -45,9 +45,9 @@ class Scene:
     async def go(self) -> None:
         messages: list[Message] = [user_message("go", None, 1)]
 
-        async def next_turn() -> Turn:
-            request = Request("", [], [])
-            return Turn(SCRIPTED_MODEL, self.model, request, {"act": self.tool}, self.schedule, 8)
+        async def next_turn() -> TurnSetup:
+            request = ModelRequest("", [], [])
+            return TurnSetup(SCRIPTED_MODEL, self.model, request, {"act": self.tool}, self.schedule, 8)
 
         async def emit(event: e.Event) -> None:
             self.events.append(event)

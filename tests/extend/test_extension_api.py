@@ -13,13 +13,13 @@ from tests.extend.extended import Extended, calling, extended
 
 from fairlead.core import events as e
 from fairlead.core.messages import CustomMessage, ToolCall, UserMessage, user_text
-from fairlead.core.model import Request
+from fairlead.core.model import ModelRequest
 from fairlead.testing import Turn
 
 HEADER = "import asyncio, sys\nfrom typing import Annotated, Literal\nfrom fairlead.extension import *\n"
 
 
-def spec(request: Request, name: str) -> dict[str, Any]:
+def spec(request: ModelRequest, name: str) -> dict[str, Any]:
     (found,) = [tool for tool in request.tools if tool.name == name]
     return {"description": found.description, **found.parameters}
 

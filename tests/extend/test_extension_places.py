@@ -13,7 +13,7 @@ import pytest
 from tests.extend.extended import extended
 
 from fairlead.config.home import Home
-from fairlead.config.trust import ProjectTrust, all_decisions, save_decision, saved_decision
+from fairlead.config.trust import TrustDecider, all_decisions, save_decision, saved_decision
 from fairlead.errors import ConfigError
 
 MARK = "def setup(fl):\n    fl.on('session_start', lambda event: fl.append_entry('here', fl.name))\n"
@@ -173,7 +173,7 @@ async def test_a_trust_file_that_cannot_be_understood_trusts_nobody(tmp_path: Pa
     with pytest.raises(ConfigError, match="expected true or false"):
         saved_decision(home, tmp_path)
     warnings: list[str] = []
-    assert await ProjectTrust(home, warn=warnings.extend).decide(tmp_path) is False
+    assert await TrustDecider(home, warn=warnings.extend).decide(tmp_path) is False
     assert "No project is trusted by it." in warnings[0]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from tests.support.json_values import is_object
 
 from fairlead.core.messages import AssistantMessage, ImageContent, ToolCall, ToolResultMessage, Usage, UserMessage
-from fairlead.core.model import BlockDelta, Model, Price, Request, StreamEnd, StreamEvent, ToolSpec
+from fairlead.core.model import BlockDelta, Model, ModelRequest, Price, StreamEnd, StreamEvent, ToolSpec
 from fairlead.core.runtime import Cancel
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
@@ -47,9 +47,9 @@ def a_model(api: str, base_url: str = "", **fields: Any) -> Model:
     return Model(api=api, base_url=base_url, **(known | fields))
 
 
-def a_request(*messages: Any, **fields: Any) -> Request:
+def a_request(*messages: Any, **fields: Any) -> ModelRequest:
     known: dict[str, Any] = {"system_prompt": "Be brief.", "tools": [BASH]}
-    return Request(messages=list(messages) or [UserMessage("hi", 1)], **(known | fields))
+    return ModelRequest(messages=list(messages) or [UserMessage("hi", 1)], **(known | fields))
 
 
 def an_answer(api: str, *content: Any, **fields: Any) -> AssistantMessage:
@@ -85,7 +85,7 @@ def serving(*answers: Answer) -> ProviderServer:
 async def ask(
     server: ProviderServer,
     api: str,
-    request: Request | None = None,
+    request: ModelRequest | None = None,
     *,
     path: str = "/v1",
     budgets: dict[str, int] | None = None,
@@ -108,7 +108,7 @@ async def ask(
         await http.close()
 
 
-def outcome(api: str, answer: Answer, request: Request | None = None, **options: Any) -> Outcome:
+def outcome(api: str, answer: Answer, request: ModelRequest | None = None, **options: Any) -> Outcome:
     """What comes of one request that is answered so."""
 
     async def run() -> Outcome:

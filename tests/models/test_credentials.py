@@ -16,7 +16,7 @@ import pytest
 from fairlead.config.home import Home
 from fairlead.errors import ConfigError, NoCredentials
 from fairlead.models import credentials
-from fairlead.models.credentials import Credentials, store_key
+from fairlead.models.credentials import CredentialStore, store_key
 
 PATH = {"PATH": os.environ["PATH"]}
 
@@ -29,8 +29,8 @@ def auth(folder: Path, content: dict[str, Any], mode: int = 0o600) -> Path:
     return path
 
 
-def keys(home: Home, env: dict[str, str] | None = None, **options: Any) -> Credentials:
-    return Credentials(home, env or {}, warnings=options.pop("warnings", []), **options)
+def keys(home: Home, env: dict[str, str] | None = None, **options: Any) -> CredentialStore:
+    return CredentialStore(home, env or {}, warnings=options.pop("warnings", []), **options)
 
 
 @pytest.fixture
@@ -148,8 +148,8 @@ def test_a_command_that_begins_like_an_option_is_still_a_command(home: Home) -> 
 def test_a_command_does_not_read_what_the_host_sends(home: Home) -> None:
     script = (
         "import os, sys; from pathlib import Path; from fairlead.config.home import Home\n"
-        "from fairlead.models.credentials import Credentials\n"
-        "print(Credentials(Home(Path(sys.argv[1])), os.environ, warnings=[]).key('mine', '!cat; echo end'))\n"
+        "from fairlead.models.credentials import CredentialStore\n"
+        "print(CredentialStore(Home(Path(sys.argv[1])), os.environ, warnings=[]).key('mine', '!cat; echo end'))\n"
         "print(sys.stdin.read())"
     )
     result = subprocess.run(

@@ -23,7 +23,7 @@ from tests.models.asking import (
 from tests.models.asking import outcome as outcome_at
 
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, UserMessage
-from fairlead.core.model import BlockEnd, BlockStart, Request
+from fairlead.core.model import BlockEnd, BlockStart, ModelRequest
 from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.google import GoogleReader
 
@@ -41,7 +41,7 @@ TURN = {
 }
 
 
-def outcome(answer: Answer, request: Request | None = None, **options: Any) -> Outcome:
+def outcome(answer: Answer, request: ModelRequest | None = None, **options: Any) -> Outcome:
     return outcome_at(API, answer, request, path="/v1beta", **options)
 
 

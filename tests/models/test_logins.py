@@ -16,7 +16,7 @@ from tests.support.device_server import PENDING, SLOW_DOWN, TOKEN, DeviceServer
 
 from fairlead.config.home import Home
 from fairlead.core.messages import UserMessage
-from fairlead.core.model import Model, Request, StreamEnd
+from fairlead.core.model import Model, ModelRequest, StreamEnd
 from fairlead.core.runtime import Cancel
 from fairlead.errors import LoginFailed, NoCredentials
 from fairlead.models import logins
@@ -219,7 +219,7 @@ def provider(url: str, server: DeviceServer, api: str = "openai-completions") ->
 
 async def ask(access: ModelStreams, model: Model) -> StreamEnd:
     stream = await access.stream(model)
-    request = Request("", [UserMessage("hi", 0)], [])
+    request = ModelRequest("", [UserMessage("hi", 0)], [])
     events = [event async for batch in stream(request, Cancel()) for event in batch]
     assert isinstance(events[-1], StreamEnd)
     return events[-1]

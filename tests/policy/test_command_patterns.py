@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.policy.patterns import ANY, CommandPattern, PathPattern, Pattern
+from fairlead.policy.patterns import ANY, CommandPattern, PathPattern, WildcardPattern
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_a_name_alone_is_meant_at_any_depth_and_elsewhere_only_by_what_forbids()
 
 
 def test_a_pattern_made_to_take_long_does_not() -> None:
-    assert not Pattern("*a" * 30 + "b").fits("a" * 20_000)
+    assert not WildcardPattern("*a" * 30 + "b").fits("a" * 20_000)

@@ -11,7 +11,7 @@ from tests.session.scene import a_system_prompt, a_workspace, kept_in
 from fairlead.config.settings import TaskSettings
 from fairlead.core import events as e
 from fairlead.core.messages import TextContent, ToolCall, ToolResultMessage, UserMessage, user_text
-from fairlead.core.model import Request, StreamEvent
+from fairlead.core.model import ModelRequest, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool
 from fairlead.session.history.sessions import Sessions
@@ -35,7 +35,7 @@ class Cast:
         self._playing: dict[str | None, Scripted] = {}
         self.names: dict[str | None, str] = {}
 
-    def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    def __call__(self, request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
         if request.session_id not in self._playing:
             first = next(message for message in request.messages if isinstance(message, UserMessage))
             name = next(name for name in self._parts if name in user_text(first))
@@ -43,7 +43,7 @@ class Cast:
             self.names[request.session_id] = name
         return self._playing[request.session_id](request, cancel)
 
-    def requests(self, name: str) -> list[Request]:
+    def requests(self, name: str) -> list[ModelRequest]:
         """The requests of all conversations with that part."""
         return [request for id, played in self._playing.items() if self.names[id] == name for request in played.requests]
 

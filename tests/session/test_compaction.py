@@ -28,7 +28,7 @@ from fairlead.core.messages import (
     UserMessage,
     user_text,
 )
-from fairlead.core.model import ModelStream, Request, StreamEvent
+from fairlead.core.model import ModelRequest, ModelStream, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.errors import AlreadyCompacted, CompactionCancelled, FairleadError, NothingToCompact, ProviderError
 from fairlead.session.compaction.cut import Item, Plan, compact, plan
@@ -384,7 +384,7 @@ def a_plan(**changes: Any) -> Plan:
 SPLIT: dict[str, Any] = {"turn_prefix": [UserMessage("PREFIX", 1)]}
 
 
-def asked(request: Request) -> str:
+def asked(request: ModelRequest) -> str:
     (message,) = request.messages
     assert isinstance(message, UserMessage)
     return user_text(message)
@@ -544,12 +544,12 @@ async def test_an_answer_without_a_summary_is_a_failure(turn: Turn, text: str) -
     assert str(caught.value) == text
 
 
-async def raising(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+async def raising(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
     yield []
     raise RuntimeError("boom")
 
 
-async def endless(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+async def endless(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
     yield []
 
 
@@ -612,7 +612,7 @@ async def test_an_abort_goes_before_a_failure() -> None:
     async def abort() -> None:
         cancel.fire()
 
-    async def failing(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    async def failing(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
         await abort()
         yield []
         raise RuntimeError("closed")

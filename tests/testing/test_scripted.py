@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from fairlead.core.messages import TextContent, ThinkingContent, ToolCall, Usage, UserMessage
-from fairlead.core.model import BlockDelta, Request, StreamEnd, StreamEvent
+from fairlead.core.model import BlockDelta, ModelRequest, StreamEnd, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 
-def a_request(*texts: str) -> Request:
-    return Request("Be brief.", [UserMessage(text, 1) for text in texts], [])
+def a_request(*texts: str) -> ModelRequest:
+    return ModelRequest("Be brief.", [UserMessage(text, 1) for text in texts], [])
 
 
-def play(model: Scripted, request: Request | None = None) -> list[StreamEvent]:
+def play(model: Scripted, request: ModelRequest | None = None) -> list[StreamEvent]:
     async def run() -> list[StreamEvent]:
         return [event async for batch in model(request or a_request("hi"), Cancel()) for event in batch]
 

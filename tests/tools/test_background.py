@@ -15,7 +15,7 @@ from fairlead.errors import ToolError
 from fairlead.tools import background
 from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
 from fairlead.tools.files import edit as diff
-from fairlead.tools.files.edit import Replacement, describe
+from fairlead.tools.files.edit import TextReplacement, describe
 from fairlead.tools.files.matching import Haystack
 from fairlead.tools.files.opening import Target
 from fairlead.tools.search.walk import walk
@@ -162,7 +162,7 @@ WORK: dict[str, tuple[Callable[[Stop], object], int]] = {
     "line ends": (lambda stop: Haystack(LINES, stop), 1),
     "counting": (lambda stop: Haystack(LINES.replace("\r", ""), stop).find("\n"), 1),
     "near misses": (lambda stop: Haystack(LINES.replace("\r", ""), stop).find("not \u2014 there"), 3),
-    "describing": (lambda stop: describe(LINES, [Replacement(0, 4, "Line")], "f", stop), 2),
+    "describing": (lambda stop: describe(LINES, [TextReplacement(0, 4, "Line")], "f", stop), 2),
 }
 
 
@@ -174,7 +174,7 @@ def test_matching_and_describing_look_at_every_line_whether_to_stop(work: Callab
 
 def test_comparing_lines_that_repeat_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = "a\n" * 100, "b\na\n" * 50
-    change = [Replacement(0, len(old), new)]
+    change = [TextReplacement(0, len(old), new)]
     uncompared = StopAfter(10_000)
     with monkeypatch.context() as patch:
         patch.setattr(diff, "_COMPARED", 0)

@@ -17,7 +17,7 @@ from fairlead.session.runtime import AsyncioRuntime
 from fairlead.tools import builtin_tools
 from fairlead.tools.background import Stop
 from fairlead.tools.files import edit as diff
-from fairlead.tools.files.edit import Replacement
+from fairlead.tools.files.edit import TextReplacement
 
 
 def edit(box: Box, path: str, *pairs: tuple[str, str]):
@@ -142,7 +142,7 @@ def test_a_file_changed_meanwhile_is_not_overwritten(box: Box, monkeypatch: pyte
     path = box.put("f.txt", "one\n")
     apply = diff.apply
 
-    def intrude(original: str, replacements: list[Replacement]):
+    def intrude(original: str, replacements: list[TextReplacement]):
         path.write_text("one, and someone else's work\n")
         return apply(original, replacements)
 
@@ -157,7 +157,7 @@ def test_a_file_only_touched_meanwhile_is_edited(box: Box, monkeypatch: pytest.M
     path = box.put("f.txt", "one\n")
     apply = diff.apply
 
-    def touch(original: str, replacements: list[Replacement]):
+    def touch(original: str, replacements: list[TextReplacement]):
         os.utime(path, ns=(1, 1))
         return apply(original, replacements)
 
@@ -221,7 +221,7 @@ CASES = [
 
 @pytest.mark.parametrize(("before", "pairs"), CASES)
 def test_the_patch_turns_the_old_file_into_the_new(tmp_path: Path, before: str, pairs: list[tuple[str, str]]) -> None:
-    places = [Replacement(before.index(old), before.index(old) + len(old), new) for old, new in pairs]
+    places = [TextReplacement(before.index(old), before.index(old) + len(old), new) for old, new in pairs]
     after = diff.apply(before, places)
     described = diff.describe(before, places, "f.txt", Stop())
     (tmp_path / "f.txt").write_text(before, newline="")

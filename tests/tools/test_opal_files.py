@@ -15,7 +15,7 @@ from tests.tools.opal_desk import Desk, tag, tags
 
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
-from fairlead.tools.files.edit import Replacement
+from fairlead.tools.files.edit import TextReplacement
 from fairlead.wire.opal.tools.files import diff_details
 from fairlead.wire.opal.tools.results import meta
 from fairlead.wire.opal.tools.search import Anchor, line_hash, phash2, read_anchor, tagged
@@ -337,7 +337,7 @@ def test_a_file_that_others_keep_changing_is_edited_or_refused_but_never_torn(de
 def test_a_diff_leads_from_the_old_text_to_the_new_one(old: list[str], new: list[str], ended: bool, ends: bool) -> None:
     before = "\n".join(old) + ("\n" if ended and old else "")
     after = "\n".join(new) + ("\n" if ends and new else "")
-    diff = diff_details(before, Replacement(0, len(before), after), "a", Stop())["meta"]["diff"]
+    diff = diff_details(before, TextReplacement(0, len(before), after), "a", Stop())["meta"]["diff"]
     old_lines, rebuilt, at = before.split("\n")[: len(old)], list[str](), 0
     for hunk in diff["hunks"]:
         rebuilt += old_lines[at : hunk["old_start"] - 1]
@@ -358,7 +358,7 @@ def test_a_diff_leads_from_the_old_text_to_the_new_one(old: list[str], new: list
 def test_a_diff_shows_three_lines_around_a_change() -> None:
     before = "".join(f"{n}\n" for n in range(1, 31))
     after = before.replace("10\n", "ten\n").replace("25\n", "")
-    hunks = diff_details(before, Replacement(0, len(before), after), "a", Stop())["meta"]["diff"]["hunks"]
+    hunks = diff_details(before, TextReplacement(0, len(before), after), "a", Stop())["meta"]["diff"]["hunks"]
     assert [(hunk["old_start"], hunk["new_start"], len(hunk["lines"])) for hunk in hunks] == [(7, 7, 8), (22, 22, 7)]
 
 

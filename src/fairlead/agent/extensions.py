@@ -19,7 +19,7 @@ from fairlead.session.session import Session
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fairlead.config.trust import ProjectTrust
+    from fairlead.config.trust import TrustDecider
     from fairlead.extend.extensions.late import LateExtensions
     from fairlead.extend.extensions.registrations import ExtensionFlag
 
@@ -170,12 +170,12 @@ class AgentExtensions:
     # Trust
 
     @cached_property
-    def trust(self) -> ProjectTrust:
+    def trust(self) -> TrustDecider:
         """Decides whether projects may run their own code."""
-        from fairlead.config.trust import ProjectTrust
+        from fairlead.config.trust import TrustDecider
 
         approve, default = self._options.approve, self._settings.default_project_trust
-        trust = ProjectTrust(self._home, approve=approve, default=default, warn=self._warn)
+        trust = TrustDecider(self._home, approve=approve, default=default, warn=self._warn)
         trust.ask = self._ask_user
         return trust
 

@@ -20,7 +20,7 @@ from fairlead.config.settings import DefaultTrust
 from fairlead.errors import ConfigError
 
 
-class ProjectTrust:
+class TrustDecider:
     """The decision about a project, made once for each folder and kept for the run.
 
     `consult` asks the user's own extensions, `ask` the user; both may have no opinion. They are set by whoever has them.

@@ -17,7 +17,7 @@ from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolResult, grou
 from fairlead.errors import ToolError
 
 if TYPE_CHECKING:
-    from fairlead.core.loop import LoopCallbacks, Turn
+    from fairlead.core.loop import LoopCallbacks, TurnSetup
 
 SKIPPED = "Skipped due to queued user message."
 ABORTED = "Command aborted"
@@ -31,7 +31,7 @@ _NAME_SHOWN = 128
 Say = Callable[[Message], Awaitable[None]]
 
 
-async def run_calls(run: LoopCallbacks, turn: Turn, answer: StreamEnd, say: Say) -> list[ToolResultMessage]:
+async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say: Say) -> list[ToolResultMessage]:
     """Run the calls of `answer`. Returns the results in call order."""
     calls = answer.message.tool_calls()
     results: dict[int, ToolResultMessage] = {}
@@ -89,7 +89,7 @@ def _why_not(run: LoopCallbacks) -> str | None:
     return None
 
 
-def _checked(turn: Turn, answer: StreamEnd, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
+def _checked(turn: TurnSetup, answer: StreamEnd, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
     """Return the tool and its arguments. Raises ToolError with a text for the model if the call cannot be made."""
     if _was_cut_off(answer, call):
         raise ToolError(

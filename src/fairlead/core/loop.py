@@ -29,19 +29,29 @@ from fairlead.core.events import (
 )
 from fairlead.core.limits import Limits
 from fairlead.core.messages import AssistantMessage, Message, ToolCall, UserMessage
-from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, Model, ModelStream, Request, StreamEnd, StreamEvent, StreamStart
+from fairlead.core.model import (
+    BlockDelta,
+    BlockEnd,
+    BlockStart,
+    Model,
+    ModelRequest,
+    ModelStream,
+    StreamEnd,
+    StreamEvent,
+    StreamStart,
+)
 from fairlead.core.partial_message import PartialMessage
 from fairlead.core.queues import Queued, Queues
 from fairlead.core.runtime import Cancel, Runtime
 from fairlead.core.tool import Approver, Schedule, Tool, ToolResult
 
 
-class Turn(Struct, frozen=True):
+class TurnSetup(Struct, frozen=True):
     """What one model call works with. Each turn gets a new one, so that changes take effect during a run."""
 
     model: Model
     stream: ModelStream
-    request: Request
+    request: ModelRequest
     tools: Mapping[str, Tool]
     schedule: Schedule
     #: How many tools may run at the same time.
@@ -68,7 +78,7 @@ class LoopCallbacks(Struct, frozen=True):
     """Everything that a run gets from its caller."""
 
     #: Makes the next turn, for the conversation so far. Raises nothing: a problem becomes a stream that fails.
-    next_turn: Callable[[], Awaitable[Turn]]
+    next_turn: Callable[[], Awaitable[TurnSetup]]
     #: Called between two turns, for example to compact the conversation. Raises nothing.
     between: Callable[[], Awaitable[None]]
     #: Looks at an answer as it arrives. If it returns a text, the answer ends there, with that text as the reason.
@@ -152,7 +162,7 @@ async def run_agent(run: LoopCallbacks, prompts: Sequence[Message], added: list[
     return end
 
 
-async def _answer(run: LoopCallbacks, turn: Turn, added: list[Message]) -> StreamEnd:
+async def _answer(run: LoopCallbacks, turn: TurnSetup, added: list[Message]) -> StreamEnd:
     """Make one model call. Its message is started, updated and ended, whatever happens."""
     partial: PartialMessage | None = None
     end: StreamEnd | None = None
@@ -184,7 +194,7 @@ async def _cut_off(run: LoopCallbacks, partial: PartialMessage, reason: str, add
     return StreamEnd(message)
 
 
-async def _guarded(run: LoopCallbacks, turn: Turn) -> AsyncGenerator[list[StreamEvent]]:
+async def _guarded(run: LoopCallbacks, turn: TurnSetup) -> AsyncGenerator[list[StreamEvent]]:
     """The model's stream. If the stream raises, or stops without an end, the message ends as an error."""
     partial = PartialMessage(turn.model, run.runtime.now_ms())
     ended = False
@@ -210,7 +220,7 @@ async def _guarded(run: LoopCallbacks, turn: Turn) -> AsyncGenerator[list[Stream
         yield partial.take()
 
 
-async def _unasked_turn(run: LoopCallbacks, turn: Turn, added: list[Message], reason: str | None = None) -> StreamEnd:
+async def _unasked_turn(run: LoopCallbacks, turn: TurnSetup, added: list[Message], reason: str | None = None) -> StreamEnd:
     """Emit a last turn with an empty message that says why the run ended. Without a `reason`, it was aborted."""
     partial = PartialMessage(turn.model, run.runtime.now_ms())
     if reason is None:

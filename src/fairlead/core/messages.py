@@ -88,11 +88,11 @@ class Usage(Struct, rename="camel"):
     cost: Cost = msgspec.field(default_factory=Cost)
 
 
-class _Message(Struct, tag_field="role", rename="camel", omit_defaults=True, weakref=True):
+class _MessageBase(Struct, tag_field="role", rename="camel", omit_defaults=True, weakref=True):
     pass
 
 
-class UserMessage(_Message, tag="user"):
+class UserMessage(_MessageBase, tag="user"):
     content: str | list[UserBlock]
     timestamp: int
     attribution: Attribution | None = None
@@ -100,7 +100,7 @@ class UserMessage(_Message, tag="user"):
     attachments: list[dict[str, Any]] | None = None
 
 
-class AssistantMessage(_Message, tag="assistant"):
+class AssistantMessage(_MessageBase, tag="assistant"):
     content: list[AssistantBlock]
     api: str
     provider: str
@@ -119,7 +119,7 @@ class AssistantMessage(_Message, tag="assistant"):
         return [block for block in self.content if isinstance(block, ToolCall)]
 
 
-class ToolResultMessage(_Message, tag="toolResult"):
+class ToolResultMessage(_MessageBase, tag="toolResult"):
     tool_call_id: str
     tool_name: str
     content: list[UserBlock]
@@ -128,7 +128,7 @@ class ToolResultMessage(_Message, tag="toolResult"):
     details: dict[str, Any] | UnsetType = UNSET
 
 
-class BashExecutionMessage(_Message, tag="bashExecution"):
+class BashExecutionMessage(_MessageBase, tag="bashExecution"):
     """A command that the host ran with `bash`; the model sees it with the next prompt."""
 
     command: str
@@ -141,7 +141,7 @@ class BashExecutionMessage(_Message, tag="bashExecution"):
     exclude_from_context: bool = False
 
 
-class CustomMessage(_Message, tag="custom"):
+class CustomMessage(_MessageBase, tag="custom"):
     """A message that an extension or the agent itself adds to the conversation."""
 
     custom_type: str
@@ -151,13 +151,13 @@ class CustomMessage(_Message, tag="custom"):
     details: Any = None
 
 
-class BranchSummaryMessage(_Message, tag="branchSummary"):
+class BranchSummaryMessage(_MessageBase, tag="branchSummary"):
     summary: str
     from_id: str
     timestamp: int
 
 
-class CompactionSummaryMessage(_Message, tag="compactionSummary"):
+class CompactionSummaryMessage(_MessageBase, tag="compactionSummary"):
     summary: str
     tokens_before: int
     timestamp: int

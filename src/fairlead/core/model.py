@@ -103,7 +103,7 @@ class Interceptor(Protocol):
     async def response(self, status: int, headers: Mapping[str, str]) -> None: ...
 
 
-class Request(Struct):
+class ModelRequest(Struct):
     """One model call. `messages` are the same objects in every call, so that adapters can cache their encoding."""
 
     system_prompt: str
@@ -163,4 +163,4 @@ class ModelStream(Protocol):
     """Calls a model. Yields lists of events; the last event is always a `StreamEnd`, also after errors and aborts. It raises
     nothing. After `cancel` fires it ends soon, and keeps what has arrived."""
 
-    def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]: ...
+    def __call__(self, request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]: ...

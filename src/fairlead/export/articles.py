@@ -35,7 +35,7 @@ class ArticleParts:
 class Articles:
     """Renders the articles of one page. Call `article` in the order of the file."""
 
-    def __init__(self, tree: Tree, palette: Palette, started: Any) -> None:
+    def __init__(self, tree: EntryTree, palette: Palette, started: Any) -> None:
         self._tree = tree
         self._day = (utc_time(started) or ("", ""))[1][:10]
         self._contents = Contents(Markup(), palette)
@@ -62,7 +62,7 @@ class Articles:
             "compactionSummary": self._compaction,
         }
 
-    def article(self, node: Node) -> str:
+    def article(self, node: OutlineNode) -> str:
         """Render an entry."""
         show = self._entries.get(text(node.entry.get("type")), self._unknown)
         shown = show(node.entry)
@@ -80,13 +80,13 @@ class Articles:
             f'<div class="content">{shown.content}</div>\n</article>\n'
         )
 
-    def _permalink(self, node: Node) -> str:
+    def _permalink(self, node: OutlineNode) -> str:
         """Render the time of an entry as a link to it, without the date on the first day of the session."""
         time = utc_time(node.entry.get("timestamp"))
         shown = f'<time datetime="{time[0]}">{time[1].removeprefix(self._day).strip()}</time>' if time else "link"
         return f'<a class="when" href="#{node.anchor}" title="Link to this entry">{shown}</a>'
 
-    def _siblings(self, node: Node) -> str:
+    def _siblings(self, node: OutlineNode) -> str:
         """Render the links to the previous and the next branch where several branches begin."""
         siblings = self._tree.siblings(node)
         if len(siblings) == 1:
@@ -236,16 +236,16 @@ _SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class OutlineNode:
     """An entry. `anchor` is its id in the page, `index` its position in the file."""
 
     entry: Mapping[str, Any]
     index: int
     anchor: str
-    parent: Node | None
+    parent: OutlineNode | None
     #: Its position among the children of its parent.
     sibling_index: int = 0
-    children: list[Node] = field(default_factory=lambda: list[Node]())
+    children: list[OutlineNode] = field(default_factory=lambda: list[OutlineNode]())
     label: str = ""
 
 
@@ -253,23 +253,23 @@ class Node:
 class Row:
     """A line of the outline. `depth` is the number of side branches around it."""
 
-    node: Node
+    node: OutlineNode
     depth: int
 
 
-class Tree:
+class EntryTree:
     """All entries in the order of the file. A parent always comes before its children.
 
     Damaged files and files written by hand make a tree too: an entry whose parent is missing follows the entry before it.
     """
 
     def __init__(self, entries: Sequence[Mapping[str, Any]], leaf: str | None) -> None:
-        self.nodes: list[Node] = []
-        self.roots: list[Node] = []
-        self._by_id: dict[str, Node] = {}
+        self.nodes: list[OutlineNode] = []
+        self.roots: list[OutlineNode] = []
+        self._by_id: dict[str, OutlineNode] = {}
         anchors: set[str] = set()
         for index, entry in enumerate(entries):
-            node = Node(entry, index, _anchor(entry, index, anchors), self._parent(entry))
+            node = OutlineNode(entry, index, _anchor(entry, index, anchors), self._parent(entry))
             self.nodes.append(node)
             siblings = self.siblings(node)
             node.sibling_index = len(siblings)
@@ -277,14 +277,14 @@ class Tree:
             self._by_id.setdefault(text(entry.get("id")), node)
         self._apply_labels()
         last = self.nodes[-1] if self.nodes else None
-        self.leaf: Node | None = self._by_id.get(leaf, last) if leaf else last
-        self.path: set[Node] = set(self._ancestry(self.leaf))
+        self.leaf: OutlineNode | None = self._by_id.get(leaf, last) if leaf else last
+        self.path: set[OutlineNode] = set(self._ancestry(self.leaf))
 
-    def siblings(self, node: Node) -> list[Node]:
+    def siblings(self, node: OutlineNode) -> list[OutlineNode]:
         """Return the children of the node's parent, including the node."""
         return node.parent.children if node.parent else self.roots
 
-    def find(self, entry_id: str) -> Node | None:
+    def find(self, entry_id: str) -> OutlineNode | None:
         """Return the node of an entry; None if there is none with this id."""
         return self._by_id.get(entry_id)
 
@@ -300,20 +300,20 @@ class Tree:
             yield row
             stack += self._rows(row.node.children, row.depth)
 
-    def _rows(self, branches: list[Node], depth: int) -> list[Row]:
+    def _rows(self, branches: list[OutlineNode], depth: int) -> list[Row]:
         """Return the rows of branches in reverse order."""
         if not branches:
             return []
         main = next((node for node in branches if node in self.path), branches[-1])
         return [Row(main, depth), *(Row(node, depth + 1) for node in reversed(branches) if node is not main)]
 
-    def _parent(self, entry: Mapping[str, Any]) -> Node | None:
+    def _parent(self, entry: Mapping[str, Any]) -> OutlineNode | None:
         previous = self.nodes[-1] if self.nodes else None
         if "parentId" in entry and entry["parentId"] is None:
             return None
         return self._by_id.get(text(entry.get("parentId")) or "\0", previous)
 
-    def _ancestry(self, node: Node | None) -> Iterator[Node]:
+    def _ancestry(self, node: OutlineNode | None) -> Iterator[OutlineNode]:
         while node:
             yield node
             node = node.parent

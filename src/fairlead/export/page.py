@@ -14,7 +14,7 @@ from typing import Any
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError, SessionError
 from fairlead.export.ansi import Palette
-from fairlead.export.articles import Articles, Node, Tree, describe
+from fairlead.export.articles import Articles, EntryTree, OutlineNode, describe
 from fairlead.export.values import TokensAndCost, count, mapping, plain_text, snippet, text, total, usage_of, utc_time
 from fairlead.session.history.reading import HEADER_LIMIT, decode_object, header_in, refuse_endless, without_title
 from fairlead.session.history.session_files import remove_leftovers_in, temporary
@@ -43,7 +43,7 @@ def render(
         title: the title of the page; the name of the session, or its first prompt, if there is none.
         unreadable: the number of unreadable lines in the file, which the page mentions.
     """
-    tree = Tree(entries, leaf)
+    tree = EntryTree(entries, leaf)
     palette = Palette()
     articles = Articles(tree, palette, header.get("timestamp"))
     usages = [usage_of(node.entry) for node in tree.nodes]
@@ -65,7 +65,7 @@ def render(
     return scrub_text(_document(name, body, palette)).encode()
 
 
-def _groups(tree: Tree, articles: Articles) -> Iterator[str]:
+def _groups(tree: EntryTree, articles: Articles) -> Iterator[str]:
     for start in range(0, len(tree.nodes), _GROUP):
         nodes = tree.nodes[start : start + _GROUP]
         hidden = " hidden" if tree.path.isdisjoint(nodes) else ""
@@ -112,7 +112,7 @@ def _name(entries: Sequence[Mapping[str, Any]]) -> str:
     return snippet(next((prompt for prompt in prompts if prompt.strip()), "")) or "Session"
 
 
-def _heading(name: str, header: Mapping[str, Any], tree: Tree, usages: list[TokensAndCost]) -> str:
+def _heading(name: str, header: Mapping[str, Any], tree: EntryTree, usages: list[TokensAndCost]) -> str:
     facts: list[str] = []
     if started := utc_time(header.get("timestamp")):
         facts.append(f'<time datetime="{started[0]}">{started[1]}</time>')
@@ -131,7 +131,7 @@ def _heading(name: str, header: Mapping[str, Any], tree: Tree, usages: list[Toke
     return f'<div class="heading"><h1>{name}</h1>\n<p>{" · ".join(facts)}</p>\n{f"<dl>{totals}</dl>" if totals else ""}</div>\n'
 
 
-def _models(tree: Tree) -> list[str]:
+def _models(tree: EntryTree) -> list[str]:
     names = (text(mapping(node.entry.get("message")).get("model")) for node in tree.nodes)
     return list(dict.fromkeys(name for name in names if name))
 
@@ -141,9 +141,9 @@ def _footer(unreadable: int) -> str:
     return f"<footer>{missing if unreadable else ''}Times are UTC. Exported by fairlead.</footer>\n"
 
 
-def _outline(tree: Tree) -> Iterator[str]:
+def _outline(tree: EntryTree) -> Iterator[str]:
     """Yield the items of the outline: prompts, summaries, labels, and the beginning of every branch."""
-    listed: set[Node] = set()
+    listed: set[OutlineNode] = set()
     for row in tree.walk():
         siblings = tree.siblings(row.node)
         kind = _landmark(row.node)
@@ -160,7 +160,7 @@ def _outline(tree: Tree) -> Iterator[str]:
         )
 
 
-def _first_message(node: Node) -> Node:
+def _first_message(node: OutlineNode) -> OutlineNode:
     """Return the first message of a branch, which may begin with a change of model; the node itself if it has none."""
     first = node
     while first.entry.get("type") not in _TYPES_WITH_TEXT and len(first.children) == 1:
@@ -168,14 +168,14 @@ def _first_message(node: Node) -> Node:
     return first if first.entry.get("type") in _TYPES_WITH_TEXT else node
 
 
-def _landmark(node: Node) -> str:
+def _landmark(node: OutlineNode) -> str:
     entry = node.entry
     if mapping(entry.get("message")).get("role") == "user":
         return "prompt"
     return "turning" if entry.get("type") in ("compaction", "branch_summary") else ""
 
 
-def _data(tree: Tree, usages: list[TokensAndCost]) -> str:
+def _data(tree: EntryTree, usages: list[TokensAndCost]) -> str:
     """Return the data for the page's script as JSON of numbers: the parent of each article, and what it used."""
     import json
 

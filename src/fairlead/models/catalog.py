@@ -105,7 +105,7 @@ class CatalogModel(Struct, rename="camel", frozen=True, omit_defaults=True):
     compat: dict[str, Any] | None = None
 
 
-class Source(Struct, frozen=True):
+class CatalogSource(Struct, frozen=True):
     """The source of the prices and context windows."""
 
     name: str
@@ -116,7 +116,7 @@ class Source(Struct, frozen=True):
 class Catalog(Struct, frozen=True):
     """The content of catalog.json."""
 
-    source: Source
+    source: CatalogSource
     models: dict[str, list[CatalogModel]]
 
 

@@ -64,7 +64,7 @@ class LoginToken(Struct, frozen=True, omit_defaults=True):
         return f"Token(expires={self.expires})"
 
 
-class Credentials:
+class CredentialStore:
     """The keys of one process. Each file is read, and each command run, once, when it is first needed."""
 
     def __init__(

@@ -130,7 +130,7 @@ class ProviderEntry(Struct, rename="camel", frozen=True):
         return model if change is None else change.apply_to(model)
 
 
-class _File(Struct, frozen=True):
+class _ModelsFile(Struct, frozen=True):
     providers: dict[str, ProviderEntry] | None = None
 
 
@@ -149,7 +149,7 @@ def read_models_json(path: Path, warnings: list[str]) -> dict[str, ProviderEntry
         if data is None:
             return {}
         try:
-            providers = msgspec.json.decode(data, type=_File).providers or {}
+            providers = msgspec.json.decode(data, type=_ModelsFile).providers or {}
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             providers = _read_piecewise(path, json_files.parse_object(path, data), warnings)
     except ConfigError as error:

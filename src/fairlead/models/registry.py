@@ -14,7 +14,7 @@ from fairlead.errors import ModelNotFound, NoCredentials
 from fairlead.models import model_patterns
 from fairlead.models.catalog import PROVIDERS, catalog_models
 from fairlead.models.context_windows import ContextWindows
-from fairlead.models.credentials import Credentials, LoginToken, RequestAuth, needs_no_key, split_login
+from fairlead.models.credentials import CredentialStore, LoginToken, RequestAuth, needs_no_key, split_login
 from fairlead.models.models_json import OAuthEntry, ProviderEntry, read_models_json
 
 DEFAULT_LEVEL: ThinkingLevel = "medium"
@@ -27,7 +27,7 @@ class Registry:
     suffice. `warnings` has a sentence for each thing that could not be used, and may grow.
     """
 
-    def __init__(self, home: Home, env: Mapping[str, str], credentials: Credentials, warnings: list[str]) -> None:
+    def __init__(self, home: Home, env: Mapping[str, str], credentials: CredentialStore, warnings: list[str]) -> None:
         self.warnings = warnings
         self.home = home
         self.windows = ContextWindows()
@@ -58,7 +58,7 @@ class Registry:
                 `match`, `default` or `auth`.
         """
         warnings: list[str] = []
-        credentials = Credentials(home, env, api_key=api_key, api_key_provider=api_key_provider, warnings=warnings)
+        credentials = CredentialStore(home, env, api_key=api_key, api_key_provider=api_key_provider, warnings=warnings)
         return cls(home, env, credentials, warnings)
 
     # which models there are

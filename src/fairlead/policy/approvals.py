@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from fairlead.config.settings import ApprovalAction, ApprovalMode, ApprovalRule
-from fairlead.policy.patterns import ANY, CommandPattern, PathPattern, Pattern
+from fairlead.policy.patterns import ANY, CommandPattern, PathPattern, WildcardPattern
 from fairlead.policy.shell import PlainCommand, plain_commands, possible_commands
 
 #: What a call is about.
@@ -127,8 +127,8 @@ def _fits(rule: ApprovalRule, pattern: str, subject: Subject, around: PatternCon
 
 
 @lru_cache(256)
-def _pattern(text: str, fold: bool) -> Pattern:
-    return Pattern(text, fold=fold)
+def _pattern(text: str, fold: bool) -> WildcardPattern:
+    return WildcardPattern(text, fold=fold)
 
 
 @lru_cache(256)

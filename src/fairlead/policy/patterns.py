@@ -20,7 +20,7 @@ _Step: TypeAlias = str
 _ONE, _NAME, _ALL, _FOLDERS, _FOLDER = "?one", "*name", "**all", "**/start", "**/inside"
 
 
-class Pattern:
+class WildcardPattern:
     """A pattern over a whole text. With `paths`, `*` does not match `/`; with `fold`, upper and lower case are the same."""
 
     __slots__ = ("_fold", "_paths", "_steps")
@@ -103,7 +103,7 @@ class CommandPattern:
     def __init__(self, text: str) -> None:
         #: Whether it stands for one command alone.
         self.is_literal = not set(text) & set("*?")
-        self._patterns = [Pattern(text)] + ([Pattern(text[:-2])] if text.endswith(" *") else [])
+        self._patterns = [WildcardPattern(text)] + ([WildcardPattern(text[:-2])] if text.endswith(" *") else [])
 
     def fits(self, command: str) -> bool:
         return any(pattern.fits(command) for pattern in self._patterns)
@@ -130,7 +130,7 @@ class PathPattern:
             text = f"{base.rstrip('/')}/{text.removeprefix('./')}"
         below = "/**" if text == "/" else f"{text}/**"
         # File systems that do not tell upper from lower case are common enough; a rule that forbids must hold there too.
-        self._patterns = [Pattern(each, paths=True, fold=everywhere) for each in (text, below)]
+        self._patterns = [WildcardPattern(each, paths=True, fold=everywhere) for each in (text, below)]
 
     def matches(self, path: str) -> bool:
         return any(pattern.fits(path) for pattern in self._patterns)

@@ -18,7 +18,7 @@ from msgspec import Struct
 from fairlead.config.files import LIST
 from fairlead.config.home import PROJECT_FOLDER, Home, user_folder
 from fairlead.errors import ToolError
-from fairlead.policy.patterns import PathPattern, Pattern
+from fairlead.policy.patterns import PathPattern, WildcardPattern
 from fairlead.policy.repositories import GIT, looks_like_repository
 
 _WILD = frozenset("*?")
@@ -206,7 +206,7 @@ class Protected:
         if "/" in text:
             patterns = self._pattern(text)
             return lambda where, name: any(each.matches(os.path.join(where, name)) for each in patterns)  # noqa: PTH118
-        fits = Pattern(text, fold=True).fits if _WILD & set(text) else text.casefold().__eq__
+        fits = WildcardPattern(text, fold=True).fits if _WILD & set(text) else text.casefold().__eq__
         return lambda where, name: fits(name.casefold())
 
     def _doubt(self, path: Path, done: str) -> ToolError:

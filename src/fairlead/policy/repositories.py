@@ -87,7 +87,7 @@ def looks_like_repository(has: Callable[[str], bool]) -> bool:
     return has(HEAD) and any(map(has, LOOKS))
 
 
-class _Folder:
+class _OpenFolder:
     """An open folder, with the folders in it that are still to be entered.
 
     `git` is its `.git`, and `head` its HEAD if it looks like a repository itself; None: there is none.
@@ -174,12 +174,12 @@ class _Folder:
             self.file = -1
 
 
-def _walk(root: Path, most: int | None, enter: Callable[[_Folder], None]) -> Iterator[Path]:
+def _walk(root: Path, most: int | None, enter: Callable[[_OpenFolder], None]) -> Iterator[Path]:
     """Call `enter` for every folder below `root`, which may take names out of its `folders`. Links are never followed.
 
     Yields the folders that cannot be looked into.
     """
-    pending: list[_Folder] = []
+    pending: list[_OpenFolder] = []
     count = 0
     try:
         _push(pending, _listed(os.open(root, LIST), str(root)), enter)
@@ -209,7 +209,7 @@ def _walk(root: Path, most: int | None, enter: Callable[[_Folder], None]) -> Ite
             folder.close()
 
 
-def _push(pending: list[_Folder], folder: _Folder, enter: Callable[[_Folder], None]) -> None:
+def _push(pending: list[_OpenFolder], folder: _OpenFolder, enter: Callable[[_OpenFolder], None]) -> None:
     depth = len(pending)
     pending.append(folder)
     enter(folder)
@@ -217,7 +217,7 @@ def _push(pending: list[_Folder], folder: _Folder, enter: Callable[[_Folder], No
         folder.close()
 
 
-def _open(pending: Sequence[_Folder], path: str) -> _Folder:
+def _open(pending: Sequence[_OpenFolder], path: str) -> _OpenFolder:
     """Open a folder of the last one on the stack. Raises OSError, also if it has become a link."""
     nearest = next(folder for folder in reversed(pending) if folder.file >= 0)
     names = path[len(nearest.path) + 1 :].split("/")
@@ -230,10 +230,10 @@ def _open(pending: Sequence[_Folder], path: str) -> _Folder:
     return _listed(file, path, mode)
 
 
-def _listed(file: int, path: str, mode: int | None = None) -> _Folder:
+def _listed(file: int, path: str, mode: int | None = None) -> _OpenFolder:
     """Return the folder with the descriptor `file`, which is closed if the folder cannot be listed. Raises OSError."""
     try:
-        return _Folder(file, path, mode)
+        return _OpenFolder(file, path, mode)
     except BaseException:
         os.close(file)
         raise
@@ -250,7 +250,7 @@ def _make_readable(outer: int, names: Sequence[str]) -> int:
     return mode
 
 
-def _note(folder: _Folder, found: list[Repository]) -> None:
+def _note(folder: _OpenFolder, found: list[Repository]) -> None:
     path = Path(folder.path)
     if folder.git is not None:
         found.append(Repository(path / GIT, folder.git))
@@ -260,7 +260,7 @@ def _note(folder: _Folder, found: list[Repository]) -> None:
         folder.folders.clear()
 
 
-def _clear(folder: _Folder, known: set[Identity], check: Check) -> None:
+def _clear(folder: _OpenFolder, known: set[Identity], check: Check) -> None:
     if folder.git is not None:
         was_folder = _leave_out_git(folder)
         if folder.git not in known and not folder.is_empty(GIT):
@@ -275,7 +275,7 @@ def _clear(folder: _Folder, known: set[Identity], check: Check) -> None:
         _taken(folder, HEAD, check)
 
 
-def _taken(folder: _Folder, name: str, check: Check) -> str | None:
+def _taken(folder: _OpenFolder, name: str, check: Check) -> str | None:
     path = Path(folder.path)
     new = folder.rename(name)
     if new is None:
@@ -285,7 +285,7 @@ def _taken(folder: _Folder, name: str, check: Check) -> str | None:
     return new
 
 
-def _leave_out_git(folder: _Folder) -> bool:
+def _leave_out_git(folder: _OpenFolder) -> bool:
     """Do not enter the `.git`, by whatever name the folder lists it. Returns whether it is a folder."""
     before = len(folder.folders)
     same = folder.identity(GIT)

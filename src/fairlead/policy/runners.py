@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from fairlead.policy.patterns import ANY, Pattern
+from fairlead.policy.patterns import ANY, WildcardPattern
 
 #: Programs whose words are, or hold, a command that they run.
 _RUNNERS = frozenset(
@@ -223,5 +223,5 @@ def _rests(name: str, words: list[str]) -> list[list[str]]:
     """Return the ends of a runner's words that may be the command that it runs."""
     starts = range(1, len(words))
     if name == "find":
-        starts = [at + 1 for at, word in enumerate(words[:-1]) if any(Pattern(each).may_fit(word) for each in _FIND_RUNS)]
+        starts = [at + 1 for at, word in enumerate(words[:-1]) if any(WildcardPattern(each).may_fit(word) for each in _FIND_RUNS)]
     return [words[at:] for at in starts]

@@ -41,7 +41,7 @@ def possible_commands(text: str, *, depth: int = 0) -> list[str]:
         return [ANY]
     if depth == 0 and text.startswith(("-", "+")):
         return [ANY]  # a shell may take the line for its own options, and the next word for the command
-    reader = _Reader(text, depth)
+    reader = _CommandLineReader(text, depth)
     try:
         reader.list_until("")
     except (_Lost, RecursionError):
@@ -53,7 +53,7 @@ class _Lost(Exception):
     """The grammar could not be followed any further."""
 
 
-class _Reader:
+class _CommandLineReader:
     def __init__(self, text: str, depth: int) -> None:
         self.found: list[str] = []
         self._text = text

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fairlead.core.events import Event
 from fairlead.core.loop import AfterCall, BeforeCall
 from fairlead.core.messages import ToolCall
-from fairlead.core.model import ModelStream, Request
+from fairlead.core.model import ModelRequest, ModelStream
 from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.core.tool import Tool, ToolResult
 from fairlead.errors import RunAborted
@@ -131,7 +131,7 @@ class HookCalls:
 
     # Asking a model
 
-    async def change(self, request: Request, cancel: Cancel) -> None:
+    async def change(self, request: ModelRequest, cancel: Cancel) -> None:
         """Let extensions change what is sent to the model. The adapter keeps the encoding of messages that they do not change.
         After an abort nothing is changed any more."""
         hooks = self.hooks
@@ -147,7 +147,7 @@ class HookCalls:
         if interceptor is None:
             return stream
 
-        def asked(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+        def asked(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
             request.interceptor = interceptor
             return stream(request, cancel)
 

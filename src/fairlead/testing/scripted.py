@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.core.messages import StopReason, ToolCall, Usage
-from fairlead.core.model import Model, Price, Request, StreamEvent
+from fairlead.core.model import Model, ModelRequest, Price, StreamEvent
 from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import Cancel
 
@@ -52,12 +52,12 @@ class Scripted:
     def __init__(self, turns: Sequence[Turn], *, model: Model = SCRIPTED_MODEL, now_ms: Callable[[], int] | None = None) -> None:
         if not turns:
             raise ValueError("a script needs at least one turn")
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self._turns = turns
         self._model = model
         self._now_ms = now_ms or _now_ms
 
-    async def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    async def __call__(self, request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
         turn = self._turns[min(len(self.requests), len(self._turns) - 1)]
         # A copy, since the caller's list grows with the conversation.
         self.requests.append(msgspec.structs.replace(request, messages=list(request.messages)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from fairlead.config.home import Home
-    from fairlead.config.trust import ProjectTrust
+    from fairlead.config.trust import TrustDecider
     from fairlead.extend.additions import UserAdditions
     from fairlead.extend.extensions.hooks import ExtensionHooks
     from fairlead.extend.extensions.registrations import ExtensionFlag
@@ -37,7 +37,7 @@ class ExtensionHost:
         timeout: float,
         flags: Mapping[str, str | None],
         mode: Mode,
-        find_trust: Callable[[], ProjectTrust],
+        find_trust: Callable[[], TrustDecider],
         registry: Registry,
         additions: UserAdditions,
         is_wanted: Callable[[str], bool],
@@ -82,7 +82,7 @@ class ExtensionHost:
         self._session = session
 
     @property
-    def trust(self) -> ProjectTrust:
+    def trust(self) -> TrustDecider:
         """Decides whether the project may run its own code."""
         return self._find_trust()
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from fairlead.core.messages import ThinkingContent, ToolCall, Usage
-from fairlead.core.model import Model, ModelStream, Request, StreamEvent
+from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEvent
 from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
@@ -21,7 +21,7 @@ from fairlead.extend.extensions.values import converted
 #: Text, thinking, a tool call, or the usage so far.
 Piece: TypeAlias = str | ThinkingContent | ToolCall | Usage
 #: Asks a model: `async def stream(model, request, cancel)`, which yields pieces.
-ProviderStream: TypeAlias = Callable[[Model, Request, Cancel], AsyncIterator[Piece]]
+ProviderStream: TypeAlias = Callable[[Model, ModelRequest, Cancel], AsyncIterator[Piece]]
 
 #: Returned instead of a piece when the wait for it was cancelled.
 _STOPPED = object()
@@ -31,7 +31,7 @@ def model_stream(ask: ProviderStream, wrap: Callable[[Any], Any]) -> Callable[[M
     """Return a function that makes the stream of a model from the function of an extension. `wrap` runs each step of it."""
 
     def of(model: Model) -> ModelStream:
-        async def stream(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+        async def stream(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
             partial = PartialMessage(model, time.time_ns() // 1_000_000)
             answer = _Answer(partial)
             try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from fairlead.core.messages import ModelMessage
-from fairlead.core.model import Model, Request, StreamEvent
+from fairlead.core.model import Model, ModelRequest, StreamEvent
 from fairlead.core.partial_message import PartialMessage
 from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import redacted
@@ -21,7 +21,7 @@ from fairlead.errors import ProviderError
 from fairlead.models.apis.request_building import PrefixCache
 from fairlead.models.apis.sending import read_error_body, send
 from fairlead.models.credentials import RequestAuth
-from fairlead.models.http.client import Http, HttpRequest, RequestAborted, Response
+from fairlead.models.http.client import Http, HttpRequest, HttpResponse, RequestAborted
 from fairlead.models.http.framing import SSEDecoder
 
 if TYPE_CHECKING:
@@ -77,13 +77,13 @@ class Adapter(ABC):
         self._history: PrefixCache[ModelMessage] = PrefixCache()
         self._set_up()
 
-    def __call__(self, request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    def __call__(self, request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
         """Ask the model. Returns the events of its message, in batches; failures are in the message too."""
         partial = PartialMessage(self._model, self._now_ms())
         reader = self._reader(partial)
         return stream_message(self._http, lambda: self._request(request), partial, reader, cancel, request.interceptor)
 
-    def _longest_answer(self, request: Request) -> int:
+    def _longest_answer(self, request: ModelRequest) -> int:
         """The most tokens the answer may have: what the request says, else the model's `maxTokens`; 0 if neither says."""
         return self._model.max_tokens if request.max_tokens is None else request.max_tokens
 
@@ -92,7 +92,7 @@ class Adapter(ABC):
         """Prepare what only this API needs. Called once, at the end of `__init__`."""
 
     @abstractmethod
-    def _request(self, request: Request) -> HttpRequest:
+    def _request(self, request: ModelRequest) -> HttpRequest:
         """Build the HTTP request."""
 
     @abstractmethod
@@ -161,7 +161,7 @@ class _EventFeed:
         self._understood = 0
         self._skipped = 0
 
-    async def is_json(self, response: Response, chunk: bytes) -> bool:
+    async def is_json(self, response: HttpResponse, chunk: bytes) -> bool:
         """Tell whether the response is plain JSON; if so, end the message with an error that shows it.
 
         Imitators send JSON when they ignore `stream`, or report an error with status 200. Some label their events as JSON,
@@ -227,7 +227,7 @@ def _log_failure() -> None:
         logger.debug("an adapter failed: %s", redacted(format_exc()))
 
 
-async def _fail_with_status(partial: PartialMessage, response: Response, asked: HttpRequest, body: bytes | None) -> None:
+async def _fail_with_status(partial: PartialMessage, response: HttpResponse, asked: HttpRequest, body: bytes | None) -> None:
     """End the message with the server's error. `body` is the error's text, if that has been read already."""
     status = response.status
     text = _shown(await read_error_body(response) if body is None else body) or _phrase(status)

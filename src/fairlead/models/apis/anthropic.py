@@ -18,7 +18,7 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserBlock,
 )
-from fairlead.core.model import Request, ThinkingLevel
+from fairlead.core.model import ModelRequest, ThinkingLevel
 from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json, provider_level
@@ -61,7 +61,7 @@ class AnthropicMessages(Adapter):
     def _reader(self, partial: PartialMessage) -> AnthropicReader:
         return AnthropicReader(partial)
 
-    def _request(self, request: Request) -> HttpRequest:
+    def _request(self, request: ModelRequest) -> HttpRequest:
         base = self._model.base_url.rstrip("/").removesuffix("/v1")
         messages = sendable_messages(request.messages, self._model, self._history)
         settings = self._settings(request, messages)
@@ -87,7 +87,7 @@ class AnthropicMessages(Adapter):
 
     # everything but the messages
 
-    def _settings(self, request: Request, messages: list[ModelMessage]) -> dict[str, Any]:
+    def _settings(self, request: ModelRequest, messages: list[ModelMessage]) -> dict[str, Any]:
         max_tokens = self._longest_answer(request) or _UNKNOWN_MAX_TOKENS
         settings: dict[str, Any] = {"model": self._model.id, "max_tokens": max_tokens, "stream": True}
         if request.system_prompt.strip():
@@ -102,7 +102,7 @@ class AnthropicMessages(Adapter):
                 settings["thinking"] = {"type": "enabled", "budget_tokens": budget, "display": "summarized"}
         return settings
 
-    def _tools(self, request: Request) -> Iterator[dict[str, Any]]:
+    def _tools(self, request: ModelRequest) -> Iterator[dict[str, Any]]:
         eager = self._compat.get("supportsEagerToolInputStreaming", True)
         for position, tool in enumerate(request.tools):
             sent: dict[str, Any] = {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
@@ -218,7 +218,7 @@ _TRANSIENT_ERRORS = frozenset({"overloaded_error", "api_error", "rate_limit_erro
 # kinds of events are not errors.
 
 
-class _Piece(Struct):
+class _BlockPiece(Struct):
     type: str = ""
     text: str | None = None
     thinking: str | None = None
@@ -232,29 +232,29 @@ class _Piece(Struct):
     stop_details: Any = None
 
 
-class _Usage(Struct):
+class _TokenCounts(Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
 
 
-class _Message(Struct):
+class _MessageHead(Struct):
     id: str | None = None
-    usage: _Usage | None = None
+    usage: _TokenCounts | None = None
 
 
-class _Event(Struct):
+class _StreamEvent(Struct):
     type: str = ""
     index: int = 0
-    delta: _Piece | None = None
-    content_block: _Piece | None = None
-    message: _Message | None = None
-    usage: _Usage | None = None
+    delta: _BlockPiece | None = None
+    content_block: _BlockPiece | None = None
+    message: _MessageHead | None = None
+    usage: _TokenCounts | None = None
     error: Any = None
 
 
-_decoder = msgspec.json.Decoder(_Event)
+_decoder = msgspec.json.Decoder(_StreamEvent)
 
 
 class AnthropicReader:
@@ -305,15 +305,15 @@ class AnthropicReader:
         if self._stop_reason is not None:
             self._finish()
 
-    def _decode_leniently(self, name: bytes, data: bytes) -> _Event:
+    def _decode_leniently(self, name: bytes, data: bytes) -> _StreamEvent:
         try:
-            return msgspec.convert(decode_event(data), _Event)
+            return msgspec.convert(decode_event(data), _StreamEvent)
         except (ValueError, msgspec.ValidationError):
             if name == b"error":
-                return _Event("error")
+                return _StreamEvent("error")
             raise
 
-    def _start(self, index: int, block: _Piece) -> None:
+    def _start(self, index: int, block: _BlockPiece) -> None:
         partial = self._partial
         # Imitators forget to end a block before they start the next.
         partial.end_open_blocks()
@@ -338,7 +338,7 @@ class AnthropicReader:
         else:
             self._closed.add(index)
 
-    def _delta(self, index: int, delta: _Piece) -> None:
+    def _delta(self, index: int, delta: _BlockPiece) -> None:
         partial = self._partial
         if delta.type == "signature_delta":
             if partial.has(index):
@@ -358,7 +358,7 @@ class AnthropicReader:
             return
         if not self._partial.is_open(index):
             # Its start is missing, or another block started before it ended.
-            self._start(index, _Piece(kind))
+            self._start(index, _BlockPiece(kind))
         self._partial.add(index, piece)
 
     def _stop(self, index: int) -> None:
@@ -368,7 +368,7 @@ class AnthropicReader:
             self._partial.add(index, arguments)
         self._partial.end(index)
 
-    def _count(self, counted: _Usage | None) -> None:
+    def _count(self, counted: _TokenCounts | None) -> None:
         """Update the usage. Counts are totals so far; an absent count has not changed."""
         if counted is None:
             return

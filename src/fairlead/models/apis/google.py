@@ -18,7 +18,7 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from fairlead.core.model import Request, ThinkingLevel
+from fairlead.core.model import ModelRequest, ThinkingLevel
 from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json, provider_level, results_with_images
@@ -65,7 +65,7 @@ class GoogleGenerativeAI(Adapter):
     def _reader(self, partial: PartialMessage) -> GoogleReader:
         return GoogleReader(partial)
 
-    def _request(self, request: Request) -> HttpRequest:
+    def _request(self, request: ModelRequest) -> HttpRequest:
         headers = [("content-type", "application/json"), ("accept", "text/event-stream")]
         if self._auth.api_key is not None:
             headers.append(("x-goog-api-key", self._auth.api_key))
@@ -76,12 +76,12 @@ class GoogleGenerativeAI(Adapter):
 
     # building the request
 
-    def _encode(self, request: Request) -> bytes:
+    def _encode(self, request: ModelRequest) -> bytes:
         head = encode_json(self._parameters(request))
         contents = b",".join(self._conversation(request))
         return b"".join((head[:-1], b"," if len(head) > 2 else b"", b'"contents":[', contents, b"]}"))
 
-    def _parameters(self, request: Request) -> dict[str, Any]:
+    def _parameters(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {}
         if request.system_prompt:
             body["systemInstruction"] = {"parts": [{"text": request.system_prompt}]}
@@ -120,7 +120,7 @@ class GoogleGenerativeAI(Adapter):
             return _PRO_BUDGETS if "pro" in id else _FLASH_BUDGETS
         return _UNKNOWN_BUDGETS
 
-    def _conversation(self, request: Request) -> list[bytes]:
+    def _conversation(self, request: ModelRequest) -> list[bytes]:
         """Encode the turns. The results of one turn's calls must all be in one turn, followed by their images."""
         messages = sendable_messages(request.messages, self._model, self._history)
         done, turns = self._sent.resume(messages)
@@ -197,7 +197,7 @@ def _result_images(message: ToolResultMessage) -> bytes:
     return b",".join(encode_json(_user_part(block)) for block in message.content if isinstance(block, ImageContent))
 
 
-class _Chunk(Struct, rename="camel"):
+class _ContentChunk(Struct, rename="camel"):
     """The fields of an event that fairlead uses. Their types are checked where they are used."""
 
     candidates: Any = None
@@ -207,7 +207,7 @@ class _Chunk(Struct, rename="camel"):
     error: Any = None
 
 
-_decoder = msgspec.json.Decoder(_Chunk)
+_decoder = msgspec.json.Decoder(_ContentChunk)
 
 
 class GoogleReader:
@@ -226,7 +226,7 @@ class GoogleReader:
         try:
             chunk = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeError):
-            chunk = msgspec.convert(record(decode_event(data)), _Chunk)
+            chunk = msgspec.convert(record(decode_event(data)), _ContentChunk)
         if chunk.error:
             fail_with(self._partial, chunk.error, "The provider reported an error without a text.")
             return

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.core.messages import StopReason
-from fairlead.core.model import Request
+from fairlead.core.model import ModelRequest
 from fairlead.core.partial_message import PartialMessage, parse_arguments
 from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.openai_completions_body import THINKING_FIELDS, ChatBody
@@ -49,7 +49,7 @@ class OpenAICompletions(Adapter):
     def _reader(self, partial: PartialMessage) -> ChatReader:
         return ChatReader(partial)
 
-    def _request(self, request: Request) -> HttpRequest:
+    def _request(self, request: ModelRequest) -> HttpRequest:
         headers = [("content-type", "application/json"), ("accept", "text/event-stream")]
         if self._auth.api_key is not None:
             headers.append(("authorization", f"Bearer {self._auth.api_key}"))
@@ -57,7 +57,7 @@ class OpenAICompletions(Adapter):
         return HttpRequest("POST", url, self._auth.apply_to(headers), self._body.encode(request))
 
 
-class _Chunk(Struct):
+class _CompletionChunk(Struct):
     """An event. No types are assumed, since imitators differ in every field."""
 
     id: Any = None
@@ -70,7 +70,7 @@ class _Chunk(Struct):
     x_groq: Any = None
 
 
-_decoder = msgspec.json.Decoder(_Chunk)
+_decoder = msgspec.json.Decoder(_CompletionChunk)
 
 
 class _Call:
@@ -107,7 +107,7 @@ class ChatReader:
         try:
             chunk = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeError):
-            chunk = msgspec.convert(record(decode_event(data)), _Chunk)
+            chunk = msgspec.convert(record(decode_event(data)), _CompletionChunk)
         if chunk.error or chunk.object == "error" or event == b"error":
             error = chunk.error or {"message": chunk.message, "code": chunk.code}
             fail_with(self._partial, error, "The provider reported an error without a text.")

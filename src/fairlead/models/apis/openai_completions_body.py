@@ -16,7 +16,7 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from fairlead.core.model import Model, Request, ThinkingLevel, ToolSpec
+from fairlead.core.model import Model, ModelRequest, ThinkingLevel, ToolSpec
 from fairlead.models.apis.openai_completions_compat import CompletionsCompat
 from fairlead.models.apis.request_building import (
     EncodedMessages,
@@ -51,14 +51,14 @@ class ChatBody:
         self._messages = EncodedMessages[ModelMessage]()
         self._images = EncodedMessages[ToolResultMessage]()
 
-    def encode(self, request: Request) -> bytes:
+    def encode(self, request: ModelRequest) -> bytes:
         """Return the body of a request, as JSON."""
         head = encode_json(self._parameters(request))
         return b"".join((head[:-1], b',"messages":[', b",".join(self._conversation(request)), b"]}"))
 
     # everything but the messages
 
-    def _parameters(self, request: Request) -> dict[str, Any]:
+    def _parameters(self, request: ModelRequest) -> dict[str, Any]:
         compat = self._compat
         body: dict[str, Any] = {"model": self._model.id, "stream": True}
         if compat.supports_usage_in_streaming:
@@ -79,7 +79,7 @@ class ChatBody:
             body["provider"] = compat.open_router_routing
         return body
 
-    def _longest_answer(self, request: Request) -> int | None:
+    def _longest_answer(self, request: ModelRequest) -> int | None:
         if request.max_tokens is not None:
             return request.max_tokens
         limit = min(self._model.max_tokens, _LONGEST_UNASKED)
@@ -120,7 +120,7 @@ class ChatBody:
 
     # the messages
 
-    def _conversation(self, request: Request) -> list[bytes]:
+    def _conversation(self, request: ModelRequest) -> list[bytes]:
         messages = sendable_messages(request.messages, self._model, self._history)
         parts = self._messages.parts(messages, self._message)
         marks = self._compat.cache_control_format == "anthropic"

@@ -21,7 +21,7 @@ from fairlead.core.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from fairlead.core.model import Request
+from fairlead.core.model import ModelRequest
 from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.request_building import EncodedMessages, encode_json, openai_efforts, provider_level
@@ -56,19 +56,19 @@ class OpenAIResponses(Adapter):
     def _reader(self, partial: PartialMessage) -> ResponsesReader:
         return ResponsesReader(partial)
 
-    def _request(self, request: Request) -> HttpRequest:
+    def _request(self, request: ModelRequest) -> HttpRequest:
         headers = [("content-type", "application/json"), ("accept", "text/event-stream")]
         if self._auth.api_key is not None:
             headers.append(("authorization", f"Bearer {self._auth.api_key}"))
         url = f"{self._model.base_url.rstrip('/')}/responses"
         return HttpRequest("POST", url, self._auth.apply_to(headers), self._encode(request))
 
-    def _encode(self, request: Request) -> bytes:
+    def _encode(self, request: ModelRequest) -> bytes:
         items = self._messages.parts(sendable_messages(request.messages, self._model, self._history), _items)
         head = encode_json(self._parameters(request))
         return b"".join((head[:-1], b',"input":[', b",".join(filter(None, items)), b"]}"))
 
-    def _parameters(self, request: Request) -> dict[str, Any]:
+    def _parameters(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {"model": self._model.id, "stream": True, "store": False}
         if request.system_prompt:
             body["instructions"] = request.system_prompt
@@ -189,7 +189,7 @@ _DELTAS: Mapping[str, _Kind] = {
 }
 
 
-class _Event(Struct):
+class _ResponsesEvent(Struct):
     """The fields of all events that fairlead uses. Their types are checked where they are used."""
 
     type: Any = None
@@ -204,7 +204,7 @@ class _Event(Struct):
     message: Any = None
 
 
-_decoder = msgspec.json.Decoder(_Event)
+_decoder = msgspec.json.Decoder(_ResponsesEvent)
 
 
 class _Item(Struct):
@@ -224,7 +224,7 @@ class ResponsesReader:
         self._blocks = BlockWriter(partial)
         self._items: dict[int | str, _Item] = {}
         self._call_ids: set[str] = set()
-        self._handlers: Mapping[str, Callable[[_Event], None]] = {
+        self._handlers: Mapping[str, Callable[[_ResponsesEvent], None]] = {
             "response.created": self._created,
             "response.output_item.added": self._item_added,
             "response.reasoning_summary_part.added": self._summary_part_added,
@@ -245,7 +245,7 @@ class ResponsesReader:
         try:
             fields = _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeError):
-            fields = msgspec.convert(record(decode_event(data)), _Event)
+            fields = msgspec.convert(record(decode_event(data)), _ResponsesEvent)
         kind = string(fields.type) or event.decode("utf-8", "replace")
         if kind in _DELTAS:
             self._delta(_DELTAS[kind], fields)
@@ -257,11 +257,11 @@ class ResponsesReader:
     def closed(self) -> None:
         """Do nothing: this API has a final event, so a response that just ends is incomplete."""
 
-    def _created(self, event: _Event) -> None:
+    def _created(self, event: _ResponsesEvent) -> None:
         self._partial.response_id = string(record(event.response).get("id")) or None
         self._partial.open()
 
-    def _item_added(self, event: _Event) -> None:
+    def _item_added(self, event: _ResponsesEvent) -> None:
         self._start(self._place(event), record(event.item))
 
     def _start(self, place: int | str, item: dict[str, Any]) -> _Item | None:
@@ -282,7 +282,7 @@ class ResponsesReader:
         self._items[place] = started
         return started
 
-    def _delta(self, kind: _Kind, event: _Event) -> None:
+    def _delta(self, kind: _Kind, event: _ResponsesEvent) -> None:
         place = self._place(event)
         item = self._items.get(place)
         if item is None or item.kind != kind:
@@ -300,12 +300,12 @@ class ResponsesReader:
             return item
         return self._start(place, {"type": item.kind}) or item
 
-    def _summary_part_added(self, event: _Event) -> None:
+    def _summary_part_added(self, event: _ResponsesEvent) -> None:
         item = self._items.get(self._place(event))
         if item is not None and item.streamed and item.kind == "reasoning":
             self._partial.add(item.key, "\n\n")
 
-    def _item_done(self, event: _Event) -> None:
+    def _item_done(self, event: _ResponsesEvent) -> None:
         self._end(self._place(event), record(event.item))
 
     def _end(self, place: int | str, whole: dict[str, Any]) -> None:
@@ -324,7 +324,7 @@ class ResponsesReader:
             self._partial.sign(item.key, signature)
         self._blocks.end(item.key)
 
-    def _completed(self, event: _Event) -> None:
+    def _completed(self, event: _ResponsesEvent) -> None:
         response = record(event.response)
         if not self._items:
             for index, item in enumerate(records(response.get("output"))):
@@ -340,12 +340,12 @@ class ResponsesReader:
         else:
             self._partial.finish("toolUse" if self._call_ids else "stop")
 
-    def _failed(self, event: _Event) -> None:
+    def _failed(self, event: _ResponsesEvent) -> None:
         response = record(event.response)
         self._read_usage(record(response.get("usage")))
         fail_with(self._partial, response.get("error"), "The provider ended the response without giving a reason.")
 
-    def _error(self, event: _Event) -> None:
+    def _error(self, event: _ResponsesEvent) -> None:
         error = event.error or {"message": event.message, "code": event.code}
         fail_with(self._partial, error, "The provider reported an error without a text.")
 
@@ -357,7 +357,7 @@ class ResponsesReader:
         ours.output = count(usage.get("output_tokens"))
         ours.cache_read, ours.cache_write = cached, written
 
-    def _place(self, event: _Event) -> int | str:
+    def _place(self, event: _ResponsesEvent) -> int | str:
         """Return what identifies the item of an event. Its index is preferred, since some servers change the id."""
         if isinstance(event.output_index, int):
             return event.output_index

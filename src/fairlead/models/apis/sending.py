@@ -18,7 +18,7 @@ import msgspec
 from fairlead.core.lenient import visible
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
-from fairlead.models.http.client import Http, HttpRequest, RequestAborted, Response
+from fairlead.models.http.client import Http, HttpRequest, HttpResponse, RequestAborted
 
 if TYPE_CHECKING:
     from fairlead.core.model import Interceptor
@@ -44,7 +44,7 @@ _LOADING = re.compile(
 @asynccontextmanager
 async def send(
     http: Http, request: HttpRequest, cancel: Cancel, interceptor: Interceptor | None = None, *, patience: float = _PATIENCE
-) -> AsyncGenerator[tuple[Response, bytes | None]]:
+) -> AsyncGenerator[tuple[HttpResponse, bytes | None]]:
     """Send a request. Inside the block, the head of the response has arrived.
 
     Args:
@@ -71,7 +71,7 @@ async def send(
         yield response, body
 
 
-async def read_error_body(response: Response) -> bytes:
+async def read_error_body(response: HttpResponse) -> bytes:
     """Read what a server says about an error, as far as it arrives in time; empty if the connection breaks."""
     try:
         return await response.read(_LONGEST_BODY, _BODY_SECONDS)
@@ -85,7 +85,7 @@ async def read_error_body(response: Response) -> bytes:
 @asynccontextmanager
 async def _send_until_loaded(
     http: Http, request: HttpRequest, cancel: Cancel, patience: float
-) -> AsyncGenerator[tuple[Response, bytes | None]]:
+) -> AsyncGenerator[tuple[HttpResponse, bytes | None]]:
     loop = asyncio.get_running_loop()
     start, delay = loop.time(), _FIRST_DELAY
     while True:

@@ -18,13 +18,13 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError
 from fairlead.models.http.connection import ConnectionLost, HttpConnection, IdleTimeout, TlsContext, explain, open_connection
-from fairlead.models.http.exchange import Exchange, HttpRequest, NotHttp, RequestAborted, Response, Route, receive_head
+from fairlead.models.http.exchange import Exchange, HttpRequest, HttpResponse, HttpRoute, NotHttp, RequestAborted, receive_head
 from fairlead.models.http.proxy import proxy_for
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-__all__ = ["Http", "HttpRequest", "RequestAborted", "Response"]
+__all__ = ["Http", "HttpRequest", "HttpResponse", "RequestAborted"]
 
 #: Idle connections kept per server, and for how many seconds.
 _KEPT = 8
@@ -52,7 +52,7 @@ class Http:
         self._idle_timeout = idle_timeout
         self._env = os.environ if env is None else env
         self._tls = TlsContext(self._env)
-        self._kept: dict[Route, list[HttpConnection]] = {}
+        self._kept: dict[HttpRoute, list[HttpConnection]] = {}
         self._lingering: set[asyncio.Task[None]] = set()
 
     @property
@@ -69,7 +69,7 @@ class Http:
                 self._tls.get()
 
     @asynccontextmanager
-    async def stream(self, request: HttpRequest, cancel: Cancel) -> AsyncGenerator[Response]:
+    async def stream(self, request: HttpRequest, cancel: Cancel) -> AsyncGenerator[HttpResponse]:
         """Send a request. Inside the block, the head of the response has arrived.
 
         A connection is used again only if the response was read to its end.
@@ -104,7 +104,7 @@ class Http:
             connection.abort()
         await asyncio.gather(*self._lingering, *(connection.closed for connection in connections), return_exceptions=True)
 
-    def _route(self, url: str) -> Route:
+    def _route(self, url: str) -> HttpRoute:
         from urllib.parse import urlsplit
 
         try:
@@ -116,13 +116,13 @@ class Http:
         if scheme not in ("http", "https") or not host:
             raise ProviderError(f"{url!r} is not an http:// or https:// URL; check the provider's base URL.")
         port = port or (443 if scheme == "https" else 80)
-        return Route(scheme, host, port, proxy_for(scheme, host, port, self._env))
+        return HttpRoute(scheme, host, port, proxy_for(scheme, host, port, self._env))
 
     # a request and the head of its response
 
     async def _answer(
-        self, request: HttpRequest, route: Route, cancel: Cancel
-    ) -> tuple[Exchange, Response, Callable[[], object]]:
+        self, request: HttpRequest, route: HttpRoute, cancel: Cancel
+    ) -> tuple[Exchange, HttpResponse, Callable[[], object]]:
         """Send the request and wait for the head of the response. The returned function unregisters from `cancel`."""
         if cancel.fired:
             raise RequestAborted
@@ -149,7 +149,7 @@ class Http:
             kept = None
             _log_closed(route)
 
-    async def _connect(self, route: Route, cancel: Cancel) -> HttpConnection:
+    async def _connect(self, route: HttpRoute, cancel: Cancel) -> HttpConnection:
         """Open a new connection. This runs as a task, since only cancelling a task can end a name lookup."""
         opening = asyncio.get_running_loop().create_task(self._open(route))
         forget = cancel.on_fire(opening.cancel)
@@ -172,7 +172,7 @@ class Http:
             raise RequestAborted
         return connection
 
-    async def _open(self, route: Route) -> HttpConnection:
+    async def _open(self, route: HttpRoute) -> HttpConnection:
         context = (self._tls.ready or await run_in_thread(self._tls.get)) if route.scheme == "https" else None
         connection = await self._dial(route)
         if context is None:
@@ -186,7 +186,7 @@ class Http:
             raise
         return connection
 
-    async def _dial(self, route: Route) -> HttpConnection:
+    async def _dial(self, route: HttpRoute) -> HttpConnection:
         """Open a connection without encryption. For https through a proxy, the proxy has connected it to the target."""
         where = route.proxy or route
         connection: HttpConnection | None = None
@@ -202,7 +202,7 @@ class Http:
                 raise explain(error, where.host, where.port) from error
             raise
 
-    async def _start_tls(self, connection: HttpConnection, context: SSLContext, route: Route) -> None:
+    async def _start_tls(self, connection: HttpConnection, context: SSLContext, route: HttpRoute) -> None:
         """Encrypt the connection. If the handshake fails or takes long, check whether the server speaks plain HTTP.
 
         Such a server may wait for more data instead of refusing the handshake.
@@ -227,7 +227,7 @@ class Http:
             handshake.cancel()
             handshake.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
-    async def _speaks_plain_http(self, route: Route) -> bool:
+    async def _speaks_plain_http(self, route: HttpRoute) -> bool:
         """Tell whether the server answers a plain HTTP request. The request has no key and no path."""
         connection: HttpConnection | None = None
         try:
@@ -243,7 +243,7 @@ class Http:
         # A TLS server may answer as well: that it wants https, or that the request is bad.
         return head.startswith(b"HTTP/1") and head[8:12] != b" 400" and b"HTTPS" not in head.upper()
 
-    async def _tunnel(self, connection: HttpConnection, route: Route) -> None:
+    async def _tunnel(self, connection: HttpConnection, route: HttpRoute) -> None:
         """Ask the proxy to connect us to the target. Raises ProviderError if it refuses or does not answer in HTTP."""
         import h11
 
@@ -273,7 +273,7 @@ class Http:
 
     # connections between requests
 
-    def _take(self, route: Route) -> HttpConnection | None:
+    def _take(self, route: HttpRoute) -> HttpConnection | None:
         kept = self._kept.get(route)
         now = asyncio.get_running_loop().time()
         while kept:
@@ -283,7 +283,7 @@ class Http:
             connection.abort()
         return None
 
-    def _part_with(self, exchange: Exchange, response: Response) -> None:
+    def _part_with(self, exchange: Exchange, response: HttpResponse) -> None:
         if response.rest_is_noise and not response.body.complete and exchange.keep_alive:
             task = asyncio.get_running_loop().create_task(self._linger(exchange, response))
             self._lingering.add(task)
@@ -291,7 +291,7 @@ class Http:
         else:
             self._keep_or_close(exchange, response)
 
-    async def _linger(self, exchange: Exchange, response: Response) -> None:
+    async def _linger(self, exchange: Exchange, response: HttpResponse) -> None:
         try:
             async with asyncio.timeout(_LINGER_SECONDS):
                 await response.read(_LINGER_BYTES)
@@ -300,7 +300,7 @@ class Http:
         finally:
             self._keep_or_close(exchange, response)
 
-    def _keep_or_close(self, exchange: Exchange, response: Response) -> None:
+    def _keep_or_close(self, exchange: Exchange, response: HttpResponse) -> None:
         connection, body = exchange.connection, response.body
         kept = self._kept.setdefault(exchange.route, [])
         if body.complete and not body.surplus and exchange.keep_alive and connection.reusable and len(kept) < _KEPT:
@@ -310,7 +310,7 @@ class Http:
             connection.abort()
 
 
-def _check(response: Response) -> None:
+def _check(response: HttpResponse) -> None:
     status = response.status
     if 300 <= status < 400:
         location = redacted(response.headers.get("location", "nowhere"))
@@ -323,7 +323,7 @@ def _check(response: Response) -> None:
         raise ProviderError(f"The answer is compressed ({encoding}) although that was not asked for.", status=status)
 
 
-def _log_closed(route: Route) -> None:
+def _log_closed(route: HttpRoute) -> None:
     import logging
 
     logging.getLogger("fairlead.models").debug("%s had closed a kept connection; a new one is opened", route.authority)

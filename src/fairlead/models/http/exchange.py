@@ -53,7 +53,7 @@ class RequestAborted(Exception):
     """The `Cancel` of a request fired."""
 
 
-class Route(Struct, frozen=True):
+class HttpRoute(Struct, frozen=True):
     """Where a request goes. Kept connections are grouped by route."""
 
     scheme: str
@@ -98,7 +98,7 @@ class NotHttp(Exception):
         return ProviderError(f"Connection error: {sender} closed the connection in the head of its answer.", transient=True)
 
 
-class Response:
+class HttpResponse:
     """A response whose head has arrived. Its body can be read once, with `read` or `chunks`."""
 
     def __init__(self, status: int, headers: dict[str, str], body: Body, exchange: Exchange) -> None:
@@ -146,7 +146,7 @@ class Response:
 class Exchange:
     """Sends a request and reads the response, until `cancel` fires."""
 
-    def __init__(self, connection: HttpConnection, route: Route, cancel: Cancel, idle_timeout: float) -> None:
+    def __init__(self, connection: HttpConnection, route: HttpRoute, cancel: Cancel, idle_timeout: float) -> None:
         self.connection = connection
         self.route = route
         #: Whether the server will serve another request on this connection.
@@ -156,7 +156,7 @@ class Exchange:
         #: The part of the body that arrived together with the head.
         self._ahead = b""
 
-    async def ask(self, request: HttpRequest) -> Response | None:
+    async def ask(self, request: HttpRequest) -> HttpResponse | None:
         """Send a request and return its response once the head has arrived; None if the connection ended before a byte of it.
 
         Raises ProviderError if the request cannot be sent or the response is not HTTP, and RequestAborted.
@@ -290,7 +290,7 @@ class Exchange:
         learn_headers(sent)
         return sent
 
-    def _response(self, request: HttpRequest, answer: Head | h11.Response) -> Response:
+    def _response(self, request: HttpRequest, answer: Head | h11.Response) -> HttpResponse:
         headers: dict[str, str] = {}
         for raw_name, raw_value in answer.headers:
             name, value = raw_name.decode("latin1"), raw_value.decode("latin1")
@@ -305,7 +305,7 @@ class Exchange:
         else:
             body = BodyUntilClose()
         self.keep_alive = answer.http_version == b"1.1" and "close" not in headers.get("connection", "").lower()
-        return Response(answer.status_code, headers, body, self)
+        return HttpResponse(answer.status_code, headers, body, self)
 
     def _length(self, announced: str) -> int:
         if len(announced) > _MOST_DIGITS:

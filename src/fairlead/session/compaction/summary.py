@@ -20,7 +20,7 @@ from fairlead.core.messages import (
     UserBlock,
     UserMessage,
 )
-from fairlead.core.model import Model, ModelStream, Request, StreamEnd, ThinkingLevel
+from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEnd, ThinkingLevel
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ProviderError
 from fairlead.session.context.model_view import for_model
@@ -192,7 +192,7 @@ class SummaryWriter:
         if self._model.max_tokens > 0:
             limit = min(limit, self._model.max_tokens)
         # The time 0 does no harm: the message is never stored, and providers do not see its time.
-        request = Request(SYSTEM_PROMPT, [UserMessage(prompt, 0)], [], self._thinking, limit)
+        request = ModelRequest(SYSTEM_PROMPT, [UserMessage(prompt, 0)], [], self._thinking, limit)
         end = await self._end_of(request)
         answer = end.message
         self.usage = add_usage(self.usage, answer.usage)
@@ -205,7 +205,7 @@ class SummaryWriter:
             raise NoSummary(f"{self._model.id} answered without any text{why}.")
         return text
 
-    async def _end_of(self, request: Request) -> StreamEnd:
+    async def _end_of(self, request: ModelRequest) -> StreamEnd:
         end: StreamEnd | None = None
         try:
             async for batch in self._stream(request, self._stop):

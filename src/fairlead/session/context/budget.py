@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.core.messages import AssistantMessage
-from fairlead.core.model import Model, Request, StreamEnd
+from fairlead.core.model import Model, ModelRequest, StreamEnd
 from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.session.context.tokens import (
     CHARACTERS_PER_TOKEN,
@@ -109,7 +109,7 @@ class ContextBudget:
         #: Whether the last request was shortened; then the usage that is reported is not that of the whole conversation.
         self._is_shortened = False
         #: The last request, as it was sent.
-        self._sent: Request | None = None
+        self._sent: ModelRequest | None = None
 
     def begin(self) -> None:
         """A new run: what was guessed in the last one does not count any more."""
@@ -150,7 +150,7 @@ class ContextBudget:
 
     # What is sent
 
-    def prepare(self, request: Request, model: Model) -> None:
+    def prepare(self, request: ModelRequest, model: Model) -> None:
         """Make `request` fit the model's context, if need be, and limit its answer to what is left of that."""
         window = self.window(model)
         if window <= 0 and self._ceiling is None:
@@ -179,7 +179,7 @@ class ContextBudget:
             return limit or self._ceiling or 0
         return min(limit, self._ceiling)
 
-    def _shorten(self, request: Request, limit: int) -> None:
+    def _shorten(self, request: ModelRequest, limit: int) -> None:
         from fairlead.session.context.overflow import Fitter
 
         if self._fitter is None:
@@ -189,7 +189,7 @@ class ContextBudget:
         self._is_shortened = fitted != request.messages
         request.messages = fitted
 
-    def _size(self, request: Request) -> int:
+    def _size(self, request: ModelRequest) -> int:
         return int(_estimate(request) * self._density)
 
     # Overflows
@@ -253,7 +253,7 @@ class ContextBudget:
         )
 
 
-def _estimate(request: Request) -> int:
+def _estimate(request: ModelRequest) -> int:
     return _overhead(request.system_prompt, request.tools) + sum(map(estimate, request.messages))
 
 

@@ -17,7 +17,7 @@ from fairlead.core.messages import (
     TextContent,
     UserBlock,
 )
-from fairlead.core.model import Model, ModelStream, Request, StreamEnd, StreamEvent
+from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEnd, StreamEvent
 from fairlead.core.runtime import Cancel
 from fairlead.session.context.overflow import is_overflow
 from fairlead.session.context.tokens import is_good_answer
@@ -80,7 +80,7 @@ class UnreadableImages:
         self._earlier_digests: dict[int, tuple[ImageContent, str]] = {}
         self._read_entries()
 
-    def prepare(self, request: Request, model: Model, stream: ModelStream) -> ModelStream:
+    def prepare(self, request: ModelRequest, model: Model, stream: ModelStream) -> ModelStream:
         """Replace the images in `request` that the model's server could not read before.
 
         Returns the stream to use. If the request still has images, that stream notices if the server cannot read those either.
@@ -95,7 +95,7 @@ class UnreadableImages:
         return self._noticing(stream, model) if any(map(_images, request.messages)) else stream
 
     def _noticing(self, stream: ModelStream, model: Model) -> ModelStream:
-        async def noticing(request: Request, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+        async def noticing(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
             async for batch in stream(request, cancel):
                 end = batch[-1] if batch else None
                 if isinstance(end, StreamEnd) and is_refusal(end):

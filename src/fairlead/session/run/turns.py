@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairlead.core.limits import Limits
-from fairlead.core.loop import Turn
-from fairlead.core.model import Model, ModelStream, Request
+from fairlead.core.loop import TurnSetup
+from fairlead.core.model import Model, ModelRequest, ModelStream
 from fairlead.core.queues import Queues
 from fairlead.core.runtime import Cancel, Interrupted
 from fairlead.errors import FairleadError, RunAborted
@@ -54,7 +54,7 @@ class Turns:
         """What one run may not exceed."""
         return Limits(self._options.max_turns, self._options.max_repeated_calls)
 
-    async def next(self, cancel: Cancel) -> Turn:
+    async def next(self, cancel: Cancel) -> TurnSetup:
         """The next turn of a run, for the conversation so far. A problem becomes a stream that fails."""
         options, now_ms = self._options, self._runtime.now_ms
         if self._additions.servers is not None:
@@ -66,7 +66,7 @@ class Turns:
             self._rules.begin()
         tools = self._toolbox.active_tools()
         conversation, calls = self._current.conversation, self._extensions.calls
-        request = Request(
+        request = ModelRequest(
             system_prompt=system_prompt or "",
             messages=conversation.for_model(),
             tools=[tool.spec() for tool in tools.values()],
@@ -84,7 +84,7 @@ class Turns:
         if system_prompt is None or (self._extensions.calls is not None and cancel.fired):  # the request is not what it should be
             stream = stopped(model, now_ms())
         schedule = options.schedule_immediate if self._queues.interrupt == "immediate" else options.schedule
-        return Turn(model, stream, request, tools, schedule, options.concurrent_tools)
+        return TurnSetup(model, stream, request, tools, schedule, options.concurrent_tools)
 
     async def stream_of(self, model: Model, cancel: Cancel) -> ModelStream:
         """How to ask the model. Finding its key may take long; an abort does not wait for it. Raises NoCredentials."""

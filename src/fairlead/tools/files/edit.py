@@ -12,7 +12,7 @@ from fairlead.core.lenient import decode, scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order, split_lines
-from fairlead.tools.files.matching import Haystack, Match
+from fairlead.tools.files.matching import Haystack, TextMatch
 from fairlead.tools.files.opening import Target
 from fairlead.tools.files.write import BOM, TextFile, with_line_ends_of
 from fairlead.tools.workspace import Workspace
@@ -44,7 +44,7 @@ async def run_edit(workspace: Workspace, arguments: dict[str, Any], context: Too
     target = workspace.locate(arguments["path"], context.target)
     edits = [(scrub_text(edit["oldText"]), scrub_text(edit["newText"])) for edit in arguments["edits"]]
 
-    def change(stop: Stop) -> Diff:
+    def change(stop: Stop) -> FileDiff:
         return _edit_file(workspace, target, arguments["path"], edits, stop)
 
     changed = await change_in_order(target, context.cancel, change)
@@ -52,7 +52,7 @@ async def run_edit(workspace: Workspace, arguments: dict[str, Any], context: Too
     return ToolResult.text(f"Successfully replaced {len(edits)} block(s) in {arguments['path']}.", details)
 
 
-def _edit_file(workspace: Workspace, target: Target, name: str, edits: list[tuple[str, str]], stop: Stop) -> Diff:
+def _edit_file(workspace: Workspace, target: Target, name: str, edits: list[tuple[str, str]], stop: Stop) -> FileDiff:
     file = TextFile(target, name, workspace.guard, stop)
     text = file.text
     replacements = _locate(text, name, edits, stop)
@@ -68,10 +68,10 @@ def _edit_file(workspace: Workspace, target: Target, name: str, edits: list[tupl
     return described
 
 
-def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> list[Replacement]:
+def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> list[TextReplacement]:
     """Return where each edit applies in the original, in the file's order."""
     haystack = Haystack(text, stop)
-    placed: list[tuple[int, Replacement]] = []
+    placed: list[tuple[int, TextReplacement]] = []
     for index, (old, new) in enumerate(stop.each(edits)):
         which = "the text" if len(edits) == 1 else f"edits[{index}].oldText"
         old = old.removeprefix(BOM)
@@ -90,7 +90,7 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
                 " Please provide more context to make it unique." + _where(text, match)
             )
         new = with_line_ends_of(text, match.start, match.end, new)
-        placed.append((index, Replacement(match.start, match.end, new)))
+        placed.append((index, TextReplacement(match.start, match.end, new)))
     placed.sort(key=lambda item: item[1].start)
     for (index, before), (other, after) in pairwise(placed):
         if before.end > after.start:
@@ -125,7 +125,7 @@ def _is_made_by_others(text: str, index: int, edits: list[tuple[str, str]], stop
     return index > 0 and edits[index][0] in text
 
 
-def _where(text: str, match: Match) -> str:
+def _where(text: str, match: TextMatch) -> str:
     """Return the lines in which a text begins that is there more than once."""
     from fairlead.tools.files.similar import lines_of
 
@@ -143,7 +143,7 @@ _COMPARED = 1500
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
+class TextReplacement:
     """`text` takes the place of the original's characters from `start` to `end`."""
 
     start: int
@@ -161,7 +161,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Diff:
+class FileDiff:
     """`numbered` is for reading, `patch` is a unified diff; both with four lines of context."""
 
     numbered: str
@@ -169,7 +169,7 @@ class Diff:
     first_changed_line: int
 
 
-def apply(original: str, replacements: Sequence[Replacement]) -> str:
+def apply(original: str, replacements: Sequence[TextReplacement]) -> str:
     """Return the text after replacements that are in order and do not overlap."""
     parts: list[str] = []
     at = 0
@@ -179,7 +179,7 @@ def apply(original: str, replacements: Sequence[Replacement]) -> str:
     return "".join((*parts, original[at:]))
 
 
-def describe(original: str, replacements: Sequence[Replacement], name: str, stop: Stop) -> Diff:
+def describe(original: str, replacements: Sequence[TextReplacement], name: str, stop: Stop) -> FileDiff:
     """Return the difference that `replacements`, in order and not overlapping, make."""
     lines = lines_of(original, stop)
     changes = list(changes_of(original, lines, replacements, stop))
@@ -205,7 +205,7 @@ def describe(original: str, replacements: Sequence[Replacement], name: str, stop
         shown_to = end
     if shown_to < len(lines):
         numbered.append(f" {'':{width}} ...")
-    return Diff("\n".join(numbered), "".join(patch), changes[0].line + 1 if changes else 1)
+    return FileDiff("\n".join(numbered), "".join(patch), changes[0].line + 1 if changes else 1)
 
 
 def lines_of(text: str, stop: Stop) -> list[str]:
@@ -215,7 +215,7 @@ def lines_of(text: str, stop: Stop) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def changes_of(original: str, lines: Sequence[str], replacements: Sequence[Replacement], stop: Stop) -> Iterator[Change]:
+def changes_of(original: str, lines: Sequence[str], replacements: Sequence[TextReplacement], stop: Stop) -> Iterator[Change]:
     """Yield the lines that change, replacements that share a line taken together."""
     starts = [0, *accumulate(len(line) for line in stop.each(lines))]
     at = 0
@@ -229,12 +229,12 @@ def changes_of(original: str, lines: Sequence[str], replacements: Sequence[Repla
             last = max(last, _line_after(starts, lines, group[-1]))
             at += 1
         base = starts[first]
-        moved = [Replacement(item.start - base, item.end - base, item.text) for item in group]
+        moved = [TextReplacement(item.start - base, item.end - base, item.text) for item in group]
         new = apply(original[base : starts[last]], moved)
         yield from _compare(first, lines[first:last], lines_of(new, stop), stop)
 
 
-def _line_after(starts: Sequence[int], lines: Sequence[str], replacement: Replacement) -> int:
+def _line_after(starts: Sequence[int], lines: Sequence[str], replacement: TextReplacement) -> int:
     """Return the line after the last that a replacement touches; if it ends at a line's start, its text may join that line."""
     joins = not replacement.text.endswith("\n")
     position = replacement.end if joins else max(replacement.end - 1, replacement.start)

@@ -26,7 +26,7 @@ _PLACES = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class TextMatch:
     """How often a text was found, and where in the original: the first place, and where it and some further ones begin."""
 
     count: int
@@ -34,9 +34,9 @@ class Match:
     end: int = 0
     starts: tuple[int, ...] = ()
 
-    def moved(self, place: Callable[[int], int]) -> Match:
+    def moved(self, place: Callable[[int], int]) -> TextMatch:
         """Return the same in another text, in which `place` says where each position is."""
-        return Match(self.count, place(self.start), place(self.end), tuple(map(place, self.starts)))
+        return TextMatch(self.count, place(self.start), place(self.end), tuple(map(place, self.starts)))
 
 
 class Haystack:
@@ -53,7 +53,7 @@ class Haystack:
             self._carriage_returns = _ends_of_crlf_lines(original, stop)
         self._forgiving: _Forgiving | None = None
 
-    def find(self, wanted: str) -> Match:
+    def find(self, wanted: str) -> TextMatch:
         wanted = wanted.replace("\r\n", "\n")
         found = _count(self._text, wanted, self._stop)
         if not found.count:
@@ -79,10 +79,10 @@ class _Forgiving:
         self._starts = [0, *accumulate(len(line) + 1 for line in stop.each(plain))]
         self._original_starts = [0, *accumulate(len(line) + 1 for line in stop.each(lines))]
 
-    def find(self, wanted: str) -> Match:
+    def find(self, wanted: str) -> TextMatch:
         wanted = "\n".join(_plain(line) for line in wanted.split("\n"))
         if not wanted.strip():
-            return Match(0)
+            return TextMatch(0)
         found = _count(self._text, wanted, self._stop)
         return found.moved(self._in_original) if found.count else found
 
@@ -95,11 +95,11 @@ def _plain(line: str) -> str:
     return line.translate(_LOOK_ALIKES).rstrip()
 
 
-def _count(text: str, wanted: str, stop: Stop) -> Match:
+def _count(text: str, wanted: str, stop: Stop) -> TextMatch:
     """Occurrences may overlap: `aa` is twice in `aaa`, and which one is meant is as open as anywhere."""
     start = text.find(wanted)
     if start < 0:
-        return Match(0)
+        return TextMatch(0)
     starts = [start]
     count = 1
     at = start
@@ -108,7 +108,7 @@ def _count(text: str, wanted: str, stop: Stop) -> Match:
         count += 1
         if count <= _PLACES:
             starts.append(at)
-    return Match(count, start, start + len(wanted), tuple(starts))
+    return TextMatch(count, start, start + len(wanted), tuple(starts))
 
 
 def _ends_of_crlf_lines(original: str, stop: Stop) -> list[int]:

@@ -119,7 +119,7 @@ class Window:
     total_bytes: int
 
 
-class _Reader:
+class _LineReader:
     """Reads in blocks, until an empty one; line by line where lines are wanted and only counting where not."""
 
     def __init__(self, next_block: Callable[[], bytes], stop: Stop) -> None:
@@ -182,7 +182,7 @@ class _Reader:
 
 def read_window(next_block: Callable[[], bytes], offset: int, limit: int | None, stop: Stop) -> Window:
     """Return the lines from `offset` (from 1) on: at most `limit`, and never more than a result may hold. Memory stays flat."""
-    reader = _Reader(next_block, stop)
+    reader = _LineReader(next_block, stop)
     reader.skip_lines(offset - 1)
     kept: list[bytes] = []
     size = first_line_bytes = 0

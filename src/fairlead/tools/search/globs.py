@@ -17,7 +17,7 @@ _MAX_ALTERNATIVES = 256
 _MAGIC = re.compile(r"[*?\[\\]")
 
 
-class PathPattern:
+class PathGlob:
     """A pattern of several names. `**` stands for any number of folders; at the end, for anything inside."""
 
     __slots__ = ("_names",)
@@ -64,14 +64,14 @@ class Glob:
 
     def __init__(self, pattern: str) -> None:
         self._names: list[NameMatcher] = []
-        self._paths: list[PathPattern] = []
+        self._paths: list[PathGlob] = []
         for alternative in alternatives(pattern.removeprefix("./")):
             if "/" not in alternative.rstrip("/"):
                 self._names.append(name_matcher(alternative.rstrip("/")))
             elif alternative.startswith("/"):
-                self._paths.append(PathPattern(alternative.strip("/")))
+                self._paths.append(PathGlob(alternative.strip("/")))
             else:
-                self._paths.append(PathPattern("**/" + alternative.rstrip("/")))
+                self._paths.append(PathGlob("**/" + alternative.rstrip("/")))
 
     def matches(self, parts: Sequence[str]) -> bool:
         return any(matches(parts[-1]) for matches in self._names) or any(path.matches(parts) for path in self._paths)

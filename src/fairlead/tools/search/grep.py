@@ -48,7 +48,7 @@ async def run_grep(workspace: Workspace, arguments: dict[str, Any], context: Too
         context=int(min(arguments.get("context") or 0, _MOST)),
         limit=limit + 1,  # one more, to know whether there are more
     )
-    report = _Report(root.named, limit, wanted.context)
+    report = _GrepReport(root.named, limit, wanted.context)
     await search(workspace, root, wanted, arguments.get("glob") or "", report, context.cancel)
     return report.result()
 
@@ -188,7 +188,7 @@ def first_matches(lines: Sequence[Line], room: int, context: int) -> tuple[Seque
     return kept, len(matching)
 
 
-class _Report:
+class _GrepReport:
     """Implements `Report` for the result of the grep tool."""
 
     def __init__(self, root: Path, limit: int, context: int) -> None:

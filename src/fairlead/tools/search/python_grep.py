@@ -15,15 +15,15 @@ from typing import BinaryIO
 import msgspec
 
 from fairlead.config.files import LIST, READ, open_below, open_real
-from fairlead.tools.search.searchers import Found, Line, Request, Wanted
+from fairlead.tools.search.searchers import Found, Line, SearchRequest, Wanted
 
 #: More of a line is not shown.
 _SHOWN = 501
 
 
 def main() -> None:
-    """Read a `Request` from standard input, write a `Found` per line."""
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
+    """Read a `SearchRequest` from standard input, write a `Found` per line."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=SearchRequest)
     wanted = request.wanted
     try:
         pattern = re.compile(

@@ -58,7 +58,7 @@ class Line(Struct, array_like=True):
     matches: bool
 
 
-class Request(Struct):
+class SearchRequest(Struct):
     """What the Python searcher reads from its standard input: files in a folder, as names from there on."""
 
     wanted: Wanted
@@ -78,7 +78,7 @@ class Found(Struct):
     error: str | None = None
 
 
-class Match(Struct):
+class SearchMatch(Struct):
     """The lines found in one file. `file` tells which file was read, whatever its name leads to by now."""
 
     names: tuple[str, ...]
@@ -92,7 +92,7 @@ class Searcher(Protocol):
 
     def search(
         self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: Cancel
-    ) -> AsyncGenerator[Match, None]:
+    ) -> AsyncGenerator[SearchMatch, None]:
         """Yield what is found in files of a folder, in the order given.
 
         `folder` is a real path, and the files are names from there on; a file that is, or is behind, a link is not read. Binary
@@ -121,7 +121,7 @@ class Ripgrep:
 
     async def search(
         self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: Cancel
-    ) -> AsyncGenerator[Match, None]:
+    ) -> AsyncGenerator[SearchMatch, None]:
         opened: Opened = {}
         opening = asyncio.create_task(asyncio.to_thread(_open_all, folder, files, opened))
         try:
@@ -137,14 +137,16 @@ class Ripgrep:
         finally:
             _close_all(numbers)
 
-    async def _search(self, wanted: Wanted, opened: Opened, numbers: list[int], cancel: Cancel) -> AsyncGenerator[Match, None]:
+    async def _search(
+        self, wanted: Wanted, opened: Opened, numbers: list[int], cancel: Cancel
+    ) -> AsyncGenerator[SearchMatch, None]:
         options = ["--json", "--threads=1", f"--max-count={wanted.limit}", f"--context={wanted.context}"]
         command = [self.program, *options, *ripgrep_pattern(wanted), "--", *opened]
         lines: list[Line] = []
         command = await asyncio.to_thread(self._keep_in, command)
         async with search_process(command, cancel, env=self.env, pass_fds=numbers) as child:
             async for raw in child.lines():
-                event = msgspec.json.decode(raw, type=_Event)
+                event = msgspec.json.decode(raw, type=_RipgrepEvent)
                 data = event.data
                 if event.type in ("match", "context"):
                     text = data.lines.raw().decode("utf-8", "replace").rstrip("\r\n")
@@ -152,7 +154,7 @@ class Ripgrep:
                 elif event.type == "end":
                     if lines and data.binary_offset is None:
                         names, file = opened[os.fsdecode(data.path.raw())]
-                        yield Match(names, lines, file)
+                        yield SearchMatch(names, lines, file)
                     lines = []
             await check_ripgrep(child, cancel)
 
@@ -186,12 +188,12 @@ class PythonSearcher:
 
     async def search(
         self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: Cancel
-    ) -> AsyncGenerator[Match, None]:
+    ) -> AsyncGenerator[SearchMatch, None]:
         # The same modules as here, without the start-up costs and side effects of site-packages.
         code = f"import sys; sys.path[:] = {sys.path!r}; from fairlead.tools.search.python_grep import main; main()"
         command = [sys.executable, "-I", "-S", "-c", code]
         request = msgspec.json.encode(
-            Request(wanted, os.fsencode(folder), [[os.fsencode(name) for name in names] for names in files])
+            SearchRequest(wanted, os.fsencode(folder), [[os.fsencode(name) for name in names] for names in files])
         )
         decode = msgspec.json.Decoder(Found).decode
         command = await asyncio.to_thread(self._keep_in, command)
@@ -200,7 +202,7 @@ class PythonSearcher:
                 found = decode(raw)
                 if found.error is not None:
                     raise ToolError(f"The pattern cannot be used. {found.error}")
-                yield Match(files[found.index], found.lines, os.stat_result(found.file))
+                yield SearchMatch(files[found.index], found.lines, os.stat_result(found.file))
             if child.late:
                 raise ToolError(
                     f"The search was stopped after {PYTHON_DEADLINE:g} seconds."
@@ -272,7 +274,7 @@ class _Data(Struct):
     binary_offset: int | None = None
 
 
-class _Event(Struct):
+class _RipgrepEvent(Struct):
     type: str
     data: _Data
 

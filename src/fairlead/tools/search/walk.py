@@ -14,7 +14,7 @@ from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.files.opening import Target
 from fairlead.tools.files.read import open_regular
-from fairlead.tools.search.globs import NameMatcher, PathPattern, name_matcher
+from fairlead.tools.search.globs import NameMatcher, PathGlob, name_matcher
 
 _log = logging.getLogger("fairlead.tools")
 
@@ -33,7 +33,7 @@ class _Rule:
     ignores: bool
     folders_only: bool
     name: NameMatcher | None
-    path: PathPattern | None
+    path: PathGlob | None
 
     def matches(self, parts: Sequence[str], is_folder: bool) -> bool:
         if self.folders_only and not is_folder:
@@ -219,7 +219,7 @@ def _parse(line: str) -> _Rule | None:
             pattern = pattern[3:]
         if "/" in pattern:
             pattern = pattern.removeprefix("/")
-            return _Rule(pattern, ignores, folders_only, None, PathPattern(pattern))
+            return _Rule(pattern, ignores, folders_only, None, PathGlob(pattern))
         return _Rule(pattern, ignores, folders_only, name_matcher(pattern), None)
     except ToolError:  # a line that is not a pattern matches nothing
         return None
@@ -252,7 +252,7 @@ def walk(root: Path, cwd: Path, stop: Stop, *, respect_ignored: bool = True) -> 
     .gitignore names is left out, unless `respect_ignored` is false.
     """
     rules = rules_above(root, Path(os.path.realpath(cwd))) if respect_ignored else None
-    pending: list[_Folder] = []
+    pending: list[_ListedFolder] = []
     try:
         _enter(pending, root, (), rules, stop)
         while pending:
@@ -269,20 +269,20 @@ def walk(root: Path, cwd: Path, stop: Stop, *, respect_ignored: bool = True) -> 
             folder.close()
 
 
-def _enter(pending: list[_Folder], path: Path, parts: tuple[str, ...], rules: IgnoreRules | None, stop: Stop) -> None:
+def _enter(pending: list[_ListedFolder], path: Path, parts: tuple[str, ...], rules: IgnoreRules | None, stop: Stop) -> None:
     """Open a folder, from the nearest one above it that is open, and put it on the stack."""
     try:
         above = pending[:_OPEN_AT_ONCE][-1:]
         file = open_below(above[0].file, parts[len(above[0].parts) :], LIST) if above else open_real(path, LIST)
     except OSError:
         return
-    folder = _Folder(file, path, parts, rules, stop)
+    folder = _ListedFolder(file, path, parts, rules, stop)
     if len(pending) >= _OPEN_AT_ONCE:
         folder.close()
     pending.append(folder)
 
 
-class _Folder:
+class _ListedFolder:
     """A folder half listed. `file` is its descriptor."""
 
     def __init__(self, file: int, path: Path, parts: tuple[str, ...], outer: IgnoreRules | None, stop: Stop) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from fairlead.core.messages import TextContent
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools.shell.output import Output
+from fairlead.tools.shell.output import CommandOutput
 from fairlead.tools.shell.process import ShellResult, run_into, with_remarks
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Workspace
@@ -23,7 +23,7 @@ _LONGEST_TIMEOUT = 1e9
 
 async def run_bash(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     timeout: float | None = min(arguments.get("timeout") or 0, _LONGEST_TIMEOUT) or None
-    output = Output(workspace.log_dir, workspace.keep_log)
+    output = CommandOutput(workspace.log_dir, workspace.keep_log)
     updates = _Updates(output, context)
     try:
         result = await run_into(
@@ -69,7 +69,7 @@ def _details(shown: Truncation, log_path: str | None) -> dict[str, Any]:
 class _Updates:
     """Shows the host the end of the output: an empty update at once, the first text as it comes, then at a steady pace."""
 
-    def __init__(self, output: Output, context: ToolContext) -> None:
+    def __init__(self, output: CommandOutput, context: ToolContext) -> None:
         self._output = output
         self._update = context.update
         self._loop = asyncio.get_running_loop()

@@ -22,7 +22,7 @@ class Mark(NamedTuple):
     newlines: int = 0
 
 
-class Output:
+class CommandOutput:
     """Takes bytes, gives text. Memory stays flat however much comes.
 
     The log is made when the output no longer fits into a result, so a log exists exactly when a

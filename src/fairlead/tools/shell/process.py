@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.core.runtime import Cancel
 from fairlead.errors import ToolError
-from fairlead.tools.shell.output import Output
+from fairlead.tools.shell.output import CommandOutput
 from fairlead.tools.shell.running import RunningCommand, close_files
 from fairlead.tools.truncate import Truncation
 from fairlead.tools.workspace import Confined, Sandbox, Workspace
@@ -59,7 +59,7 @@ async def run_shell(
     `on_output` gets each new piece of text. With `clean`, escape sequences, carriage returns and
     control characters are left out. Raises ToolError if the command cannot be started.
     """
-    output = Output(workspace.log_dir, workspace.keep_log, clean=clean)
+    output = CommandOutput(workspace.log_dir, workspace.keep_log, clean=clean)
     result = await run_into(output, workspace, command, cancel=cancel, timeout=timeout, on_output=on_output)
     if result.log_incomplete:
         result = replace(result, output=f"{result.output}\n\n{output.notice(result.truncation)}")
@@ -72,7 +72,7 @@ def with_remarks(output: str, remarks: Sequence[str]) -> str:
 
 
 async def run_into(
-    output: Output,
+    output: CommandOutput,
     workspace: Workspace,
     command: str,
     *,
@@ -146,7 +146,7 @@ def check(confined: Confined, said: str, *, ended: bool) -> asyncio.Future[list[
 
 
 def _result(
-    output: Output, exit_code: int | None, *, cancelled: bool, timed_out: bool, remarks: Sequence[str] = ()
+    output: CommandOutput, exit_code: int | None, *, cancelled: bool, timed_out: bool, remarks: Sequence[str] = ()
 ) -> ShellResult:
     shown = output.snapshot()
     return ShellResult(

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fairlead.tools.shell.output import Output
+from fairlead.tools.shell.output import CommandOutput
 from fairlead.tools.workspace import Confined
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class RunningCommand:
         process: Popen[bytes],
         pipe: int,
         info: int | None,
-        output: Output,
+        output: CommandOutput,
         on_output: Callable[[str], None] | None,
         confined: Confined | None,
     ) -> None:

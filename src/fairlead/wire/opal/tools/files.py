@@ -10,7 +10,7 @@ from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
-from fairlead.tools.files.edit import Change, Replacement, apply, changes_of, hunks_of, lines_of
+from fairlead.tools.files.edit import Change, TextReplacement, apply, changes_of, hunks_of, lines_of
 from fairlead.tools.files.opening import Target, found_at
 from fairlead.tools.files.read import Window, read_file
 from fairlead.tools.files.write import BOM, TextFile, make_parents, replace_file, with_line_ends_of
@@ -36,7 +36,7 @@ async def run_write_file(files: FileAccess, arguments: dict[str, Any], context: 
 def _write(target: Target, name: str, content: str, guard: Guard | None, stop: Stop) -> dict[str, Any] | None:
     """Write the file. Returns the details of the result; None if the old content was not text and cannot be compared."""
     if found_at(target) is None:
-        details = diff_details("", Replacement(0, 0, content), name, stop)
+        details = diff_details("", TextReplacement(0, 0, content), name, stop)
         replace_file(target, content.encode(), guard, stop)
         return details
     old = _text_at(target, name, guard, stop)
@@ -48,7 +48,7 @@ def _write(target: Target, name: str, content: str, guard: Guard | None, stop: S
     if "\n" in text:
         content = with_line_ends_of(text, 0, len(text), content)
     # Described first: once the file has changed, nothing slow may delay the report.
-    details = diff_details(text, Replacement(0, len(text), content), name, stop)
+    details = diff_details(text, TextReplacement(0, len(text), content), name, stop)
     old.save(content, stop)
     return details
 
@@ -104,7 +104,7 @@ def _shown(window: Window, offset: int) -> str:
 _CONTEXT = 3
 
 
-def diff_details(original: str, replacement: Replacement, name: str, stop: Stop) -> dict[str, Any]:
+def diff_details(original: str, replacement: TextReplacement, name: str, stop: Stop) -> dict[str, Any]:
     """The details of a result that made `replacement` in a text, with a few lines of context.
 
     The counts are exact. For a change that is too long to show, the hunks hold the beginning and `truncated` is true.
@@ -234,7 +234,7 @@ def _moved(lines: Sequence[str], anchor: Anchor, at: int) -> str:
     return f"The line {anchor} may have moved. These have the same digits:\n\n{shown}\n\n"
 
 
-def _replacement(lines: Sequence[str], first: int, after: int, added: Sequence[str], operation: Operation) -> Replacement:
+def _replacement(lines: Sequence[str], first: int, after: int, added: Sequence[str], operation: Operation) -> TextReplacement:
     """The replacement of the lines from `first` up to, not including, `after`. The text is `lines` joined by newlines."""
     # The last line may have no line end to copy.
     model = lines[first] if first < len(lines) - 1 else lines[0] if len(lines) > 1 else ""
@@ -246,14 +246,14 @@ def _replacement(lines: Sequence[str], first: int, after: int, added: Sequence[s
     if is_last:
         end -= 1
     if operation == "insert_before":
-        return Replacement(start, start, text + newline)
+        return TextReplacement(start, start, text + newline)
     if operation == "insert_after":
-        return Replacement(end, end, newline + text if is_last else text + newline)
+        return TextReplacement(end, end, newline + text if is_last else text + newline)
     if added:
-        return Replacement(start, end, text if is_last else text + newline)
+        return TextReplacement(start, end, text if is_last else text + newline)
     if is_last and first:  # nothing follows, so the preceding line end goes too
         start -= 2 if lines[first - 1].endswith("\r") else 1
-    return Replacement(start, end, "")
+    return TextReplacement(start, end, "")
 
 
 def _account(path: Path, number: int, old: Sequence[str], first: int, added: Sequence[str]) -> str:

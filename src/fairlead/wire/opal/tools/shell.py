@@ -15,7 +15,7 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Paced
 from fairlead.tools.shell.bash import problem_of
-from fairlead.tools.shell.output import Mark, Output
+from fairlead.tools.shell.output import CommandOutput, Mark
 from fairlead.tools.shell.process import ShellResult, check, run_into, with_remarks
 from fairlead.tools.truncate import MAX_BYTES, Truncation, format_size
 from fairlead.tools.workspace import Confined, Workspace
@@ -40,7 +40,7 @@ class Process:
         self.listeners: list[Callable[[str], None]] = []
         #: Its process group; 0 before it has started.
         self.group = 0
-        self._output = Output(workspace.log_dir, workspace.keep_log)
+        self._output = CommandOutput(workspace.log_dir, workspace.keep_log)
         self._told = Mark()
         self._cancel = Cancel()
         self._stdin: int | None = None
