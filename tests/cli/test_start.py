@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -101,6 +102,96 @@ def test_a_launcher_takes_no_modules_from_the_folder_it_is_started_in(fairlead: 
     assert greeting(done) == READY["xcsh"]
 
 
+def test_the_environment_chooses_the_dialect_over_a_launcher(fairlead: Command, tmp_path: Path) -> None:
+    fairlead("shim", "pi", str(tmp_path / "bin"))
+    done = fairlead("--mode", "rpc", argv=[str(tmp_path / "bin" / "pi")], input=GET_STATE, env={"FAIRLEAD_DIALECT": "xcsh"})
+    assert greeting(done) == READY["xcsh"]
+
+
+def test_the_launcher_of_pi_2025_is_called_pi(fairlead: Command, tmp_path: Path) -> None:
+    made = fairlead("shim", "pi-2025", str(tmp_path / "bin"))
+    assert made.stdout.splitlines() == [str(tmp_path / "bin" / "pi"), str(tmp_path / "bin" / "cli.js")]
+    done = fairlead("--mode", "rpc", argv=[str(tmp_path / "bin" / "pi")], input='{"type":"get_state"}\n')
+    assert json.loads(done.stdout)["type"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "version"),
+    [
+        ("pi", "pi", "1.5.0"),
+        ("pi@0.87", "pi", "0.87.1"),
+        ("pi@0.73.1", "pi", "0.73.1"),
+        ("pi-2025", "pi", "0.15.0"),
+        ("omp", "omp", "omp/18.3.4"),
+        ("xcsh", "xcsh", "xcsh/19.54.0"),
+        ("opal", "opal-server", __version__),
+    ],
+)
+def test_a_launcher_has_the_version_of_the_program(
+    fairlead: Command, tmp_path: Path, name: str, program: str, version: str
+) -> None:
+    fairlead("shim", name, str(tmp_path))
+    for flag in ("--version", "-v"):
+        done = fairlead(flag, argv=[str(tmp_path / program)])
+        assert (done.returncode, done.stdout) == (0, f"{version}\n")
+
+
+def test_a_link_with_the_name_of_a_program_has_its_version(fairlead: Command, tmp_path: Path) -> None:
+    link = tmp_path / "omp"
+    link.symlink_to(Path(sys.executable).with_name("fairlead"))
+    assert fairlead("--version", argv=[str(link)]).stdout == "omp/18.3.4\n"
+
+
+def test_a_launcher_keeps_the_subcommands(fairlead: Command, tmp_path: Path) -> None:
+    fairlead("shim", "pi", str(tmp_path))
+    done = fairlead("schema", argv=[str(tmp_path / "pi")])
+    assert json.loads(done.stdout)["title"].startswith("The protocol of pi,")
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "version"),
+    [
+        ("pi", "@earendil-works/pi-coding-agent", "1.5.0"),
+        ("pi@0.73", "@mariozechner/pi-coding-agent", "0.73.1"),
+        ("omp", "@oh-my-pi/pi-coding-agent", "18.3.4"),
+    ],
+)
+def test_a_package_looks_like_the_one_on_npm(fairlead: Command, tmp_path: Path, name: str, package: str, version: str) -> None:
+    made = fairlead("shim", name, "--package", str(tmp_path))
+    folder = tmp_path / "node_modules" / package
+    assert {str(folder / "package.json"), str(folder / "dist" / "cli.js")} <= set(made.stdout.splitlines())
+    manifest = json.loads((folder / "package.json").read_text())
+    assert (manifest["name"], manifest["version"]) == (package, version)
+    [(program, start)] = manifest["bin"].items()
+    assert os.access(folder / start, os.X_OK)
+    done = fairlead("--version", argv=[str(tmp_path / "node_modules" / ".bin" / program)])
+    assert done.stdout.strip().endswith(version)
+
+
+@pytest.mark.system
+def test_node_finds_the_package_and_starts_it(fairlead: Command, tmp_path: Path) -> None:
+    node = which("node")
+    assert node is not None, "this test needs node"
+    fairlead("shim", "pi", "--package", str(tmp_path))
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    (tmp_path / "host.mjs").write_text(
+        """
+        import { createRequire } from "node:module";
+        import { spawnSync } from "node:child_process";
+        import { dirname, join } from "node:path";
+        import { VERSION } from "@earendil-works/pi-coding-agent";
+        const require = createRequire(import.meta.url);
+        const manifest = require.resolve("@earendil-works/pi-coding-agent/package.json");
+        const cli = join(dirname(manifest), require(manifest).bin.pi);
+        const beside = join(dirname(require.resolve("@earendil-works/pi-coding-agent")), "cli.js");
+        for (const file of [cli, beside]) process.stdout.write(spawnSync(process.execPath, [file, "--version"]).stdout);
+        console.log(VERSION);
+        """
+    )
+    done = fairlead(argv=[node, str(tmp_path / "host.mjs")])
+    assert (done.stdout, done.stderr) == ("1.5.0\n1.5.0\n1.5.0\n", "")
+
+
 @pytest.mark.system
 def test_a_launcher_for_node_passes_on_everything(fairlead: Command, tmp_path: Path) -> None:
     node = which("node")
@@ -118,6 +209,10 @@ def test_a_launcher_for_node_passes_on_everything(fairlead: Command, tmp_path: P
     [
         ([], 2, "usage: fairlead shim"),
         (["klingon", "bin"], 2, "Unknown dialect 'klingon'"),
+        (["pi@0.1", "bin"], 2, "cannot stand in for pi 0.1. The versions are: 1.5.0, 0.87.1, 0.73.1"),
+        (["xcsh", "--package", "bin"], 2, "xcsh has no npm package"),
+        (["pi", "--package"], 2, "usage: fairlead shim"),
+        (["pi", "--packages", "bin"], 2, "usage: fairlead shim"),
         (["pi", "/dev/null/bin"], 1, "Cannot write launchers to /dev/null/bin: Not a directory"),
     ],
     ids=lambda value: " ".join(value) if is_array(value) else None,
@@ -159,7 +254,8 @@ def test_importing_the_package_loads_next_to_nothing() -> None:
 def test_the_version_needs_no_agent(name: str) -> None:
     loaded = imported("-m", "fairlead", name)
     assert "fairlead.cli.flags" in loaded
-    assert not loaded & {"asyncio", "ssl", "socket", "subprocess", "h11", "json", "difflib", "fairlead.agent", "fairlead.wire"}
+    assert not loaded & {"asyncio", "ssl", "socket", "subprocess", "h11", "json", "difflib", "fairlead.agent"}
+    assert not {name for name in loaded if name.startswith("fairlead.wire.")} - {"fairlead.wire.dialects"}
 
 
 def test_starting_rpc_mode_leaves_slow_modules_for_later(fairlead: Command) -> None:

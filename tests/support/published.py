@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
@@ -30,7 +31,7 @@ from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
 from fairlead.protocol.schema import opal
 from fairlead.protocol.schema.builder import mentioned
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name
-from fairlead.wire.dialects import DEFAULT_DIALECT, dialect_named, dialect_of_program
+from fairlead.wire.dialects import DEFAULT_DIALECT, DIALECTS, dialect_named, dialect_of_program
 
 Frame = dict[str, Any]
 
@@ -44,14 +45,27 @@ def dialect_of(argv: Sequence[str | bytes], env: Mapping[str, str] | None = None
     """The dialect in which a command line serves a host; None if it does not, and for another program."""
     words = [os.fsdecode(word) for word in argv]
     values = dict(pairwise(words))
-    mode, name = values.get("--mode"), Path(words[0]).name
+    mode, name = values.get("--mode"), values.get("--as") or _launched_as(words[0]) or Path(words[0]).name
+    name = name.partition("@")[0]
+    if {"--version", "-v"} & set(words):
+        return None
     if mode == "opal":
         return "opal"
-    chosen = values.get("--dialect") or (env or {}).get("FAIRLEAD_DIALECT") or getattr(dialect_of_program(name), "name", None)
+    started_as = name if name in DIALECTS else getattr(dialect_of_program(name), "name", None)
+    chosen = values.get("--dialect") or (env or {}).get("FAIRLEAD_DIALECT") or started_as
     if chosen is None and (name.startswith("fairlead") or values.get("-m") == "fairlead"):
         chosen = DEFAULT_DIALECT
     is_served = mode in ("rpc", "rpc-ui") or (mode is None and chosen == "opal" and "schema" not in words)
     return chosen if is_served else None
+
+
+def _launched_as(program: str) -> str | None:
+    """What a launcher starts fairlead as; None if the program is not a launcher."""
+    try:
+        found = re.search(r"-m fairlead --as (\S+)", Path(program).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return None
+    return found and found[1]
 
 
 def check(dialect: str, written: bytes, heard: Sequence[bytes]) -> None:

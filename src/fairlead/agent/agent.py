@@ -65,7 +65,7 @@ class Agent:
         if options.stream is not None and not isinstance(options.model, Model):
             raise ConfigError("A stream of your own needs a Model that describes it: Agent(model=Model(...), stream=...).")
         env = os.environ if options.env is None else options.env
-        self.home = Home.find(env, isolated=options.isolated)
+        self.home = Home.find(env, isolated=options.isolated, peer=options.peer_home)
         self.warnings: list[str] = []
         self._warn = options.warn
         settings, unusable = load_settings(self.home, Path(options.cwd).absolute(), approve=options.approve)

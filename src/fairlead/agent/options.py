@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 from msgspec import Meta, Struct
 
 from fairlead.agent.tool_set import ToolSet
+from fairlead.config.home import PeerHome
 from fairlead.config.settings import ApprovalMode, SandboxMode, SettingsGroup
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.queues import InterruptMode
@@ -81,6 +82,8 @@ class AgentOptions(Struct, kw_only=True):
     max_turns: Annotated[int, Meta(ge=0)] | None = None
     #: Read no user configuration; keys come from the environment or `api_key` alone.
     isolated: bool = False
+    #: Where a program that fairlead stands in for keeps its files. They are used unless `FAIRLEAD_HOME` is set.
+    peer_home: PeerHome | None = None
     #: Keep conversations in files: below the home, or in `session_dir`. None: only one that the options below name;
     #: False: not even that one, it is copied into memory.
     keep: bool | None = None

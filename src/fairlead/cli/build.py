@@ -18,20 +18,21 @@ from fairlead.cli.flags import Arguments, Flag, UsageError, parse, unknown_flag
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
+    from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
 
 #: The most digits of a number that a flag takes.
 _DIGITS = 9
 
 
-def build_agent(arguments: Arguments, profile: Profile | None) -> Agent:
-    agent = Agent(agent_options(arguments, profile))
+def build_agent(arguments: Arguments, profile: Profile | None, program: Program) -> Agent:
+    agent = Agent(agent_options(arguments, profile, program))
     describe(agent, None if profile is None else profile.name)
     return agent
 
 
-def agent_options(arguments: Arguments, profile: Profile | None) -> AgentOptions:
-    """The options of the agent that the flags describe, with the defaults of a dialect."""
+def agent_options(arguments: Arguments, profile: Profile | None, program: Program) -> AgentOptions:
+    """The options of the agent that the flags describe, with the defaults of a dialect and the home of a program."""
     options = AgentOptions(
         models=_names(arguments.models),
         exclude_tools=_names(arguments.exclude_tools),
@@ -50,6 +51,7 @@ def agent_options(arguments: Arguments, profile: Profile | None) -> AgentOptions
         find_mcp=not arguments.no_mcp,
         mcp_config=arguments.mcp_config,
         isolated=arguments.isolated,
+        peer_home=program.home,
         cwd=_working_directory(),
         warn=lambda warning: complain(f"fairlead: {warning}"),
         keep=not arguments.no_session,

@@ -1,14 +1,13 @@
-"""The commands that print or write something and exit: `export`, `schema`, `shim`, `trust` and `--list-models`.
+"""The commands that print or write something and exit: `export`, `schema`, `trust` and `--list-models`.
 
-Each subcommand is a function that takes the words after its name and returns the exit code.
+Each subcommand is a function that takes the words after its name and the program that fairlead was started as.
+It returns the exit code.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,30 +15,14 @@ from typing import TYPE_CHECKING
 from fairlead.cli.console import complain, say
 from fairlead.cli.flags import UsageError
 from fairlead.errors import ConfigError
-from fairlead.wire.dialects import DIALECTS, Dialect, chosen_dialect
+from fairlead.wire.dialects import Dialect, Program, chosen_dialect
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.core.model import Model
 
-_NODE_LAUNCHER = """\
-#!/usr/bin/env node
-// Starts fairlead for clients that spawn this file with node or bun. The child has our stdio: nothing is copied.
-const {{ spawn }} = require("node:child_process");
-const [program, ...args] = {command};
-const child = spawn(program, [...args, ...process.argv.slice(2)], {{ stdio: "inherit" }});
-// A terminal sends its interrupt to the child as well: once is enough.
-process.on("SIGINT", () => process.stdin.isTTY || child.kill("SIGINT"));
-for (const signal of ["SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
-child.on("error", (error) => {{ console.error(`fairlead: ${{error.message}}`); process.exit(127); }});
-child.on("exit", (code, signal) => {{
-  if (signal) {{ process.removeAllListeners(signal); process.kill(process.pid, signal); }}
-  else process.exit(code);
-}});
-"""
 
-
-def export(words: Sequence[str]) -> int:
+def export(words: Sequence[str], program: Program) -> int:
     """Write a session file as an HTML page, and print its path. Raises UsageError, SessionError or ConfigError."""
     if not 1 <= len(words) <= 2 or words[0].startswith("-"):
         raise UsageError("usage: fairlead export SESSION.jsonl [PAGE.html]")
@@ -49,7 +32,7 @@ def export(words: Sequence[str]) -> int:
     return 0
 
 
-def trust(words: Sequence[str]) -> int:
+def trust(words: Sequence[str], program: Program) -> int:
     """Trust the project in a folder (by default the current one), never trust it, forget the decision, or list all decisions."""
     from fairlead.config.home import Home
     from fairlead.config.trust import all_decisions, real_folder, save_decision
@@ -58,7 +41,7 @@ def trust(words: Sequence[str]) -> int:
     paths = [word for word in words if not word.startswith("-")]
     if len(flags) > 1 or len(paths) > 1 or not set(flags) <= {"--remove", "--never", "--list"}:
         raise UsageError("usage: fairlead trust [PATH] [--remove | --never | --list]")
-    home = Home.find(os.environ)
+    home = Home.find(os.environ, peer=program.home)
     if flags == ["--list"]:
         for folder, trusted in sorted(all_decisions(home).items()):
             say(f"{'trusted' if trusted else 'never  '}  {folder}")
@@ -75,11 +58,11 @@ def trust(words: Sequence[str]) -> int:
     return 0
 
 
-def schema(words: Sequence[str]) -> int:
+def schema(words: Sequence[str], program: Program) -> int:
     """Print the protocol of a dialect as JSON Schema or TypeScript. Raises UsageError."""
     dialect, typescript = _schema_options(words)
     try:
-        chosen = chosen_dialect(dialect, os.environ, sys.argv[0])
+        chosen = chosen_dialect(dialect, os.environ, program)
     except ConfigError as error:
         raise UsageError(str(error)) from None
     text = types_text(chosen) if typescript else schema_text(chosen)
@@ -109,41 +92,6 @@ def _schema_options(words: Sequence[str]) -> tuple[str | None, bool]:
         else:
             raise UsageError("usage: fairlead schema [--dialect NAME] [--typescript]")
     return dialect, typescript
-
-
-def shim(words: Sequence[str]) -> int:
-    """Write launchers under the names that hosts look for, and print their paths. Raises UsageError or ConfigError.
-
-    A host that starts `pi` gets a program called `pi`. A client that starts `node cli.js` or `bun cli.js` gets a `cli.js`. Both
-    start this fairlead in the right dialect. Clients of Opal look for an `opal-server`.
-    """
-    launchable = {name: dialect for name, dialect in DIALECTS.items() if dialect.program is not None}
-    usage = f"usage: fairlead shim {'|'.join(launchable)} DIR"
-    if len(words) != 2:
-        raise UsageError(usage)
-    folder, dialect = Path(words[1]), launchable.get(words[0])
-    if dialect is None or dialect.program is None:
-        raise UsageError(f"Unknown dialect {words[0]!r}. {usage}")
-    # -P: hosts start this in a project folder, whose files must not shadow Python's modules.
-    command = [sys.executable, "-P", "-m", "fairlead", "--dialect", dialect.name]
-    written = [folder / dialect.program]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _write_launcher(folder / dialect.program, f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-        if dialect.has_node_launcher:
-            _write_launcher(folder / "cli.js", _NODE_LAUNCHER.format(command=json.dumps(command)))
-            # A package.json in a parent folder could declare every .js file a module. This one prevents that.
-            _write_launcher(folder / "package.json", '{"type": "commonjs"}\n', mode=0o644)
-            written.append(folder / "cli.js")
-    except OSError as error:
-        raise ConfigError(f"Cannot write launchers to {folder}: {error.strerror}") from error
-    say("\n".join(map(str, written)))
-    return 0
-
-
-def _write_launcher(path: Path, text: str, mode: int = 0o755) -> None:
-    path.write_text(text)
-    path.chmod(mode)
 
 
 def list_models(agent: Agent, search: str) -> int:

@@ -8,19 +8,18 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fairlead import __version__
 from fairlead.cli.console import complain, configure_logging, say
 from fairlead.cli.flags import Arguments, UsageError, help_text, parse, unknown_flag
 from fairlead.errors import ConfigError, FairleadError
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
-    from fairlead.wire.dialects import Dialect
+    from fairlead.wire.dialects import Dialect, Program
     from fairlead.wire.pi.profile import Profile
 
 SMALLEST_FRAME = 1024
 #: Subcommands, each a function of the same name in this module of `fairlead.cli`.
-_COMMANDS = {"export": "commands", "rules": "rules", "schema": "commands", "shim": "commands", "trust": "commands"}
+_COMMANDS = {"export": "commands", "rules": "rules", "schema": "commands", "shim": "shim", "trust": "commands"}
 #: Modes that serve a host in the dialect of the same name.
 _SERVERS = {"opal": "opal"}
 
@@ -29,7 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     _replace_closed_streams()
     try:
-        code = _dispatch(argv)
+        program, argv = _program(argv)
+        code = _dispatch(argv, program)
         sys.stdout.flush()
         return code
     except UsageError as error:
@@ -46,36 +46,45 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _dispatch(argv: Sequence[str]) -> int:
+def _program(argv: Sequence[str]) -> tuple[Program, Sequence[str]]:
+    """The program that fairlead was started as, and the other arguments. A launcher names it in `--as`, its first argument."""
+    from fairlead.wire.dialects import program_named, program_started_as
+
+    if argv[:1] == ["--as"] and len(argv) > 1:
+        return program_named(argv[1]), argv[2:]
+    return program_started_as(sys.argv[0]), argv
+
+
+def _dispatch(argv: Sequence[str], program: Program) -> int:
     if argv[:1] and argv[0] in _COMMANDS:
         from importlib import import_module
 
         module = import_module(f"fairlead.cli.{_COMMANDS[argv[0]]}")
-        command: Callable[[Sequence[str]], int] = getattr(module, argv[0])
-        return command(argv[1:])
+        command: Callable[[Sequence[str], Program], int] = getattr(module, argv[0])
+        return command(argv[1:], program)
     arguments = parse(argv)
     if arguments.help:
         say(help_text())
         return 0
     if arguments.version:
-        say(__version__)
+        say(program.version_line)
         return 0
     _configure_logging(arguments)
     for flag in arguments.ignored:
         complain(f"fairlead: {flag} has no effect here")
     frame_limit = _frame_limit(arguments.max_frame_bytes)
-    served = _served(arguments)
+    served = _served(arguments, program)
     is_server = served is not None and served.is_server
     if arguments.unknown and (is_server or ((arguments.isolated or arguments.no_extensions) and not arguments.extension)):
         raise UsageError(unknown_flag(f"--{next(iter(arguments.unknown))}"))
     if arguments.list_models is not None:
-        return _list_models(argv, arguments, arguments.list_models)
+        return _list_models(argv, arguments, program)
     if served is not None:
-        return _serve(argv, arguments, served, frame_limit)
+        return _serve(argv, arguments, program, served, frame_limit)
     gc.enable()
     from fairlead.cli.print_mode import run_prompts
 
-    return run_prompts(argv, arguments, _profile(arguments))
+    return run_prompts(argv, arguments, _profile(arguments, program), program)
 
 
 def _configure_logging(arguments: Arguments) -> None:
@@ -88,11 +97,11 @@ def _configure_logging(arguments: Arguments) -> None:
     )
 
 
-def _list_models(argv: Sequence[str], arguments: Arguments, search: str) -> int:
+def _list_models(argv: Sequence[str], arguments: Arguments, program: Program) -> int:
     from fairlead.cli.build import build_agent
     from fairlead.cli.commands import list_models
 
-    agent = build_agent(arguments, None)
+    agent = build_agent(arguments, None, program)
     if arguments.unknown or agent.extensions.exist():
         from fairlead.cli.build import settled, stdout_to_stderr
         from fairlead.cli.start import run
@@ -103,10 +112,10 @@ def _list_models(argv: Sequence[str], arguments: Arguments, search: str) -> int:
 
         with stdout_to_stderr():
             run(load())
-    return list_models(agent, search)
+    return list_models(agent, arguments.list_models or "")
 
 
-def _serve(argv: Sequence[str], arguments: Arguments, dialect: Dialect, frame_limit: int | None) -> NoReturn:
+def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect: Dialect, frame_limit: int | None) -> NoReturn:
     """Serve a host."""
     _refuse_files(arguments)
     if arguments.mode == "rpc-ui" and not dialect.can_ask:
@@ -133,7 +142,8 @@ def _serve(argv: Sequence[str], arguments: Arguments, dialect: Dialect, frame_li
         options = ServeOptions(
             stdin=stdin,
             stdout=stdout,
-            agent_options=lambda profile: agent_options(arguments, profile),
+            agent_options=lambda profile: agent_options(arguments, profile, program),
+            version=program.release.version if program.release and program.dialect is dialect else None,
             prepare=prepare,
             max_frame_bytes=frame_limit,
             **given(arguments, "updates", "on_eof"),
@@ -172,29 +182,29 @@ def _frame_limit(text: str | None) -> int | None:
     return limit
 
 
-def _dialect(flag: str | None) -> Dialect:
+def _dialect(flag: str | None, program: Program) -> Dialect:
     from fairlead.wire.dialects import chosen_dialect
 
-    return chosen_dialect(flag, os.environ, sys.argv[0])
+    return chosen_dialect(flag, os.environ, program)
 
 
-def _served(arguments: Arguments) -> Dialect | None:
+def _served(arguments: Arguments, program: Program) -> Dialect | None:
     """The dialect to serve a host in, or None for the other modes. A dialect that only serves is chosen by its name."""
     if arguments.mode in _SERVERS:
-        return _dialect(_SERVERS[arguments.mode])
+        return _dialect(_SERVERS[arguments.mode], program)
     if arguments.mode in ("rpc", "rpc-ui"):
-        return _dialect(arguments.dialect)
+        return _dialect(arguments.dialect, program)
     if arguments.mode or arguments.print or arguments.words:
         return None
-    dialect = _dialect(arguments.dialect)
+    dialect = _dialect(arguments.dialect, program)
     return dialect if dialect.is_server else None
 
 
-def _profile(arguments: Arguments) -> Profile:
+def _profile(arguments: Arguments, program: Program) -> Profile:
     from fairlead.wire.dialects import DEFAULT_DIALECT
     from fairlead.wire.pi.profile import profile_named
 
-    dialect = _dialect(arguments.dialect)
+    dialect = _dialect(arguments.dialect, program)
     return profile_named(DEFAULT_DIALECT if dialect.is_server else dialect.name)
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from fairlead.agent import Agent
     from fairlead.config.files import Check
+    from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
 
 NOTHING_TO_DO = "There is nothing to do. Give a prompt, or --mode rpc to serve a host."
@@ -40,12 +41,12 @@ MOST_INPUT = 64 * 1024 * 1024
 _TOO_MUCH = f"more than {MOST_INPUT >> 20} MiB, which no model can read. Give part of it."
 
 
-def run_prompts(argv: Sequence[str], arguments: Arguments, profile: Profile) -> int:
+def run_prompts(argv: Sequence[str], arguments: Arguments, profile: Profile, program: Program) -> int:
     """Run the prompts and print the answers. Returns 1 if the last run failed, else 0."""
     piped = "" if sys.stdin.isatty() else _read_input()
     if not piped and not arguments.words and not arguments.unknown:
         raise UsageError(NOTHING_TO_DO)
-    agent = build_agent(arguments, profile)
+    agent = build_agent(arguments, profile, program)
     return run(_answer(agent, argv, arguments, profile, piped, _Stdout()))
 
 

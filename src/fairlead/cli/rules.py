@@ -21,6 +21,7 @@ from fairlead.errors import ConfigError
 from fairlead.session.rules.patterns import PatternTimeout, compile_pattern
 from fairlead.session.rules.rules import DEFAULT_SCOPES, Rule, Scope, parse_scope, read_rule, scopes_of
 from fairlead.session.rules.watch import RuleWatch
+from fairlead.wire.dialects import Program
 
 USAGE = (
     "usage: fairlead rules test FILE [--text TEXT | --file SAMPLE] [--scope text|thinking|tool:NAME] [--path PATH]\n"
@@ -44,7 +45,7 @@ class _Options(Struct):
     path: str | None = None
 
 
-def rules(arguments: Sequence[str]) -> int:
+def rules(arguments: Sequence[str], program: Program) -> int:
     if arguments[:1] != ["test"]:
         raise UsageError(USAGE)
     options = _options(arguments[1:])

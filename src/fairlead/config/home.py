@@ -15,6 +15,16 @@ Level: TypeAlias = Literal["user", "project"]
 PROJECT_FOLDER = ".fairlead"
 
 
+class PeerHome(Struct, frozen=True, kw_only=True):
+    """Where a program that fairlead stands in for keeps its files."""
+
+    #: The folder of the user's files, unless `variable` names another.
+    folder: str
+    #: The folder with a project's files.
+    project_folder: str
+    variable: str = "PI_CODING_AGENT_DIR"
+
+
 class Home(Struct, frozen=True):
     """The folder of the user's configuration and sessions.
 
@@ -29,11 +39,16 @@ class Home(Struct, frozen=True):
     user: Path | None = None
 
     @classmethod
-    def find(cls, env: Mapping[str, str], *, isolated: bool = False) -> Home:
-        """`$FAIRLEAD_HOME`, else `~/.fairlead`; in the latter case with pi's folder, if `$PI_CODING_AGENT_DIR` names it."""
+    def find(cls, env: Mapping[str, str], *, isolated: bool = False, peer: PeerHome | None = None) -> Home:
+        """Return `$FAIRLEAD_HOME`, else the home of the peer, else `~/.fairlead`.
+
+        In the last case the home has pi's folder beside it, if `$PI_CODING_AGENT_DIR` names one.
+        """
         own = env.get("FAIRLEAD_HOME")
         if own:
             return cls(_absolute(own, env), None, isolated, user_folder(env))
+        if peer is not None:
+            return cls(_absolute(env.get(peer.variable) or peer.folder, env), None, isolated, user_folder(env))
         pi = env.get("PI_CODING_AGENT_DIR")
         return cls(_absolute("~/.fairlead", env), _absolute(pi, env) if pi else None, isolated, user_folder(env))
 

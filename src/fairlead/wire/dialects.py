@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from msgspec import Struct
 
+from fairlead import __version__
+from fairlead.config.home import PeerHome
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ class ServeOptions(Struct, kw_only=True):
     stdout: int
     #: Returns the options of the agent that the flags describe, with the defaults of a profile.
     agent_options: Callable[[Profile | None], AgentOptions]
+    #: The version of the program that fairlead stands in for. None for the newest.
+    version: str | None = None
     #: Called with each agent before it serves its first request.
     prepare: Callable[[Agent], Awaitable[None]]
     updates: Literal["full", "delta"] = "full"
@@ -50,13 +54,29 @@ class Implementation(Protocol):
         ...
 
 
+class Release(Struct, frozen=True):
+    """A release of a program that fairlead can stand in for."""
+
+    version: str
+    #: Its package on npm, if it has one.
+    package: str = ""
+
+
 class Dialect(Struct, frozen=True, kw_only=True):
     """One dialect: its name, the module that implements it, and what the command line needs to know about it."""
 
     name: str
-    #: The program that its hosts start. Started under this name, fairlead speaks the dialect. None if another dialect uses it.
-    program: str | None
+    #: The program that its hosts start, which is the name of its launcher. Started under this name, fairlead speaks the
+    #: first dialect that has it.
+    program: str
     module: str
+    #: The releases of the program that fairlead can stand in for, the default first. If there are none, hosts see the
+    #: version of fairlead.
+    releases: tuple[Release, ...] = ()
+    #: What `--version` prints under the name of the program.
+    version_line: str = "{version}"
+    #: Where the program keeps its files.
+    home: PeerHome | None = None
     #: Whether its hosts may also start a `cli.js` with node or bun.
     has_node_launcher: bool = False
     #: Command-line flags that it ignores.
@@ -70,14 +90,76 @@ class Dialect(Struct, frozen=True, kw_only=True):
         """Import the module that implements it."""
         return cast("Implementation", import_module(self.module))
 
+    def release(self, version: str = "") -> Release | None:
+        """Return the first release whose version begins with `version` ("0.87" for "0.87.1"), or None."""
+        return next((each for each in self.releases if not version or f"{each.version}.".startswith(f"{version}.")), None)
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """The program that fairlead was started as."""
+
+    #: The dialect of the program. None if fairlead was started under its own name.
+    dialect: Dialect | None = None
+    #: The release that fairlead stands in for, if the dialect has any.
+    release: Release | None = None
+
+    @property
+    def home(self) -> PeerHome | None:
+        """Where the program keeps its files. None for those of fairlead."""
+        return None if self.dialect is None else self.dialect.home
+
+    @property
+    def version_line(self) -> str:
+        """What `--version` prints."""
+        if self.dialect is None or self.release is None:
+            return __version__
+        return self.dialect.version_line.format(version=self.release.version)
+
+
+_PI_HOME = PeerHome(folder="~/.pi/agent", project_folder=".pi")
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
-        Dialect(name="pi", program="pi", module="fairlead.wire.pi.serve", has_node_launcher=True),
-        Dialect(name="pi-2025", program=None, module="fairlead.wire.pi.pi_2025", can_ask=False),
-        Dialect(name="omp", program="omp", module="fairlead.wire.pi.serve", has_node_launcher=True),
-        Dialect(name="xcsh", program="xcsh", module="fairlead.wire.pi.serve", has_node_launcher=True),
+        Dialect(
+            name="pi",
+            program="pi",
+            module="fairlead.wire.pi.serve",
+            releases=(
+                Release("1.5.0", "@earendil-works/pi-coding-agent"),
+                Release("0.87.1", "@earendil-works/pi-coding-agent"),
+                Release("0.73.1", "@mariozechner/pi-coding-agent"),
+            ),
+            home=_PI_HOME,
+            has_node_launcher=True,
+        ),
+        Dialect(
+            name="pi-2025",
+            program="pi",
+            module="fairlead.wire.pi.pi_2025",
+            releases=(Release("0.15.0", "@mariozechner/pi-coding-agent"),),
+            home=_PI_HOME,
+            has_node_launcher=True,
+            can_ask=False,
+        ),
+        Dialect(
+            name="omp",
+            program="omp",
+            module="fairlead.wire.pi.serve",
+            releases=(Release("18.3.4", "@oh-my-pi/pi-coding-agent"),),
+            version_line="omp/{version}",
+            home=PeerHome(folder="~/.omp/agent", project_folder=".omp"),
+            has_node_launcher=True,
+        ),
+        Dialect(
+            name="xcsh",
+            program="xcsh",
+            module="fairlead.wire.pi.serve",
+            releases=(Release("19.54.0"),),
+            version_line="xcsh/{version}",
+            home=PeerHome(folder="~/.xcsh/agent", project_folder=".xcsh"),
+            has_node_launcher=True,
+        ),
         Dialect(
             name="opal",
             program="opal-server",
@@ -102,10 +184,33 @@ def dialect_of_program(program: str) -> Dialect | None:
     return next((dialect for dialect in DIALECTS.values() if dialect.program == program), None)
 
 
-def chosen_dialect(flag: str | None, env: Mapping[str, str], program: str) -> Dialect:
-    """Return the dialect that a flag, `FAIRLEAD_DIALECT` or the name of the program selects, in this order.
+def program_started_as(path: str) -> Program:
+    """Return the program that fairlead stands in for when started from a file with this name."""
+    dialect = dialect_of_program(Path(path).stem)
+    return Program() if dialect is None else _program(dialect)
+
+
+def program_named(text: str) -> Program:
+    """Return the program that a launcher names: a dialect, with or without a version ("pi", "pi@0.87").
+
+    Raises ConfigError for an unknown dialect, and for a version that fairlead does not stand in for.
+    """
+    name, _, version = text.partition("@")
+    return _program(dialect_named(name), version)
+
+
+def _program(dialect: Dialect, version: str = "") -> Program:
+    release = dialect.release(version)
+    if version and release is None:
+        known = ", ".join(each.version for each in dialect.releases) or "none"
+        raise ConfigError(f"fairlead cannot stand in for {dialect.name} {version}. The versions are: {known}")
+    return Program(dialect=dialect, release=release)
+
+
+def chosen_dialect(flag: str | None, env: Mapping[str, str], program: Program) -> Dialect:
+    """Return the dialect that a flag, `FAIRLEAD_DIALECT` or the program selects, in this order.
 
     Raises ConfigError if the flag or the variable names an unknown dialect.
     """
     named = flag or env.get("FAIRLEAD_DIALECT")
-    return dialect_named(named) if named else dialect_of_program(Path(program).stem) or dialect_named(DEFAULT_DIALECT)
+    return dialect_named(named) if named else program.dialect or dialect_named(DEFAULT_DIALECT)

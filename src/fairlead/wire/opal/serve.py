@@ -53,7 +53,7 @@ async def serve_sessions(base: AgentOptions, stdin: int, stdout: int, *, on_eof:
 def session_defaults(base: AgentOptions) -> SessionDefaults:
     """What all sessions of a process have in common."""
     env = os.environ if base.env is None else base.env
-    home = Home.find(env, isolated=base.isolated)
+    home = Home.find(env, isolated=base.isolated, peer=base.peer_home)
     settings, problems = load_settings(home, home.root)
     told: set[str] = set()
 
