@@ -18,7 +18,7 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Approval, NoUi
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.wire.opal.tools import opal_tools
-from fairlead.wire.opal.tools.search import line_hash
+from fairlead.wire.opal.tools.files import line_hash
 
 SECRET = "a secret text"
 Call = tuple[str, Mapping[str, Any]]

@@ -15,7 +15,8 @@ from tests.support.host import Frame
 from tests.support.stage import Stage, bash, calls, says, stage
 
 from fairlead.protocol.pi.commands import ANSWER_NAMES, Command, Persisted
-from fairlead.protocol.pi.declarations import ANSWERS, COMMANDS, FRAMES
+from fairlead.protocol.pi.declarations import COMMANDS, FRAMES
+from fairlead.protocol.pi.host_requests import REPLIES
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
 from fairlead.wire.pi.pi_2025 import routes_2025
 from fairlead.wire.pi.profile import PROFILES
@@ -75,7 +76,7 @@ def test_every_declared_command_is_listed() -> None:
 
 def test_no_name_means_two_things() -> None:
     assert not set(COMMANDS) & ANSWER_NAMES
-    assert {str(answer.__struct_config__.tag) for answer in ANSWERS} == ANSWER_NAMES
+    assert {str(answer.__struct_config__.tag) for answer in REPLIES} == ANSWER_NAMES
 
 
 def test_hidden_events_are_frames_of_the_family() -> None:

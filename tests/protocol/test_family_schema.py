@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES
-from fairlead.protocol.pi.declarations import ANSWERS, COMMANDS, FRAMES
+from fairlead.protocol.pi.declarations import COMMANDS, FRAMES
 from fairlead.protocol.pi.frames import Response
+from fairlead.protocol.pi.host_requests import REPLIES
 from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
 from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name
@@ -52,7 +53,7 @@ def test_every_command_has_an_example() -> None:
 
 
 def test_every_event_and_every_answer_has_an_example() -> None:
-    declared = {tag(each) for each in (*FRAMES, *ANSWERS) if each is not Response}
+    declared = {tag(each) for each in (*FRAMES, *REPLIES) if each is not Response}
     assert set(LINE_EXAMPLES) == declared, "add an example to fairlead.protocol.pi.line_examples"
 
 

@@ -23,9 +23,9 @@ from fairlead.core.ui import NoUi
 from fairlead.errors import SessionError
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
+from fairlead.wire.opal.encode import outcome
 from fairlead.wire.opal.tools import TOOL_NAMES, opal_tools
-from fairlead.wire.opal.tools.results import outcome
-from fairlead.wire.opal.tools.search import tagged
+from fairlead.wire.opal.tools.files import tagged
 from fairlead.wire.opal.tools.tasks import open_tasks, tasks_of
 
 NAMES = "read_file write_file edit_file grep shell sub_agent tasks use_skill ask_user debug_state".split()

@@ -26,7 +26,7 @@ from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
 from fairlead.protocol.pi.commands import Command
-from fairlead.protocol.pi.declarations import ANSWERS
+from fairlead.protocol.pi.host_requests import REPLIES
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025
 from fairlead.protocol.schema import opal
 from fairlead.protocol.schema.builder import mentioned
@@ -38,7 +38,7 @@ Frame = dict[str, Any]
 #: Bytes of a line beyond which it is not looked at: nothing is in it but what was made to be long.
 TOO_LONG = 4 << 20
 
-_ANSWERS = {str(answer.__struct_config__.tag): answer for answer in ANSWERS}
+_REPLIES = {str(answer.__struct_config__.tag): answer for answer in REPLIES}
 
 
 def dialect_of(argv: Sequence[str | bytes], env: Mapping[str, str] | None = None) -> str | None:
@@ -87,9 +87,9 @@ def _check_family(dialect: str, written: bytes, frames: Sequence[Frame]) -> None
     of_2025 = dialect == "pi-2025" and not any(frame["type"] == "error" for frame in frames)
     for line in _objects(written):
         kind, ident = str(line.get("type")), json.dumps(line.get("id"))
-        if kind in _ANSWERS and dialect != "pi-2025":
-            if _can_be_read(_ANSWERS[kind], line):
-                _check(dialect, answer_name(_ANSWERS[kind]), line)
+        if kind in _REPLIES and dialect != "pi-2025":
+            if _can_be_read(_REPLIES[kind], line):
+                _check(dialect, answer_name(_REPLIES[kind]), line)
         elif (kind, ident) in accepted or (of_2025 and kind in COMMANDS_2025):
             _check(dialect, command_name(_commands(dialect)[kind]), line)
 

@@ -13,9 +13,9 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.workspace import Workspace
+from fairlead.wire.opal.encode import outcome
+from fairlead.wire.opal.tools.files import line_hash
 from fairlead.wire.opal.tools.machine import machine_tools
-from fairlead.wire.opal.tools.results import outcome
-from fairlead.wire.opal.tools.search import line_hash
 
 
 class Desk:

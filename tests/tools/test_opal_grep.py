@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.tools.opal_desk import Desk
 
-from fairlead.wire.opal.tools.search import tagged
+from fairlead.wire.opal.tools.files import tagged
 
 
 @pytest.fixture(params=["rg", "python"])

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.protocol.opal.events import AgentStart, Event, MessageDelta, ThinkingDelta, ToolOutputEvent
-from fairlead.wire.opal.statuses import LONGEST, Status, StatusFilter, without_statuses
-from fairlead.wire.opal.ui import MOST_MERGED, Channel
+from fairlead.wire.opal.text_stream import LONGEST, MOST_MERGED, Channel, Status, StatusFilter, without_statuses
 
 
 def parted(*pieces: str) -> tuple[str, list[str]]:

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.protocol.pi import frames
+from fairlead.protocol.pi import frames, host_requests
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
 from fairlead.protocol.pi.frames import Frame
-from fairlead.protocol.pi.omp_commands import HOST_ANSWERS, HOST_COMMANDS, OMP_COMMANDS, SUBAGENT_COMMANDS, ReplyLine
+from fairlead.protocol.pi.host_requests import HOST_COMMANDS
+from fairlead.protocol.pi.omp_commands import OMP_COMMANDS, SUBAGENT_COMMANDS
 from fairlead.protocol.pi.session_commands import SESSION_COMMANDS
-from fairlead.protocol.pi.ui_frames import ExtensionUiRequest, ExtensionUiResponse
 
 #: All commands, by name.
 COMMANDS: dict[str, type[Command]] = BASIC_COMMANDS | {
@@ -43,11 +43,11 @@ FRAMES: tuple[type[Frame], ...] = (
     frames.AutoCompactionStart,
     frames.AutoCompactionEnd,
     frames.BashExecutionUpdate,
-    frames.HostToolCall,
-    frames.HostToolCancel,
-    frames.HostUriRequest,
-    frames.HostUriCancel,
-    ExtensionUiRequest,
+    host_requests.HostToolCall,
+    host_requests.HostToolCancel,
+    host_requests.HostUriRequest,
+    host_requests.HostUriCancel,
+    host_requests.ExtensionUiRequest,
     frames.TtsrTriggered,
     frames.TodoReminder,
     frames.TodoAutoClear,
@@ -60,8 +60,6 @@ FRAMES: tuple[type[Frame], ...] = (
     frames.SubagentEvent,
     frames.ExtensionError,
 )
-
-ANSWERS: tuple[type[ReplyLine], ...] = (*HOST_ANSWERS, ExtensionUiResponse)
 
 # Fields that the code checks piece by piece or passes on: the declarations call them JSON, the schema says what they contain
 

@@ -260,39 +260,6 @@ class BashExecutionUpdate(Frame, tag="bash_execution_update", kw_only=True):
     delta: str
 
 
-class HostToolCall(Frame, tag="host_tool_call"):
-    """The model calls a host tool. The arguments match the schema of the tool. Reply with `host_tool_result`."""
-
-    id: str
-    tool_call_id: str
-    tool_name: str
-    arguments: dict[str, Any]
-
-
-class HostToolCancel(Frame, tag="host_tool_cancel"):
-    """The `host_tool_call` with the id `targetId` was cancelled: the run was aborted, or the tool timed out. A later reply is
-    ignored."""
-
-    id: str
-    target_id: str
-
-
-class HostUriRequest(Frame, tag="host_uri_request"):
-    """The model reads a host URI, or writes `content` to it. Reply with `host_uri_result`."""
-
-    id: str
-    operation: Literal["read", "write"]
-    url: str
-    content: str | UnsetType = UNSET
-
-
-class HostUriCancel(Frame, tag="host_uri_cancel"):
-    """The `host_uri_request` with the id `targetId` was cancelled. A later reply is ignored."""
-
-    id: str
-    target_id: str
-
-
 class TtsrTriggered(Frame, tag="ttsr_triggered"):
     """The model broke these stream rules. The answer ends here, and the model gets the rules and another chance."""
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.frames import Frame
-from fairlead.protocol.pi.omp_commands import ReplyLine
+from fairlead.protocol.pi.host_requests import ReplyLine
 from fairlead.protocol.schema.builder import Refinements, Schema, SchemaBuilder, Unions, reference
 
 ANY_ID: Schema = {"description": "The id of the command, if it had one."}

@@ -1,17 +1,21 @@
-"""Decodes the params of requests, with errors in the words that Opal's clients know."""
+"""Decodes the params of requests, and the names in them, with errors in the words that Opal's clients know."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
+from fairlead.core.model import Model, ThinkingLevel
 from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import ConfigSet, SessionStart, SettingsSave
 from fairlead.protocol.opal.objects import FeatureChanges
 from fairlead.wire.jsonrpc import BadParams, JsonRpcCodec
 from fairlead.wire.messages import Request
+
+if TYPE_CHECKING:
+    from fairlead.models.registry import Registry
 
 M = TypeVar("M", bound=Method)
 
@@ -81,3 +85,41 @@ _CHECKS: Mapping[type[Method], Callable[[dict[str, Any]], None]] = {
     ConfigSet: _check_features,
     SettingsSave: _check_settings,
 }
+
+
+# Names of models and thinking levels
+
+#: The thinking levels, by the names that clients use.
+LEVELS: Mapping[str, ThinkingLevel] = {"off": "off", "low": "low", "medium": "medium", "high": "high", "max": "xhigh"}
+
+
+def level_named(name: str, field: str) -> ThinkingLevel:
+    """Return the level that a client names in `field`. Raises BadParams if there is no such level."""
+    level = LEVELS.get(name)
+    if level is None:
+        allowed = ", ".join(f'"{each}"' for each in LEVELS)
+        raise BadParams(f'{field}: expected one of {allowed}, got "{name}"')
+    return level
+
+
+def model_named(registry: Registry, name: str, provider: str | None = None) -> Model:
+    """Find a model by its id, or by `provider/id`. If several have the id, take the first with credentials.
+
+    `provider` is tried first, and ignored if it has no such model. Raises BadParams if there is no such model.
+    """
+    if provider is not None and (model := registry.find(provider, name)) is not None:
+        return model
+    wanted, models = _loose(name), registry.all()
+    # Opal's documents write provider:id.
+    names = {wanted, wanted.replace(":", "/", 1)}
+    found = [model for model in models if _loose(f"{model.provider}/{model.id}") in names]
+    found = found or [model for model in models if _loose(model.id) == wanted]
+    if not found:
+        raise BadParams(f'Unknown model: "{name}"', data="models/list lists all models.")
+    usable = registry.available()
+    return next((model for model in found if model in usable), found[0])
+
+
+def _loose(name: str) -> str:
+    """A name to compare with others: some write versions as 4.5 and some as 4-5."""
+    return name.lower().replace(".", "-")

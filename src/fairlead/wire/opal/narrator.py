@@ -17,9 +17,8 @@ from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.protocol.opal import events
 from fairlead.protocol.opal.objects import TokenUsage, ToolOutcome
 from fairlead.wire.connection import Outlet
-from fairlead.wire.opal.statuses import Status, StatusFilter, without_statuses
-from fairlead.wire.opal.tools.results import SKILL, SUB_AGENT, meta, outcome, text_of
-from fairlead.wire.opal.ui import Channel
+from fairlead.wire.opal.encode import SKILL, SUB_AGENT, meta, outcome, text_of
+from fairlead.wire.opal.text_stream import Channel, Status, StatusFilter, without_statuses
 
 RunStatus: TypeAlias = Literal["idle", "running", "streaming", "executing_tools"]
 

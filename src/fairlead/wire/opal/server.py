@@ -18,7 +18,8 @@ from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.messages import HostReply, Request, RouteTable
 from fairlead.wire.opal.codec import OpalCodec
-from fairlead.wire.opal.handlers import ROUTES, credentials
+from fairlead.wire.opal.encode import credentials
+from fairlead.wire.opal.handlers import ROUTES
 from fairlead.wire.opal.opal_session import OpalSession
 from fairlead.wire.opal.table import SessionDefaults, SessionTable
 from fairlead.wire.opal.ui import ServerRequests

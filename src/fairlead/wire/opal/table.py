@@ -23,11 +23,11 @@ from fairlead.session.history.sessions import Sessions
 from fairlead.session.session import Session
 from fairlead.wire.connection import HostOutput
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, RpcError, notification_line
-from fairlead.wire.opal.handlers import level_named, model_named
+from fairlead.wire.opal.codec import level_named, model_named
 from fairlead.wire.opal.narrator import Narrator
 from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, changed, nothing
-from fairlead.wire.opal.statuses import ADVICE
 from fairlead.wire.opal.store import OpalStore, checked_id
+from fairlead.wire.opal.text_stream import ADVICE
 from fairlead.wire.opal.tools import TOOL_NAMES, opal_tools
 from fairlead.wire.opal.ui import OpalUi, ServerRequests
 

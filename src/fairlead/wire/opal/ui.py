@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Approval, NotifyKind, Placement
 from fairlead.protocol.opal import server_requests as asked
-from fairlead.protocol.opal.events import Event, MessageDelta, ThinkingDelta, ToolOutputEvent
 from fairlead.protocol.opal.method import Method
-from fairlead.wire.connection import Outlet
 from fairlead.wire.jsonrpc import RESULT, question_line
 from fairlead.wire.messages import HostReply
 from fairlead.wire.questions import HostQuestion, Questions, Unanswered
@@ -138,66 +135,3 @@ class OpalUi:
 
     def open_url(self, url: str, instructions: str | None = None) -> None:
         self._show(f"{instructions} {url}" if instructions else url)
-
-
-#: How many characters of one stream are held while the client is behind.
-MOST_MERGED = 1 << 16
-
-Piece: TypeAlias = MessageDelta | ThinkingDelta | ToolOutputEvent
-
-
-class Channel:
-    """Sends events in order. While the client is behind, pieces of one text become one event. Of a tool's output only the end is
-    kept then, because its result has all of it."""
-
-    def __init__(self, outlet: Outlet, put: Callable[[Event], None]) -> None:
-        self._outlet = outlet
-        self._put = put
-        self._pending: Piece | None = None
-        self._parts: list[str] = []
-        self._size = 0
-        self._will_flush = False
-
-    def send(self, event: Event) -> None:
-        self.flush()
-        self._put(event)
-
-    def stream(self, piece: Piece) -> None:
-        text = _text(piece)
-        if self._pending is None or _stream(self._pending) != _stream(piece):
-            self.flush()
-            if not self._outlet.behind:
-                self._put(piece)
-                return
-            self._pending = piece
-            if not self._will_flush:
-                self._will_flush = True
-                self._outlet.when_caught_up(self._caught_up)
-        self._parts.append(text)
-        self._size += len(text)
-        if self._size > MOST_MERGED:
-            if isinstance(piece, ToolOutputEvent):
-                kept = "".join(self._parts)[-MOST_MERGED // 2 :]
-                self._parts, self._size = [kept], len(kept)
-            else:
-                self.flush()
-
-    def flush(self) -> None:
-        """Send what is held."""
-        if self._pending is not None:
-            text = "".join(self._parts)
-            whole = replace(self._pending, **{"chunk" if isinstance(self._pending, ToolOutputEvent) else "delta": text})
-            self._pending, self._parts, self._size = None, [], 0
-            self._put(whole)
-
-    def _caught_up(self) -> None:
-        self._will_flush = False
-        self.flush()
-
-
-def _text(piece: Piece) -> str:
-    return piece.chunk if isinstance(piece, ToolOutputEvent) else piece.delta
-
-
-def _stream(piece: Piece) -> object:
-    return piece.call_id if isinstance(piece, ToolOutputEvent) else type(piece)

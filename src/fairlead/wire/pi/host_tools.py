@@ -13,12 +13,15 @@ from fairlead.core.messages import TextContent
 from fairlead.core.runtime import Cancel
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import BadCommand, ToolError
-from fairlead.protocol.pi.frames import HostToolCall, HostToolCancel, HostUriCancel, HostUriRequest
-from fairlead.protocol.pi.omp_commands import (
+from fairlead.protocol.pi.host_requests import (
+    HostToolCall,
+    HostToolCancel,
     HostToolDefinition,
     HostToolNames,
     HostToolResult,
     HostToolUpdate,
+    HostUriCancel,
+    HostUriRequest,
     HostUriResult,
     HostUriScheme,
     HostUriSchemes,

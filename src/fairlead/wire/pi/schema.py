@@ -9,8 +9,9 @@ import msgspec
 from fairlead.core.messages import AssistantBlock, Message, UserBlock
 from fairlead.protocol.pi import frames, omp_commands, session_commands, state
 from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES, COMMAND_EXAMPLES_2025
-from fairlead.protocol.pi.declarations import ANSWERS, COMMANDS, FRAMES, GivenPhase, TreeNode
+from fairlead.protocol.pi.declarations import COMMANDS, FRAMES, GivenPhase, TreeNode
 from fairlead.protocol.pi.frames import Frame, InnerEvent, Response
+from fairlead.protocol.pi.host_requests import REPLIES
 from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, EVENTS_2025, Compaction, Error
 from fairlead.protocol.schema.builder import Refinements, reference
@@ -70,7 +71,7 @@ def whole_family() -> Lines:
     """Return the lines of all dialects except pi-2025."""
     return Lines(
         commands=COMMANDS,
-        answers=ANSWERS,
+        answers=REPLIES,
         events=[frame for frame in FRAMES if frame is not Response],
         responses=True,
         refinements=_REFINEMENTS,

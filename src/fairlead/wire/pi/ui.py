@@ -14,7 +14,7 @@ from fairlead.core.runtime import Cancel
 from fairlead.core.ui import Approval, NotifyKind, Placement
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi.frames import Frame
-from fairlead.protocol.pi.ui_frames import ExtensionUiRequest, ExtensionUiResponse, UiMethod
+from fairlead.protocol.pi.host_requests import ExtensionUiRequest, ExtensionUiResponse, UiMethod
 from fairlead.wire.pi.codec import decoded
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.questions import HostQuestion, Questions, Unanswered

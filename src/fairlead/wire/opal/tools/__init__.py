@@ -1,19 +1,28 @@
 """Opal's tools, as a set for an agent: `Agent(tool_set=opal_tools())`.
 
-`machine` declares the tools that work on the machine; the tools in this module need the session too. `results` says what results
-and updates hold for the wire. Closing the session ends the processes that the tools have started.
+`machine` declares the tools that work on the machine; the tools in this module need the session too. `fairlead.wire.opal.encode`
+says what results and updates hold for the wire. Closing the session ends the processes that the tools have started.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fairlead.agent.tool_set import ToolServices, ToolSet
+from fairlead.core.events import Event, MessageUpdate, SubagentEvent, ToolUpdate
+from fairlead.core.lenient import scrub
+from fairlead.core.messages import Message
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
+from fairlead.session.subagents.subagent import cut
+from fairlead.tools.truncate import head
 from fairlead.tools.workspace import Workspace
+from fairlead.wire.opal.encode import SKILL
 from fairlead.wire.opal.tools.machine import integer, machine_tools, object_schema, repaired, string
 
 __all__ = ["TOOL_NAMES", "opal_tools"]
@@ -94,8 +103,6 @@ def _tasks(services: ToolServices) -> Tool:
 
 def _use_skill(services: ToolServices) -> Tool:
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        from fairlead.wire.opal.tools.results import SKILL
-
         additions, cwd, name = services.additions, services.workspace.cwd, arguments["skill_name"]
         if additions is None:
             raise ToolError("There are no skills here.")
@@ -152,13 +159,11 @@ def _ask_user(services: ToolServices) -> Tool:
 
 
 def _debug_state(services: ToolServices) -> Tool:
-    from fairlead.wire.opal.tools.sub_agent import EventRing, run_debug_state
-
-    events = EventRing(services.now_ms)
+    events = _EventRing(services.now_ms)
     services.listen(events.add)
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        return await run_debug_state(services, events, arguments, context)
+        return await _run_debug_state(services, events, arguments, context)
 
     return Tool(
         name="debug_state",
@@ -176,3 +181,82 @@ def _debug_state(services: ToolServices) -> Tool:
         bound=True,
         prepare=repaired,
     )
+
+
+_KEPT = 400
+_EVENTS, _MOST_EVENTS = 50, 500
+_MESSAGES, _MOST_MESSAGES = 20, 200
+#: How many characters of an event and of a message the model sees.
+_EVENT_LENGTH, _MESSAGE_LENGTH = 500, 400
+
+
+class _EventRing:
+    """The latest events of a session. They become text only when the model asks for them, which is rare."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
+        self._events: deque[tuple[int, str, Event | str]] = deque(maxlen=_KEPT)
+
+    def add(self, event: Event) -> None:
+        self._events.append((self._now_ms(), _type_of(event), _worth_keeping(event)))
+
+    def last(self, count: int) -> list[dict[str, Any]]:
+        return [
+            {"timestamp_ms": time, "type": kind, "data": cut(str(event), _EVENT_LENGTH)}
+            for time, kind, event in list(self._events)[-count:]
+        ]
+
+
+async def _run_debug_state(
+    services: ToolServices, events: _EventRing, arguments: dict[str, Any], context: ToolContext
+) -> ToolResult:
+    model, toolbox, conversation = services.model, services.toolbox, services.conversation
+    active = toolbox.active
+    messages: list[dict[str, Any]] = []
+    if arguments.get("include_messages"):
+        last = conversation.messages[-_count(arguments, "message_limit", _MESSAGES, _MOST_MESSAGES) :]
+        messages = [_shown(message) for message in last]
+    state = {
+        "session_id": conversation.id,
+        "status": "running" if services.is_running else "idle",
+        "model": None if model is None else {"provider": model.provider, "id": model.id, "thinking_level": services.thinking},
+        "working_dir": str(services.workspace.cwd),
+        "queues": {"pending_messages": services.queued_messages},
+        "tools": {
+            "all": list(toolbox),
+            "enabled": active,
+            "disabled": [name for name in toolbox if name not in active],
+        },
+        "context_tokens": conversation.context_tokens(),
+        "messages": {"count": conversation.count, "recent": messages},
+        "recent_events": events.last(_count(arguments, "event_limit", _EVENTS, _MOST_EVENTS)),
+    }
+    return ToolResult.text(head(msgspec.json.format(msgspec.json.encode(scrub(state)), indent=2).decode()).content)
+
+
+def _count(arguments: dict[str, Any], name: str, default: int, most: int) -> int:
+    return min(max(arguments.get(name, default), 1), most)
+
+
+def _type_of(event: Event) -> str:
+    """The name of an event in the form that the wire uses, such as `tool_start`."""
+    name = type(event).__name__
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
+
+
+def _worth_keeping(event: Event) -> Event | str:
+    """An event, or a short text for one that comes by the thousand and would keep long texts in memory."""
+    match event:
+        case MessageUpdate():
+            return type(event.event).__name__
+        case ToolUpdate():
+            return event.tool_name
+        case SubagentEvent():
+            return f"{event.id}: {_type_of(event.event)}"
+        case _:
+            return event
+
+
+def _shown(message: Message) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(message)
+    return {"role": told.get("role"), "content": cut(msgspec.json.encode(scrub(told.get("content"))).decode(), _MESSAGE_LENGTH)}

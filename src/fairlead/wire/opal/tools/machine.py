@@ -1,8 +1,8 @@
 """The tools that work on the machine, with Opal's names and forms: read_file, write_file, edit_file, grep, shell.
 
-They use the same code as the tools in `fairlead.tools`. In addition, lines have anchors (`search`), files outside the working
-directory are out of reach (`file_access`), and commands can outlive their call (`shell`). `results` says what results hold
-besides text.
+They use the same code as the tools in `fairlead.tools`. In addition, lines have anchors (`files`), files outside the working
+directory are out of reach (`file_access`), and commands can outlive their call (`shell`). `fairlead.wire.opal.encode`
+says what results hold besides text.
 
 This module only declares the tools; their code is imported when a tool is first called.
 """

@@ -1,24 +1,21 @@
-"""Opal's tools about the agent itself: sub_agent, which hands work to a sub-agent, and debug_state, which shows recent events."""
+"""Opal's sub_agent tool, which gives work to a sub-agent."""
 
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fairlead.agent.tool_set import ToolServices
-from fairlead.core.events import Event, MessageUpdate, SubagentEvent, ToolEnd, ToolStart, ToolUpdate
+from fairlead.core.events import Event, SubagentEvent, ToolEnd, ToolStart
 from fairlead.core.lenient import scrub
-from fairlead.core.messages import Message
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.subagents.subagent import cut
 from fairlead.tools.truncate import head
-from fairlead.wire.opal.statuses import without_statuses
-from fairlead.wire.opal.tools.results import SUB_AGENT, text_of
+from fairlead.wire.opal.encode import SUB_AGENT, text_of
+from fairlead.wire.opal.text_stream import without_statuses
 
 if TYPE_CHECKING:
     from fairlead.session.subagents.agents import AgentDefinition
@@ -32,7 +29,6 @@ async def run_sub_agent(services: ToolServices, arguments: dict[str, Any], conte
 
     Raises ToolError if the sub-agent cannot be started, fails or is aborted.
     """
-    from fairlead.session.subagents.subagent import cut
     from fairlead.session.subagents.subagents import Order
 
     subagents = services.subagents
@@ -94,8 +90,6 @@ class _CallLog:
         self._results: dict[str, str] = {}
 
     def add(self, event: Event) -> None:
-        from fairlead.session.subagents.subagent import cut
-
         match event:
             case SubagentEvent(id=self._id, event=ToolStart() as call):
                 arguments = msgspec.json.encode(scrub(call.arguments)).decode()
@@ -113,82 +107,3 @@ class _CallLog:
             return head(answer).content
         calls = "\n".join(f"- {call}: {self._results.get(id, '(no result)')}" for id, call in self._calls.items())
         return f"## Sub-agent tool log\n{head(calls).content}\n\n## Sub-agent response\n{head(answer).content}"
-
-
-_KEPT = 400
-_EVENTS, _MOST_EVENTS = 50, 500
-_MESSAGES, _MOST_MESSAGES = 20, 200
-#: How many characters of an event and of a message the model sees.
-_EVENT_LENGTH, _MESSAGE_LENGTH = 500, 400
-
-
-class EventRing:
-    """The latest events of a session. They become text only when the model asks for them, which is rare."""
-
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        self._now_ms = now_ms
-        self._events: deque[tuple[int, str, Event | str]] = deque(maxlen=_KEPT)
-
-    def add(self, event: Event) -> None:
-        self._events.append((self._now_ms(), _type_of(event), _worth_keeping(event)))
-
-    def last(self, count: int) -> list[dict[str, Any]]:
-        return [
-            {"timestamp_ms": time, "type": kind, "data": cut(str(event), _EVENT_LENGTH)}
-            for time, kind, event in list(self._events)[-count:]
-        ]
-
-
-async def run_debug_state(
-    services: ToolServices, events: EventRing, arguments: dict[str, Any], context: ToolContext
-) -> ToolResult:
-    model, toolbox, conversation = services.model, services.toolbox, services.conversation
-    active = toolbox.active
-    messages: list[dict[str, Any]] = []
-    if arguments.get("include_messages"):
-        last = conversation.messages[-_count(arguments, "message_limit", _MESSAGES, _MOST_MESSAGES) :]
-        messages = [_shown(message) for message in last]
-    state = {
-        "session_id": conversation.id,
-        "status": "running" if services.is_running else "idle",
-        "model": None if model is None else {"provider": model.provider, "id": model.id, "thinking_level": services.thinking},
-        "working_dir": str(services.workspace.cwd),
-        "queues": {"pending_messages": services.queued_messages},
-        "tools": {
-            "all": list(toolbox),
-            "enabled": active,
-            "disabled": [name for name in toolbox if name not in active],
-        },
-        "context_tokens": conversation.context_tokens(),
-        "messages": {"count": conversation.count, "recent": messages},
-        "recent_events": events.last(_count(arguments, "event_limit", _EVENTS, _MOST_EVENTS)),
-    }
-    return ToolResult.text(head(msgspec.json.format(msgspec.json.encode(scrub(state)), indent=2).decode()).content)
-
-
-def _count(arguments: dict[str, Any], name: str, default: int, most: int) -> int:
-    return min(max(arguments.get(name, default), 1), most)
-
-
-def _type_of(event: Event) -> str:
-    """The name of an event in the form that the wire uses, such as `tool_start`."""
-    name = type(event).__name__
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
-
-
-def _worth_keeping(event: Event) -> Event | str:
-    """An event, or a short text for one that comes by the thousand and would keep long texts in memory."""
-    match event:
-        case MessageUpdate():
-            return type(event.event).__name__
-        case ToolUpdate():
-            return event.tool_name
-        case SubagentEvent():
-            return f"{event.id}: {_type_of(event.event)}"
-        case _:
-            return event
-
-
-def _shown(message: Message) -> dict[str, Any]:
-    told: dict[str, Any] = msgspec.to_builtins(message)
-    return {"role": told.get("role"), "content": cut(msgspec.json.encode(scrub(told.get("content"))).decode(), _MESSAGE_LENGTH)}

@@ -9,8 +9,8 @@ import msgspec
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.truncate import head
+from fairlead.wire.opal.encode import OUTPUT
 from fairlead.wire.opal.tools.machine import integer, object_schema, repaired, string
-from fairlead.wire.opal.tools.results import OUTPUT
 from fairlead.wire.opal.tools.tasks import STATUSES, VIEWS, Draft, Op, TaskKeeper, chosen, payload
 
 _DESCRIPTION = """\

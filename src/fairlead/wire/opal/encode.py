@@ -1,0 +1,241 @@
+"""Encodes results of tools, messages, models and credentials as Opal's protocol declares them.
+
+The `details` of a result may have
+    meta      an object for the host only, the wire's `result.meta`: `{"diff": {...}}` from write_file and edit_file
+    output    an object that replaces the text as the wire's `result.output`: from tasks
+
+An update with text is a new piece of output, the wire's `tool_output`. An update without text reports something else in its
+`details`
+    skill       `{"name", "description"}`: use_skill has found that skill
+    sub_agent   `{"id", "label", "model", "tools"}`: sub_agent is about to start a sub-agent with that id
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from fairlead.core.events import FileLists
+from fairlead.core.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    BranchSummaryMessage,
+    CompactionSummaryMessage,
+    CustomMessage,
+    Message,
+    TextContent,
+    ThinkingContent,
+    ToolResultMessage,
+    UserBlock,
+    UserMessage,
+)
+from fairlead.core.model import Model, ThinkingLevel
+from fairlead.core.tool import ToolResult
+from fairlead.models.catalog import PROVIDERS
+from fairlead.protocol.opal.objects import Auth, AuthProvider, HistoryMessage, HistoryToolCall, ListedModel, ModelInUse
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.entries import CompactionEntry, Entry, entries_in_context
+from fairlead.wire.opal.codec import LEVELS
+from fairlead.wire.opal.text_stream import without_statuses
+
+if TYPE_CHECKING:
+    from fairlead.models.registry import Registry
+
+# Tools
+
+META, OUTPUT, SKILL, SUB_AGENT = "meta", "output", "skill", "sub_agent"
+
+
+def outcome(result: ToolResult, is_error: bool) -> dict[str, Any]:
+    """A result in its form on the wire: `{ok: true, output, meta?}` or `{ok: false, error}`."""
+    if is_error:
+        return {"ok": False, "error": text_of(result)}
+    details = result.details or {}
+    told: dict[str, Any] = {"ok": True, "output": details.get(OUTPUT, text_of(result))}
+    return {**told, "meta": details[META]} if META in details else told
+
+
+def text_of(result: ToolResult) -> str:
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
+
+
+_COMMAND, _PROMPT, _QUESTION = 57, 54, 60
+
+
+def meta(tool_name: str, arguments: Mapping[str, Any]) -> str:
+    """Describe a call. The arguments are as the model wrote them and not validated."""
+    describe = _DESCRIPTIONS.get(tool_name)
+    return tool_name if describe is None else describe(arguments)
+
+
+def _with(word: str, key: str, otherwise: str) -> Callable[[Mapping[str, Any]], str]:
+    def describe(arguments: Mapping[str, Any]) -> str:
+        value = _text(arguments, key)
+        return f"{word} {value}" if value else otherwise
+
+    return describe
+
+
+def _shell(arguments: Mapping[str, Any]) -> str:
+    action, process = _text(arguments, "action"), _text(arguments, "id")
+    if action in _ON_PROCESSES and process:
+        return f"{_ON_PROCESSES[action]} {process}"
+    command = _text(arguments, "command")
+    return f"Run `{_cut(command, _COMMAND)}`" if command else "Run command"
+
+
+def _tasks(arguments: Mapping[str, Any]) -> str:
+    action, ids, ops = _text(arguments, "action"), arguments.get("id"), arguments.get("ops")
+    if action == "batch":
+        return f"Batch {len(ops)} ops" if isinstance(ops, list) else "Tasks"  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(ids, list) and action in ("update", "delete"):
+        return f"{'Update' if action == 'update' else 'Delete'} {len(ids)} tasks"  # pyright: ignore[reportUnknownArgumentType]
+    return _ON_TASKS.get(action, "Tasks")
+
+
+def _sub_agent(arguments: Mapping[str, Any]) -> str:
+    prompt = _text(arguments, "prompt")
+    return f"Sub-agent: {_cut(prompt, _PROMPT)}" if prompt else "Sub-agent"
+
+
+def _ask_user(arguments: Mapping[str, Any]) -> str:
+    return _cut(_text(arguments, "question"), _QUESTION) or "Ask user"
+
+
+def _debug_state(_: Mapping[str, Any]) -> str:
+    return "Inspect runtime state"
+
+
+def _text(arguments: Mapping[str, Any], key: str) -> str:
+    value = arguments.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[:length]}..."
+
+
+_ON_PROCESSES = {"wait": "Wait for", "input": "Input to", "kill": "Kill"}
+_ON_TASKS = {"insert": "Add task", "list": "Query tasks", "update": "Update task", "delete": "Remove task"}
+_DESCRIPTIONS: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "read_file": _with("Read", "path", "Read file"),
+    "write_file": _with("Write", "path", "Write file"),
+    "edit_file": _with("Edit", "path", "Edit file"),
+    "grep": _with("Grep", "pattern", "Grep"),
+    "shell": _shell,
+    "sub_agent": _sub_agent,
+    "tasks": _tasks,
+    "use_skill": _with("Loading skill:", "skill_name", "Loading skill"),
+    "ask_user": _ask_user,
+    "debug_state": _debug_state,
+}
+
+
+# The conversation
+
+SUMMARY = "[Conversation summary — older messages were compacted]\n\n"
+
+
+def history(conversation: Conversation) -> list[HistoryMessage]:
+    """The messages from the first to the current one, as the model sees them. Their ids are those of the entries."""
+    if not conversation.has_begun:
+        return []
+    log = conversation.log
+    return [_encoded(entry, message) for entry, edit in entries_in_context(log.path()) for message in log.read(entry, edit)]
+
+
+def _encoded(entry: Entry, message: Message) -> HistoryMessage:
+    match message:
+        case UserMessage(content=content):
+            return HistoryMessage(id=entry.id, role="user", content=_plain_text(content), is_error=False)
+        case AssistantMessage():
+            return _assistant_message(entry.id, message)
+        case ToolResultMessage():
+            return HistoryMessage(
+                id=entry.id,
+                role="tool_result",
+                content=_plain_text(message.content),
+                is_error=message.is_error,
+                call_id=message.tool_call_id,
+                name=message.tool_name,
+            )
+        case CompactionSummaryMessage(summary=summary):
+            return _remark(entry, "compaction_summary", SUMMARY + summary, **_file_lists(entry))
+        case BranchSummaryMessage(summary=summary):
+            return _remark(entry, "branch_summary", summary)
+        case BashExecutionMessage():
+            return _remark(entry, "command", f"$ {message.command}\n{message.output}")
+        case CustomMessage():
+            return _remark(entry, message.custom_type, _plain_text(message.content))
+
+
+def _assistant_message(id: str, message: AssistantMessage) -> HistoryMessage:
+    thinking = "".join(block.thinking for block in message.content if isinstance(block, ThinkingContent))
+    calls = [HistoryToolCall(call.id, call.name, call.arguments) for call in message.tool_calls()]
+    return HistoryMessage(
+        id=id,
+        role="assistant",
+        content=without_statuses(message.text()),
+        is_error=message.stop_reason == "error",
+        thinking=thinking or UNSET,
+        tool_calls=calls or UNSET,
+    )
+
+
+def _remark(entry: Entry, type: str, text: str, **rest: Any) -> HistoryMessage:
+    """A message for the model that neither the user nor the model wrote."""
+    return HistoryMessage(id=entry.id, role="user", content=text, is_error=False, metadata={"type": type, **rest})
+
+
+def _file_lists(entry: Entry) -> dict[str, Any]:
+    """The files of the summarised part."""
+    try:
+        lists = msgspec.convert(entry.details if isinstance(entry, CompactionEntry) else {}, FileLists)
+    except msgspec.ValidationError:
+        lists = FileLists()
+    return {"read_files": lists.read_files, "modified_files": lists.modified_files}
+
+
+def _plain_text(content: str | list[UserBlock]) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(block.text if isinstance(block, TextContent) else f"[image {block.mime_type}]" for block in content)
+
+
+# Models and credentials
+
+_NAMES: Mapping[ThinkingLevel, str] = {**{level: name for name, level in LEVELS.items()}, "minimal": "low"}
+
+
+def in_use(model: Model | None, level: ThinkingLevel) -> ModelInUse:
+    if model is None:
+        return ModelInUse("", "", _NAMES[level])
+    return ModelInUse(model.provider, model.id, _NAMES[level])
+
+
+def listed(model: Model) -> ListedModel:
+    levels = dict.fromkeys(_NAMES[level] for level in model.levels() if level != "off")
+    return ListedModel(model.id, model.name, model.provider, model.reasoning, list(levels))
+
+
+def credentials(registry: Registry, model: Model | None, *, in_full: bool = False) -> Auth:
+    """Whether there are credentials for some model, and the provider: that of `model`, if it is one of those.
+
+    It looks everywhere credentials can be, but runs no command. With `in_full`, the result lists every provider.
+    """
+    usable = dict.fromkeys(each.provider for each in registry.available())
+    provider = model.provider if model is not None and model.provider in usable else next(iter(usable), "")
+    auth = Auth("ready" if provider else "setup_required", provider)
+    if in_full:
+        logins = registry.logins()
+        auth.providers = [_described(name, name in usable, name in logins) for name, _ in registry.providers()]
+    return auth
+
+
+def _described(name: str, ready: bool, has_login: bool) -> AuthProvider:
+    known = PROVIDERS.get(name)
+    variable = known.key_variables[0] if known is not None and known.key_variables else UNSET
+    return AuthProvider(name, name, "device_code" if has_login else "api_key", ready, variable)
