@@ -1,7 +1,7 @@
 import sys
 
 if not sys.flags.safe_path:
-    # The working directory, which `python -m` puts there: a project's files must not pass for modules.
+    # Remove the working directory, which `python -m` adds: a project's files must not be imported as modules.
     del sys.path[0]
 
 from fairlead.cli.start import main

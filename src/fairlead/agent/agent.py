@@ -1,4 +1,4 @@
-"""The agent itself. `fairlead.agent.assembly` makes its session."""
+"""The agent. `fairlead.agent.assembly` builds its session."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fairlead.models.logins import Logins
 
 
-#: How many warnings that were found together are passed on, and how much of each: a project's files can cause any number.
+#: How many warnings are passed on at a time, and how many characters of each: a project's files can cause any number.
 MOST_WARNINGS = 20
 LONGEST_WARNING = 4000
 
@@ -40,25 +40,25 @@ class Agent:
 
     Attributes:
         session: The conversation, and everything that can be done with it.
-        warnings: What in the user's configuration could not be used, so far.
-        settings: The user's settings, with those of the project.
-        registry: The models that are known.
+        warnings: One sentence for each part of the configuration that could not be used so far.
+        settings: The settings of the user and the project, merged.
+        registry: All known models.
         home: The directory of the user's configuration.
-        extensions: The extensions.
+        extensions: The extensions that are loaded, or will be when they are needed.
     """
 
     def __init__(self, options: AgentOptions | None = None, *, shared: Shared | None = None, **changes: Any) -> None:
-        """Make an agent. Nothing is connected or loaded before it is needed.
+        """Create an agent. It connects and loads nothing before that is needed.
 
         Args:
-            options: What the agent is like.
-            shared: Connections and models that it shares with other agents. They stay open when it is closed.
-            changes: Options that replace those of `options`: `Agent(model="anthropic/claude-sonnet-4-5", cwd="project")`.
+            options: The options of the agent; None uses the defaults.
+            shared: Connections and models that it shares with other agents. Closing the agent leaves them open.
+            changes: Single options, which override `options`: `Agent(model="anthropic/claude-sonnet-4-5", cwd="project")`.
 
         Raises:
             ConfigError: An option or a setting cannot be used.
             ModelNotFound: There is no such model.
-            SessionError: The session to resume does not exist, or cannot be used.
+            SessionError: The session to resume does not exist or cannot be used.
         """
         options = replace(options or AgentOptions(), **changes)
         options.check()
@@ -81,30 +81,30 @@ class Agent:
         try:
             self.session = assembly.session()
         except ModelNotFound as error:
-            # A file that could not be used may be why.
+            # The reason may be a file that could not be used.
             raise ModelNotFound("\n".join([str(error), *self.registry.warnings])) from None
         except ConfigError as error:
             lacks_sandbox = options.sandbox is None and self.settings.sandbox == "workspace" and assembly.sandbox is None
             if not lacks_sandbox or not unusable:
                 raise
-            # A settings file that could not be used may be why there has to be one.
+            # The sandbox may be required only because a settings file could not be used.
             raise ConfigError("\n".join([str(error), *unusable])) from error
         self._servers, self._sandbox = assembly.servers, assembly.sandbox
         self._warn_of(self.registry.warnings)
 
     async def run(self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True) -> AsyncGenerator[Event]:
-        """Prompt the agent, and yield all events until the run has settled. Leaving the loop early aborts the run.
+        """Prompt the agent and yield all events until the run has settled. Leaving the loop early aborts the run.
 
         Args:
-            text: What the user says.
+            text: The prompt.
             images: Images for the model.
-            expand: Whether a slash command at the beginning of the text is recognised.
+            expand: Whether to expand a slash command at the beginning of the text.
 
         Yields:
-            Each event of the run; none if an extension has handled the prompt.
+            Each event of the run, or nothing if an extension handled the prompt.
 
         Raises:
-            FairleadError: The run cannot start, as `Session.prompt` says.
+            FairleadError: The run cannot start; `Session.prompt` lists the reasons.
         """
         if await self.session.prompt(text, images, expand=expand) is None:
             return
@@ -121,16 +121,16 @@ class Agent:
             await self.session.abort()
 
     async def ask(self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True) -> str:
-        """Prompt the agent, and return its answer. Takes what `run` takes.
+        """Prompt the agent and return its answer. The arguments are those of `run`.
 
         Returns:
-            The text of the answer; empty if an extension has handled the prompt.
+            The text of the answer, or an empty string if an extension handled the prompt.
 
         Raises:
             ProviderError: The model failed.
             LimitReached: A limit ended the run.
             RunAborted: The run was aborted.
-            FairleadError: The run cannot start, as `Session.prompt` says.
+            FairleadError: The run cannot start; `Session.prompt` lists the reasons.
         """
         is_settled = False
         async with aclosing(self.run(text, images, expand=expand)) as events:
@@ -155,37 +155,37 @@ class Agent:
         return message.text()
 
     async def idle(self) -> None:
-        """Wait until no run is going on, and no run that an extension has asked for is about to begin."""
+        """Wait until no run is active and no extension has asked for another one."""
         await self.extensions.sent()
         await self.session.idle()
 
     def text(self) -> str:
-        """The text of the last answer; empty if there is none."""
+        """Return the text of the last answer, or an empty string if there is none."""
         answer = self.session.history.last_answer()
         return "" if answer is None else answer.text()
 
     async def reload_extensions(self) -> list[str]:
-        """Load all extensions again. Returns their names. Raises BadCommand while a run is going on."""
+        """Load all extensions again and return their names. Raises BadCommand while a run is active."""
         return await self.extensions.reload()
 
     @property
     def shutdown_requested(self) -> bool:
-        """Whether an extension has asked to end the process."""
+        """Whether an extension has asked the process to exit."""
         return self.extensions.shutdown_requested
 
     @cached_property
     def logins(self) -> Logins:
-        """Logs in to providers that support it."""
+        """Logs the user in to providers that support it."""
         from fairlead.models.logins import Logins
 
         return Logins(self.registry, self._http)
 
     def persist(self, key: str, value: object) -> None:
-        """Write one key of the user's settings, for later sessions. Raises ConfigError if it cannot be written."""
+        """Save a setting of the user for later sessions. Raises ConfigError if the file cannot be written."""
         persist_setting(self.home, key, value)
 
     def warm_up(self) -> None:
-        """Load slow imports and TLS, and start MCP servers and extensions, in the background, so that the first prompt is fast.
+        """Prepare for the first prompt in the background: load slow imports and TLS, and start MCP servers and extensions.
 
         Servers and extensions start on the running event loop.
         """
@@ -195,20 +195,20 @@ class Agent:
         self.extensions.start()
 
     def clear_leftovers(self) -> None:
-        """Remove temporary files of processes that were killed. It may take a while, so do not call it on the event loop."""
+        """Remove temporary files of processes that were killed. This may block for a while: do not call it on the event loop."""
         clear_leftovers(self.session.history.sessions.place())
 
     async def close(self) -> None:
-        """Stop everything that runs, close the connections, and remove temporary files."""
+        """Stop all running work, close the connections and remove temporary files."""
         await self.session.close()
         if self._owns_connections:
             await self._http.close()
-        if self._sandbox is not None:  # it looks through the working directory once more
+        if self._sandbox is not None:  # this searches the working directory again
             await asyncio.to_thread(self._sandbox.remove)
         self.leave_nothing_behind()
 
     def leave_nothing_behind(self) -> None:
-        """Kill servers and remove temporary files at once, for a process that is about to exit."""
+        """Kill the servers and remove temporary files immediately, because the process is about to exit."""
         if self._servers is not None:
             self._servers.kill()
         if self._sandbox is not None:
@@ -231,7 +231,7 @@ class Agent:
                     self._warn(warning)
 
     def _load(self) -> None:
-        # In the order in which a prompt needs it: it is written down before the model is asked.
+        # In the order in which a prompt needs them: it is saved before the model is called.
         import fairlead.session.history.store  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
         model = self.session.model
@@ -240,7 +240,7 @@ class Agent:
 
 
 def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> Shared:
-    """What agents with these options can share."""
+    """Return what all agents with these options can share."""
     env = os.environ if options.env is None else options.env
     return Shared(
         Http(idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf, env=env),
@@ -249,7 +249,7 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
 
 
 def clear_leftovers(sessions: Path | None) -> None:
-    """Remove temporary files of processes that were killed, also those in a directory of sessions."""
+    """Remove temporary files of processes that were killed, including those in the directory `sessions`."""
     from fairlead.config.scratch import remove_leftovers
     from fairlead.session.history.session_files import remove_leftovers_in
 

@@ -1,4 +1,4 @@
-"""How the session of an agent is made, from options, settings and the user's files."""
+"""Builds the session of an agent from its options, the settings and the user's files."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ if TYPE_CHECKING:
     from fairlead.session.subagents.spawner import SessionSpawner
     from fairlead.session.subagents.subagents import Subagents
 
-#: Tools that are made with what belongs to them, and only where they are wanted.
+#: Tools that are created together with the part of the session they act on, and only if the model may use them.
 TODO_WRITE, TASK, ASK = "todo_write", "task", "ask"
 
 
 class Shared(Struct, frozen=True):
-    """What the agents of one process have in common: connections to providers, and the models there are."""
+    """What the agents of one process share: the connections to providers, and the known models."""
 
     http: Http
     registry: Registry
 
 
 class Assembly:
-    """Makes one session. `warn` gets everything in the user's configuration that cannot be used."""
+    """Builds one session. `warn` gets a sentence for each part of the configuration that cannot be used."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Assembly:
         self._warn = warn
 
     def session(self) -> Session:
-        """The session, and with it `extensions`, `servers` and `sandbox`. Called once. Raises ModelNotFound, SessionError."""
+        """Build the session, and set `servers` and `sandbox`. Call it once. Raises ModelNotFound or SessionError."""
         options, settings = self._options, self._settings
         workspace = self._workspace()
         additions = self._additions(workspace)
@@ -109,7 +109,7 @@ class Assembly:
             additions=additions,
             servers=self.servers,
             model=model,
-            # As wanted, not as the first model has it: another model may have more levels.
+            # The level that was asked for, even if the first model lacks it: another model may support it.
             thinking=level or settings.default_thinking_level or DEFAULT_LEVEL,
             scoped=scoped,
             schedule=options.schedule,
@@ -183,7 +183,7 @@ class Assembly:
         return workspace
 
     def _approvals(self) -> Approvals | None:
-        """Who decides whether a call may happen; None: every call may."""
+        """Return the object that approves tool calls, or None if all calls are allowed."""
         mode, settings = self._options.approval, self._settings.approvals
         if (mode or settings.mode) == "auto" and not settings.rules:
             return None
@@ -200,7 +200,7 @@ class Assembly:
         )
 
     def _conversation(self, workspace: Workspace, runtime: AsyncioRuntime) -> tuple[Sessions, Conversation | None]:
-        """Where conversations are kept, and the one to begin with, if it is not simply a new one."""
+        """Return where conversations are saved, and the one to resume; None starts a new one."""
         options = self._options
         sessions = Sessions(workspace=workspace, now_ms=runtime.now_ms, durability=options.durability)
         folder = options.session_dir
@@ -228,7 +228,7 @@ class Assembly:
         return sessions, found
 
     def _models(self, runtime: AsyncioRuntime) -> tuple[Model | None, ThinkingLevel | None, Models]:
-        """The model, the thinking level if one was named, and all models."""
+        """Return the model, the thinking level if one was given, and the access to all models."""
         options = self._options
         if isinstance(options.model, Model):
             if options.stream is not None:
@@ -239,7 +239,7 @@ class Assembly:
         return model, options.thinking or level, self._access(runtime)
 
     def _access(self, runtime: AsyncioRuntime) -> Models:
-        """All models, for one conversation."""
+        """Return the access to all models for one conversation."""
         from fairlead.models.model_streams import ModelStreams
 
         budgets = {str(name): tokens for name, tokens in self._settings.thinking_budgets.items()}
@@ -266,7 +266,7 @@ class Assembly:
         return self._registry.default(self._settings), None
 
     def _scoped(self) -> list[tuple[Model, ThinkingLevel | None]]:
-        """The models to cycle through: those of the flag must exist, those of the settings may have gone."""
+        """Return the models to cycle through. Those in the options must exist; those in the settings may no longer exist."""
         if self._options.models:
             return self._registry.match_many(self._options.models)
         try:
@@ -276,7 +276,7 @@ class Assembly:
             return []
 
     def _rules(self) -> Sequence[Rule]:
-        """The stream rules of the user and the project, if there are any."""
+        """Return the stream rules of the user and the project."""
         folders = self._home.rules_folders(self._cwd)
         if not self._settings.ttsr.enabled or not any(folder.is_dir() for folder in folders.values()):
             return ()
@@ -288,7 +288,7 @@ class Assembly:
         return rules
 
     def _additions(self, workspace: Workspace) -> UserAdditions:
-        """The user's instructions, skills and templates. Nothing is read before it is needed."""
+        """Return the user's instructions, skills and templates. Their files are read when they are first needed."""
         options, settings = self._options, self._settings
         skills = [workspace.resolve(str(path)) for path in options.skills]
         templates = [workspace.resolve(str(path)) for path in options.prompt_templates]
@@ -312,10 +312,10 @@ class Assembly:
         return UserAdditions(find_search_paths, skill_commands=settings.enable_skill_commands, warn=self._warn)
 
     def _mcp_servers(self, workspace: Workspace) -> McpServers | None:
-        """The MCP servers, if there are any files of such. No more than that is looked at before they are needed."""
+        """Return the MCP servers, or None if no file configures any. The files are read when the servers are first needed."""
         options = self._options
         usual = self._home.mcp_files(workspace.cwd) if options.find_mcp else ()
-        # A directory with the name of a project's file may be what a sandbox keeps in its place.
+        # A directory in place of the project's file may be one that a sandbox put there.
         found = [
             each
             for each in usual
@@ -338,7 +338,7 @@ class Assembly:
         )
 
     def _spawner(self, models: Models, runtime: AsyncioRuntime) -> SessionSpawner:
-        """What makes the sessions of sub-agents."""
+        """Return the factory for the sessions of sub-agents."""
         from fairlead.session.subagents.spawner import SessionSpawner
 
         overrides, appended = self._settings.task.agent_model_overrides, self._options.append_system_prompt
@@ -347,7 +347,7 @@ class Assembly:
         return SessionSpawner(lambda: self._access(runtime), self._registry.match, overrides, appended)
 
     def _tools(self, workspace: Workspace, subagents: Subagents | None, services: ToolServices | None) -> dict[str, Tool]:
-        """The tools that the session begins with: the set of the options or the built-in ones, extra tools, and `task`."""
+        """Return the tools that the session starts with: `tool_set` or the built-in tools, then `extra_tools` and `task`."""
         options = self._options
         if options.tool_set is not None and services is not None:
             tools = {tool.name: tool for tool in options.tool_set.for_session(services)}
@@ -361,7 +361,7 @@ class Assembly:
         return tools
 
     def _subagents(self, spawner: SessionSpawner) -> Subagents:
-        """The sub-agents of the session."""
+        """Return the sub-agents of the session."""
         from fairlead.session.subagents.agents import load_agents
         from fairlead.session.subagents.subagents import Family, Subagents
 
@@ -378,7 +378,7 @@ class Assembly:
         options = self._options
         known = list(dict.fromkeys([*tools, TODO_WRITE, TASK, ASK]))
         unknown = [name for name in (*(options.tools or ()), *options.exclude_tools) if name not in known]
-        if self.servers is not None:  # which tools these have is found out later
+        if self.servers is not None:  # their tools are not known yet
             unknown = [name for name in unknown if not name.startswith("mcp_")]
         self.extensions.check_tools(unknown, known)
         wanted = tools if options.tools is None and options.tool_set is not None else _wanted(options)
@@ -386,12 +386,12 @@ class Assembly:
 
 
 def _wanted(options: AgentOptions) -> list[str]:
-    """The names of the tools that the model may use, unless there is a `tool_set` and `tools` does not choose from it."""
+    """Return the names of the tools that the model may use. Not valid for a `tool_set` without `tools`."""
     chosen = options.default_tools if options.tools is None else options.tools
     names = dict.fromkeys([*chosen, *(tool.name for tool in options.extra_tools)])
     return [name for name in names if name not in options.exclude_tools]
 
 
 def _wants_task(options: AgentOptions) -> bool:
-    """Whether the model may use our tool `task`."""
+    """Whether the model may use the built-in `task` tool."""
     return TASK in _wanted(options) and all(tool.name != TASK for tool in options.extra_tools)

@@ -1,4 +1,4 @@
-"""The extensions of an agent: where they are looked for, what waits for them, and which projects are trusted."""
+"""The extensions of an agent: where to find them, what depends on them, and which projects are trusted."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class AgentExtensions:
-    """The extensions of an agent. `late` is None if there can be none; nothing is looked for before it is needed."""
+    """The extensions of an agent. `late` is None if the options allow none. It searches for them when they are first needed."""
 
     def __init__(
         self, options: AgentOptions, home: Home, settings: Settings, registry: Registry, warn: Callable[[Sequence[str]], None]
     ) -> None:
         self.late: LateExtensions | None = None
-        #: Set when an extension asks to end the process; `on_shutdown` is called then.
+        #: Becomes true when an extension asks the process to exit. `on_shutdown` is then called.
         self.shutdown_requested = False
         self.on_shutdown: Callable[[], None] | None = None
         self._options = options
@@ -41,12 +41,12 @@ class AgentExtensions:
         self._warn = warn
         self._session: Session | None = None
         self._preparing: asyncio.Task[None] | None = None
-        #: A model, and tools, that are not known before the extensions are loaded.
+        #: The requested model and tools that are unknown until the extensions are loaded.
         self._awaited_model: str | None = None
         self._awaited_tools: list[str] = []
 
     def prepare(self, workspace: Workspace, env: Mapping[str, str], additions: UserAdditions) -> None:
-        """Find out where to look for them, if there can be any."""
+        """Set up the search for extensions, if the options allow any."""
         options = self._options
         find = options.find_extensions and not options.isolated
         if not find and not options.extensions:
@@ -80,7 +80,7 @@ class AgentExtensions:
     # Loading
 
     def start(self) -> None:
-        """Load them in the background. Without a running event loop, the first prompt does."""
+        """Load the extensions in the background. Without a running event loop, the first prompt loads them."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -89,12 +89,12 @@ class AgentExtensions:
             self._preparing = loop.create_task(self._ready())
 
     async def load(self) -> None:
-        """Load what can be loaded without asking the user, before the session begins."""
+        """Load extensions before the session starts, as far as that is possible without asking the user."""
         if self.late is not None:
             await self.late.load_without_asking()
 
     async def reload(self) -> list[str]:
-        """Load all of them again. Returns their names. Raises BadCommand while a run is going on."""
+        """Load all extensions again and return their names. Raises BadCommand while a run is active."""
         if self.late is None:
             return []
         await self.late.reload()
@@ -106,25 +106,25 @@ class AgentExtensions:
             await self.late.sent()
 
     def exist(self) -> bool:
-        """Whether there may be any."""
+        """Whether there may be any extension."""
         return self.late is not None and self.late.exist()
 
     def names(self) -> list[str]:
-        """The names of those that are loaded."""
+        """Return the names of the loaded extensions."""
         return [] if self.late is None else self.late.names()
 
     def flags(self) -> list[ExtensionFlag]:
-        """The command-line flags that they have registered."""
+        """Return the command-line flags that extensions have registered."""
         return [] if self.late is None else self.late.flags()
 
     async def _ready(self) -> None:
         if self._session is not None:
             await self._session.additions.extensions.ready()
 
-    # What waits for them
+    # What depends on extensions
 
     def matched(self, pattern: str) -> tuple[Model | None, ThinkingLevel | None]:
-        """The model that a pattern means; None if that can be known only once they are loaded. Raises ModelNotFound."""
+        """Return the model that matches a pattern, or None if an extension may still add one. Raises ModelNotFound."""
         try:
             return self._registry.match(pattern)
         except ModelNotFound:
@@ -134,13 +134,13 @@ class AgentExtensions:
             return None, None
 
     async def find_model(self) -> None:
-        """Load them, if the model that was asked for can only be one of theirs. Raises ModelNotFound."""
+        """Load the extensions if only they can provide the requested model. Raises ModelNotFound."""
         if self._awaited_model is not None:
             await self.load()
             self._registry.match(self._awaited_model)
 
     def check_tools(self, unknown: list[str], known: Iterable[str]) -> None:
-        """Warn about tools that were asked for and do not exist; if an extension may bring them, only once it is loaded."""
+        """Warn about requested tools that do not exist. If an extension may add them, wait until it is loaded."""
         if unknown and self.exist():
             self._awaited_tools = unknown
         else:
@@ -151,9 +151,9 @@ class AgentExtensions:
             self._warn([f"Unknown tools, left out: {', '.join(unknown)}. The tools are: {', '.join(known)}"])
 
     def _loaded(self) -> None:
-        """Choose the model and check the tools that only extensions can bring, now that they are loaded."""
+        """Select the model and check the tools that had to wait for the extensions."""
         session = self._session
-        assert session is not None, "nothing is loaded without a session"
+        assert session is not None, "extensions are loaded for a session"
         if self._awaited_model is not None:
             pattern, self._awaited_model = self._awaited_model, None
             try:
@@ -180,7 +180,7 @@ class AgentExtensions:
         return trust
 
     async def is_trusted(self, project: Path) -> bool:
-        """Whether a project may run its own code. The user's extensions are asked first."""
+        """Return whether a project may run its own code. Asks the user's extensions first."""
         await self._ready()
         return await self.trust.decide(project)
 

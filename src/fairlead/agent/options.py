@@ -1,6 +1,6 @@
 """The options of an agent."""
 
-# The declarations below are types at run time, not texts: `check` looks at them at every start, and must cost next to nothing.
+# Annotations are evaluated here, not kept as strings: `check` reads them at every start and must cost almost nothing.
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
@@ -29,87 +29,87 @@ class AgentOptions(Struct, kw_only=True):
     model: str | Model | None = None
     stream: ModelStream | None = None
     provider: str | None = None
-    #: Patterns of models to cycle through.
+    #: Patterns for the models to cycle through.
     models: Sequence[str] = ()
     api_key: str | None = None
     thinking: ThinkingLevel | None = None
     cwd: str | Path = "."
-    #: The environment that keys are looked up in and commands run with; this process's if None.
+    #: The environment for keys and commands. None: the environment of this process.
     env: Mapping[str, str] | None = None
-    #: Replaces our part of the system prompt.
+    #: Replaces fairlead's part of the system prompt.
     system_prompt: str | None = None
     append_system_prompt: Sequence[str] = ()
-    #: More guidelines in our part of it.
+    #: Guidelines to add to fairlead's part of the system prompt.
     advice: Sequence[str] = ()
-    #: Whether a prompt waits until its model's key is found, and is refused if there is none. If not, its run fails instead.
+    #: Whether a prompt first looks for the key of its model, and is refused without one. Otherwise its run starts and fails.
     waits_for_key: bool = True
     #: Whether to read AGENTS.md and CLAUDE.md, and to look for skills and prompt templates in the usual directories.
     context_files: bool = True
     find_skills: bool = True
     find_prompt_templates: bool = True
-    #: More files of skills and templates, or directories of them.
+    #: Additional skills and templates: files, or directories of files.
     skills: Sequence[str | Path] = ()
     prompt_templates: Sequence[str | Path] = ()
-    #: Whether to look for MCP servers in the usual files, and more files that define some.
+    #: Whether to look for MCP servers in the usual files, and additional files to read.
     find_mcp: bool = True
     mcp_config: Sequence[str | Path] = ()
-    #: More extensions, as files or directories, and whether to look for them in the usual directories, in the settings and in
-    #: installed packages.
+    #: Additional extensions, as files or directories, and whether to look for others in the usual directories, in the
+    #: settings and in installed packages.
     extensions: Sequence[str | Path] = ()
     find_extensions: bool = True
     #: Flags for extensions, each with its value if it has one.
     extension_flags: Mapping[str, str | None] = {}
-    #: How the agent is used, for extensions that want to know.
+    #: How the agent is used. Extensions can read this.
     mode: Mode = "library"
-    #: Names of the tools that the model may use; None: `default_tools`.
+    #: The names of the tools that the model may use. None: `default_tools`.
     tools: Sequence[str] | None = None
     exclude_tools: Sequence[str] = ()
     default_tools: Sequence[str] = DEFAULT_TOOLS
-    #: Tools that replace the built-in ones; None: the built-in tools.
+    #: Tools that replace the built-in ones. None: the built-in tools.
     tool_set: ToolSet | None = None
-    #: More tools. The model may use them all.
+    #: Additional tools. The model may use all of them.
     extra_tools: Sequence[Tool] = ()
-    #: Apply the stream rules of the user and the project to what the model writes.
+    #: Whether the stream rules of the user and the project apply.
     rules: bool = True
-    #: Whether the project may run its own code, extensions and servers; None: as the user has decided before.
+    #: Whether the project may run its own extensions and servers. None: what the user decided earlier.
     approve: bool | None = None
-    #: What to do when a tool wants to change something and no rule of the settings applies: `auto`, `ask` or `deny`; None: what
+    #: What to do when a tool wants to change something and no rule in the settings applies: `auto`, `ask` or `deny`. None: what
     #: the settings say.
     approval: ApprovalMode | None = None
-    #: `workspace` keeps commands in a sandbox; None: what the settings say.
+    #: `workspace` runs commands in a sandbox. None: what the settings say.
     sandbox: SandboxMode | None = None
-    #: How many model calls one prompt may take before the run ends with an error; 0: any number; None: what the settings say.
+    #: How many model calls a prompt may take before its run ends with an error. 0: no limit. None: what the settings say.
     max_turns: Annotated[int, Meta(ge=0)] | None = None
-    #: Read no user configuration; keys come from the environment or `api_key` alone.
+    #: Read no user configuration. Keys come only from the environment or `api_key`.
     isolated: bool = False
     #: Where a program that fairlead stands in for keeps its files. They are used unless `FAIRLEAD_HOME` is set.
     peer_home: PeerHome | None = None
-    #: Keep conversations in files: below the home, or in `session_dir`. None: only one that the options below name;
-    #: False: not even that one, it is copied into memory.
+    #: Whether to save conversations in files, in the home or in `session_dir`. None: save only one that the options below
+    #: name. False: not even that one; it is copied into memory.
     keep: bool | None = None
     session_dir: str | Path | None = None
-    #: Resume a session: the path of its file (if it does not exist, a new session is kept there), or the beginning of its id.
+    #: Resume a session: the path of its file, or the beginning of its id. If the file does not exist, start a session there.
     session: str | Path | None = None
-    #: Resume the session that changed last; without one, begin a new session.
+    #: Resume the session that changed last. If there is none, start a new session.
     resume: bool = False
-    #: Begin with a copy of a session: a path, or the beginning of an id.
+    #: Start with a copy of a session: the path of its file, or the beginning of its id.
     fork: str | Path | None = None
-    #: Resume the session with exactly this id, or begin it.
+    #: Resume the session with exactly this id, or start it.
     session_id: str | None = None
-    #: Chooses the conversation, instead of the options above.
+    #: A function that chooses the conversation, instead of the options above.
     conversation: Callable[[Sessions], Conversation] | None = None
     session_name: str | None = None
-    #: `fsync`: what was written survives a power cut, too.
+    #: With `fsync`, saved entries also survive a power cut.
     durability: Durability = "flush"
-    #: Tokens of the context window that compaction leaves free, unless the user's settings say otherwise.
+    #: How many tokens of the context window compaction leaves free, unless the user's settings say otherwise.
     compaction_reserve: Annotated[int, Meta(ge=0)] = DEFAULT_RESERVE_TOKENS
-    #: Have the model plan before the first prompt of a session, unless the user's settings say otherwise.
+    #: Whether the model makes a plan before the first prompt of a session, unless the user's settings say otherwise.
     eager_todos: bool = False
     schedule: Schedule = "together"
     interrupt: InterruptMode = "wait"
-    #: Groups of settings for which the built-in defaults apply, whatever the user's files say.
+    #: Groups of settings that keep their built-in defaults, whatever the user's files say.
     reset_settings: Sequence[SettingsGroup] = ()
-    #: Called with everything in the user's configuration that cannot be used, as it is found.
+    #: Called with a sentence for each part of the configuration that cannot be used.
     warn: Callable[[str], None] | None = None
 
     def wants_tool(self, name: str) -> bool:
@@ -117,7 +117,7 @@ class AgentOptions(Struct, kw_only=True):
         return name not in self.exclude_tools and (self.tools is None or name in self.tools)
 
     def check(self) -> None:
-        """Raise BadOption if an option has a value that its declaration above does not allow.
+        """Raise BadOption if the value of an option does not match its type above.
 
         Protection must not fail open: a misspelt mode would otherwise mean no protection.
         """
@@ -131,7 +131,7 @@ class AgentOptions(Struct, kw_only=True):
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value has a type. Here True is not an int, and a string is not a sequence of strings."""
+    """Whether a value matches a type. Here True is not an int, and a string is not a sequence of strings."""
     origin, parameters = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
@@ -154,7 +154,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _in_words(hint: Any) -> str:
-    """What an option takes, for an error."""
+    """Describe the values that an option takes, for an error message."""
     origin, parameters = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(_in_words(each) for each in parameters)

@@ -1,4 +1,4 @@
-"""A set of tools that takes the place of the built-in ones, and what such tools can use from their session."""
+"""A set of tools that replaces the built-in ones, and the parts of a session that such tools can use."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 
 
 class ToolSet(Struct, frozen=True):
-    """Makes the tools of an agent. Unless `AgentOptions.tools` says otherwise, the model may use them all."""
+    """Creates the tools of an agent. The model may use all of them, unless `AgentOptions.tools` is given."""
 
-    #: Makes the tools that need a workspace only, by name. Each sub-agent gets its own.
+    #: Creates the tools that need only a workspace, by name. Called again for each sub-agent.
     for_workspace: Callable[[Workspace], Mapping[str, Tool]]
-    #: Makes all tools of a session, in the order in which the model sees them. Called before the session exists.
+    #: Creates all tools of a session, in the order in which the model sees them. Called before the session exists.
     for_session: Callable[[ToolServices], Sequence[Tool]]
 
 
 class ToolServices:
-    """What tools can use from the session that they were made for.
+    """The parts of a session that its tools can use.
 
-    The attributes are there at once. Properties and `subscribe` need the session: tools use them when they are called.
+    The attributes are available immediately. The properties and `subscribe` need the session, so tools use them only when they
+    are called.
     """
 
     def __init__(
@@ -47,22 +48,22 @@ class ToolServices:
         self._listeners: list[Callable[[Event], None]] = []
 
     def attach(self, session: Session) -> None:
-        """Serve the tools from this session."""
+        """Set the session that the tools belong to."""
         self._attached = session
         for listener in self._listeners:
             session.subscribe(listener)
 
     def listen(self, listener: Callable[[Event], None]) -> None:
-        """Call `listener` with every event of the session, once there is one."""
+        """Call `listener` with every event of the session. This may be called before the session exists."""
         self._listeners.append(listener)
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Call `listener` with every event from now on. Returns a function that ends that."""
+        """Call `listener` with every event from now on. Returns a function that removes it again."""
         return self._session.subscribe(listener)
 
     @property
     def conversation(self) -> Conversation:
-        """The present conversation of the session."""
+        """The current conversation of the session."""
         return self._session.history.conversation
 
     @property
@@ -79,7 +80,7 @@ class ToolServices:
 
     @property
     def ui(self) -> Ui:
-        """Asks and tells the user."""
+        """Asks the user questions and shows them messages."""
         return self._session.host.ui
 
     @property

@@ -1,4 +1,4 @@
-"""The command: flags to a mode, a mode to an exit code.
+"""The `fairlead` command: parses flags, runs the mode they choose, and exits.
 
 Private: see `fairlead` for the public modules.
 """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
 
-#: The most digits of a number that a flag takes.
+#: The largest number of digits in a number that a flag takes.
 _DIGITS = 9
 
 
@@ -32,7 +32,7 @@ def build_agent(arguments: Arguments, profile: Profile | None, program: Program)
 
 
 def agent_options(arguments: Arguments, profile: Profile | None, program: Program) -> AgentOptions:
-    """The options of the agent that the flags describe, with the defaults of a dialect and the home of a program."""
+    """Return the options of the agent that the flags describe, with the defaults of a dialect and the home of a program."""
     options = AgentOptions(
         models=_names(arguments.models),
         exclude_tools=_names(arguments.exclude_tools),
@@ -86,7 +86,7 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
 
 
 def _for_extensions(arguments: Arguments) -> dict[str, str | None]:
-    """The flags that extensions may read: those that fairlead does not have, and --max-turns, which it gained later."""
+    """Return the flags that extensions may read: those that fairlead does not have, and --max-turns, which it gained later."""
     flags = {name.lstrip("-"): value for name, value in arguments.ignored.items()}
     if arguments.max_turns is not None:
         flags["max-turns"] = arguments.max_turns
@@ -115,7 +115,7 @@ def _approved(arguments: Arguments) -> bool | None:
 
 
 def describe(agent: Agent, dialect: str | None) -> None:
-    """Log which version, model, tools and home the flags, the files and the environment came to."""
+    """Log the version, the dialect, and the model, tools and home in use."""
     log = logging.getLogger("fairlead.cli")
     if not log.isEnabledFor(logging.INFO):
         return
@@ -129,7 +129,7 @@ def describe(agent: Agent, dialect: str | None) -> None:
 
 
 def given(arguments: Arguments, *names: str) -> dict[str, Any]:
-    """The values of these flags, without those that were not given."""
+    """Return the values of these flags, without the flags that were not given."""
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 
@@ -145,14 +145,14 @@ def _working_directory() -> Path:
 
 
 def _text_or_file(text: str) -> str:
-    """The contents of the file with this name if it exists, else the text itself."""
+    """Return the contents of the file with this name if it exists, otherwise the text itself."""
     from fairlead.config.files import read_bytes
     from fairlead.core.lenient import scrub_text
 
     try:
         is_file = len(text) < 1024 and Path(text).is_file()
     except (OSError, ValueError):
-        is_file = False  # too long for a name, or in a directory that cannot be read: then it is a text
+        is_file = False  # too long for a name, or in a directory that cannot be read: use it as a text
     data = read_bytes(Path(text)) if is_file else None
     return scrub_text(text if data is None else data.decode("utf-8", "replace"))
 

@@ -71,12 +71,12 @@ def schema(words: Sequence[str], program: Program) -> int:
 
 
 def schema_text(dialect: Dialect) -> str:
-    """The JSON Schema of a dialect."""
+    """Return the JSON Schema of a dialect."""
     return json.dumps(dialect.load().schema(dialect.name), indent=2, ensure_ascii=False) + "\n"
 
 
 def types_text(dialect: Dialect) -> str:
-    """The TypeScript types of a dialect."""
+    """Return the TypeScript types of a dialect."""
     return dialect.load().types(dialect.name, f"The protocol of {dialect.name}, as fairlead speaks it")
 
 
@@ -95,7 +95,7 @@ def _schema_options(words: Sequence[str]) -> tuple[str | None, bool]:
 
 
 def list_models(agent: Agent, search: str) -> int:
-    """Print the models for which there is a key, filtered by names that contain all words of `search`. Returns the exit code."""
+    """Print the models that have a key and whose names contain all words of `search`. Returns the exit code."""
     words = search.lower().split()
     models = [
         model for model in agent.registry.available() if all(word in f"{model.provider}/{model.id}".lower() for word in words)

@@ -68,7 +68,7 @@ def configure_logging(env: Mapping[str, str], *, default: str, verbose: bool, lo
 
 
 def _levels(text: str) -> tuple[dict[str, int], str | None]:
-    """The levels by package, with "" for all others, and what is wrong with the text. Parts that are wrong are left out."""
+    """Return the levels by package, with "" for all others, and what is wrong with the text. Invalid parts are left out."""
     levels: dict[str, int] = {}
     problem = None
     for part in filter(None, (part.strip() for part in text.split(","))):

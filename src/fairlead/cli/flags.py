@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from fairlead.errors import ConfigError
 
-#: `optional` may have a value. So may `session`, if the next word looks like a session and not like a prompt.
+#: `optional` may have a value. So may `session`, if the next word looks like a session rather than a prompt.
 Kind: TypeAlias = Literal["switch", "value", "list", "optional", "session"]
 
 
@@ -215,7 +215,7 @@ class Arguments(Struct):
 
 
 class UsageError(ConfigError):
-    """The command line is wrong."""
+    """The command line is invalid."""
 
 
 def parse(argv: Sequence[str], more: Sequence[Flag] = ()) -> Arguments:
@@ -273,7 +273,7 @@ def _set(arguments: Arguments, flag: Flag, name: str, value: str | None, words: 
 
 
 def unknown_flag(name: str, more: Sequence[str] = ()) -> str:
-    """The error for an unknown flag, with the nearest known one. `more` are the flags of extensions."""
+    """Return the error text for an unknown flag, with the nearest known one. `more` are the flags of extensions."""
     from difflib import get_close_matches
 
     known = [each for flag in FLAGS for each in flag.names]

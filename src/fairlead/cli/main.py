@@ -1,4 +1,4 @@
-"""Runs what the command line asks for. The exit code is 0 for success, 1 for failure, 2 for a wrong command line."""
+"""Runs the command line. The exit code is 0 for success, 1 for failure and 2 for an invalid command line."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _dialect(flag: str | None, program: Program) -> Dialect:
 
 
 def _served(arguments: Arguments, program: Program) -> Dialect | None:
-    """The dialect to serve a host in, or None for the other modes. A dialect that only serves is chosen by its name."""
+    """Return the dialect to serve a host in, or None for the other modes. A dialect that only serves needs no `--mode`."""
     if arguments.mode in _SERVERS:
         return _dialect(_SERVERS[arguments.mode], program)
     if arguments.mode in ("rpc", "rpc-ui"):

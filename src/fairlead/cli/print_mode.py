@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 NOTHING_TO_DO = "There is nothing to do. Give a prompt, or --mode rpc to serve a host."
 
-#: The most bytes of standard input, and of a file that the command line names.
+#: The largest size of standard input, and of a file on the command line, in bytes.
 MOST_INPUT = 64 * 1024 * 1024
 _TOO_MUCH = f"more than {MOST_INPUT >> 20} MiB, which no model can read. Give part of it."
 
@@ -72,7 +72,7 @@ async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profi
 
 
 def _expanded(agent: Agent, before: str, prompts: list[str]) -> list[tuple[str, bool]]:
-    """The prompts with templates and skills expanded, and whether each may still be a slash command of an extension.
+    """Return the prompts with templates and skills expanded, and whether each may still be a slash command of an extension.
 
     A slash command also works after piped input. Piped input itself is never a command.
     """
@@ -96,7 +96,7 @@ class _Invocation:
 
     async def run(self, prompts: list[tuple[str, bool]], images: list[ImageContent]) -> int:
         self._catch_signals(asyncio.get_running_loop())
-        # This runs while the model answers. The process does not wait for it at its end.
+        # This runs while the model answers. The process does not wait for it when it exits.
         start_thread(self._agent.clear_leftovers, "fairlead-leftovers")
         async with self._agent:
             if self._arguments.mode == "json":
@@ -194,7 +194,7 @@ class _Stdout(io.FileIO):
 
 
 def _prompts(piped: str, words: list[str], check: Check | None) -> tuple[str, list[str], list[ImageContent]]:
-    """Returns the text before the first prompt (piped input, then files), the prompts, and the images of the first one.
+    """Return the text before the first prompt (piped input, then files), the prompts, and the images of the first one.
 
     Arguments and file names may contain bytes that are not text. Models and hosts get U+FFFD for them.
     """

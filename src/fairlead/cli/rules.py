@@ -90,7 +90,7 @@ def _nearest(name: str) -> str:
 
 
 def _scope(rule: Rule, options: _Options) -> Scope:
-    """What the sample is: the scope from the command line, or the first one of the rule."""
+    """Return the scope of the sample: the one from the command line, or the first one of the rule."""
     if options.scope is not None:
         try:
             scope = parse_scope(options.scope)
@@ -143,7 +143,7 @@ def _sample(options: _Options) -> str:
 
 
 def _arguments(scope: Scope, sample: str, path: str | None) -> str:
-    """The arguments of a call as a model would write them."""
+    """Return the arguments of a call as a model would write them."""
     named = {} if path is None else {"path": path}
     if scope.tool == "write":
         return msgspec.json.encode({**named, "content": sample}).decode()

@@ -72,7 +72,7 @@ class ContextReader:
 
         `project` is the directory that the file belongs to, or None for a file of the user.
         """
-        if not os.path.lexists(path):  # usually there is none, and this is much cheaper than a failing read
+        if not os.path.lexists(path):  # the file is usually missing, and this check is much cheaper than a failed read
             return None
         within = None if project is None else self._search_paths.boundary(project)
         try:
@@ -224,7 +224,7 @@ def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
 
 
 def _commands(templates: Mapping[str, Template], skills: Mapping[str, Skill]) -> list[SlashCommand]:
-    """The slash commands of these templates and skills."""
+    """Return the slash commands of these templates and skills."""
     from fairlead.session.additions import SlashCommand
 
     prompts = [SlashCommand(each.name, each.description, "prompt", each.origin) for each in templates.values()]

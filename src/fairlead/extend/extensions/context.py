@@ -170,7 +170,7 @@ class Context:
         self._engine.run_on_agent_thread(self._engine.host.shutdown)
 
     async def compact(self, instructions: str | None = None) -> CompactionResult:
-        """Abort the active run and replace older messages by a summary.
+        """Abort the active run and replace older messages with a summary.
 
         Do not call this in a handler that the run waits for, because the run would then wait for itself. Commands and the tasks
         they start may call it.
@@ -178,8 +178,8 @@ class Context:
         Args:
             instructions: what the summary should focus on.
 
-        Returns the result of the compaction. Raises FairleadError if it fails, and RuntimeError on another thread than the
-        agent's.
+        Returns the result of the compaction. Raises FairleadError if it fails, and RuntimeError on a thread other
+        than the agent's.
         """
         self._engine.require_agent_thread()
         return await self._session.compact(instructions)

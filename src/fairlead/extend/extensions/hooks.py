@@ -1,4 +1,4 @@
-"""Connects extensions to the session: what happens there becomes events for handlers, and their results change what it does."""
+"""Connects extensions to the session: handlers get events from it, and their results change what it does."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class ExtensionHooks:
             if answer is not None:
                 raise ToolError(answer.reason)
         if not isinstance(event.arguments, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ToolError("An extension replaced the arguments by something that is not a dict.")
+            raise ToolError("An extension replaced the arguments with something that is not a dict.")
         return event.arguments
 
     async def tool_result(

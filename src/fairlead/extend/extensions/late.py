@@ -1,4 +1,4 @@
-"""Extensions that are not loaded yet. This module is all that an idle start pays for them.
+"""Extensions that are not loaded yet. An idle start loads nothing else of this package.
 
 They are found and loaded when something first needs them: see `LateExtensions.ready`.
 """

@@ -1,4 +1,4 @@
-"""Models that an extension asks itself: turns what its generator yields into an answer."""
+"""Models that an extension calls itself: turns what its generator yields into an answer."""
 
 from __future__ import annotations
 
