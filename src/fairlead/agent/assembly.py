@@ -94,14 +94,14 @@ class Assembly:
         if options.tool_set is not None and subagents is not None:
             services = ToolServices(workspace, additions, subagents, runtime.now_ms)
         tools = self._tools(workspace, subagents, services)
-        scoped = [] if options.stream else self._scoped()
+        scoped = [] if options.stream else self._models_to_cycle()
         sessions, conversation = self._conversation(workspace, runtime)
         self.servers = self._mcp_servers(workspace)
         approver = self._approvals()
         session_options = SessionOptions(
             models=models,
             tools=tools,
-            active_tools=self._active(tools),
+            active_tools=self._active_tools(tools),
             workspace=workspace,
             system_prompt=SystemPrompt(
                 workspace, options.system_prompt, options.append_system_prompt, additions, advice=options.advice
@@ -144,9 +144,9 @@ class Assembly:
             self.servers.attach(session.host, session.tools, session.additions.extensions)
         if services is not None:
             services.attach(session)
-        if TODO_WRITE in _wanted(options) and TODO_WRITE not in session.tools and settings.todo.enabled:
+        if TODO_WRITE in _wanted_tools(options) and TODO_WRITE not in session.tools and settings.todo.enabled:
             session.tools.replace("todo", [session.todos.tool()])
-        if ASK in _wanted(options) and ASK not in session.tools:
+        if ASK in _wanted_tools(options) and ASK not in session.tools:
             from fairlead.session.ask_tool import ask_tool
 
             session.tools.replace("ask", [ask_tool(lambda: session.host.ui, settings.ask.timeout or None)])
@@ -235,10 +235,10 @@ class Assembly:
                 return options.model, options.thinking, OneModel(options.model, options.stream)
             model, level = options.model, None
         else:
-            model, level = self._named()
-        return model, options.thinking or level, self._access(runtime)
+            model, level = self._requested_model()
+        return model, options.thinking or level, self._model_access(runtime)
 
-    def _access(self, runtime: AsyncioRuntime) -> Models:
+    def _model_access(self, runtime: AsyncioRuntime) -> Models:
         """Return the access to all models for one conversation."""
         from fairlead.models.model_streams import ModelStreams
 
@@ -252,10 +252,10 @@ class Assembly:
             after=lambda: self._warn(self._registry.warnings),
         )
 
-    def _named(self) -> tuple[Model | None, ThinkingLevel | None]:
+    def _requested_model(self) -> tuple[Model | None, ThinkingLevel | None]:
         options = self._options
         if isinstance(options.model, str):
-            return self.extensions.matched(qualified(options.provider, options.model))
+            return self.extensions.match_model(qualified(options.provider, options.model))
         if options.provider:
             model = self._registry.default_of(options.provider)
             if model is None:
@@ -265,7 +265,7 @@ class Assembly:
             return chosen[0]
         return self._registry.default(self._settings), None
 
-    def _scoped(self) -> list[tuple[Model, ThinkingLevel | None]]:
+    def _models_to_cycle(self) -> list[tuple[Model, ThinkingLevel | None]]:
         """Return the models to cycle through. Those in the options must exist; those in the settings may no longer exist."""
         if self._options.models:
             return self._registry.match_many(self._options.models)
@@ -344,7 +344,7 @@ class Assembly:
         overrides, appended = self._settings.task.agent_model_overrides, self._options.append_system_prompt
         if self._options.stream is not None:
             return SessionSpawner(lambda: models, None, overrides, appended)
-        return SessionSpawner(lambda: self._access(runtime), self._registry.match, overrides, appended)
+        return SessionSpawner(lambda: self._model_access(runtime), self._registry.match, overrides, appended)
 
     def _tools(self, workspace: Workspace, subagents: Subagents | None, services: ToolServices | None) -> dict[str, Tool]:
         """Return the tools that the session starts with: `tool_set` or the built-in tools, then `extra_tools` and `task`."""
@@ -374,18 +374,18 @@ class Assembly:
         tool_set = self._options.tool_set
         return Subagents(Family(agents, task, spawner, builtin_tools if tool_set is None else tool_set.for_workspace))
 
-    def _active(self, tools: Mapping[str, Tool]) -> list[str]:
+    def _active_tools(self, tools: Mapping[str, Tool]) -> list[str]:
         options = self._options
         known = list(dict.fromkeys([*tools, TODO_WRITE, TASK, ASK]))
         unknown = [name for name in (*(options.tools or ()), *options.exclude_tools) if name not in known]
         if self.servers is not None:  # their tools are not known yet
             unknown = [name for name in unknown if not name.startswith("mcp_")]
         self.extensions.check_tools(unknown, known)
-        wanted = tools if options.tools is None and options.tool_set is not None else _wanted(options)
+        wanted = tools if options.tools is None and options.tool_set is not None else _wanted_tools(options)
         return [name for name in wanted if name in tools and name not in options.exclude_tools]
 
 
-def _wanted(options: AgentOptions) -> list[str]:
+def _wanted_tools(options: AgentOptions) -> list[str]:
     """Return the names of the tools that the model may use. Not valid for a `tool_set` without `tools`."""
     chosen = options.default_tools if options.tools is None else options.tools
     names = dict.fromkeys([*chosen, *(tool.name for tool in options.extra_tools)])
@@ -394,4 +394,4 @@ def _wanted(options: AgentOptions) -> list[str]:
 
 def _wants_task(options: AgentOptions) -> bool:
     """Whether the model may use the built-in `task` tool."""
-    return TASK in _wanted(options) and all(tool.name != TASK for tool in options.extra_tools)
+    return TASK in _wanted_tools(options) and all(tool.name != TASK for tool in options.extra_tools)

@@ -123,7 +123,7 @@ class AgentExtensions:
 
     # What depends on extensions
 
-    def matched(self, pattern: str) -> tuple[Model | None, ThinkingLevel | None]:
+    def match_model(self, pattern: str) -> tuple[Model | None, ThinkingLevel | None]:
         """Return the model that matches a pattern, or None if an extension may still add one. Raises ModelNotFound."""
         try:
             return self._registry.match(pattern)

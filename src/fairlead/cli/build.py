@@ -27,7 +27,7 @@ _DIGITS = 9
 
 def build_agent(arguments: Arguments, profile: Profile | None, program: Program) -> Agent:
     agent = Agent(agent_options(arguments, profile, program))
-    describe(agent, None if profile is None else profile.name)
+    log_choices(agent, None if profile is None else profile.name)
     return agent
 
 
@@ -114,7 +114,7 @@ def _approved(arguments: Arguments) -> bool | None:
     return True if arguments.approve else False if arguments.no_approve else None
 
 
-def describe(agent: Agent, dialect: str | None) -> None:
+def log_choices(agent: Agent, dialect: str | None) -> None:
     """Log the version, the dialect, and the model, tools and home in use."""
     log = logging.getLogger("fairlead.cli")
     if not log.isEnabledFor(logging.INFO):
@@ -171,7 +171,7 @@ def stdout_to_stderr() -> Generator[None]:
         os.close(kept)
 
 
-async def settled(agent: Agent, argv: Sequence[str], arguments: Arguments) -> Arguments:
+async def parse_extension_flags(agent: Agent, argv: Sequence[str], arguments: Arguments) -> Arguments:
     """Parse the command line again if it has flags of extensions. Raises UsageError for a flag that no extension has."""
     if not arguments.unknown:
         return arguments

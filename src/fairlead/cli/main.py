@@ -103,11 +103,11 @@ def _list_models(argv: Sequence[str], arguments: Arguments, program: Program) ->
 
     agent = build_agent(arguments, None, program)
     if arguments.unknown or agent.extensions.exist():
-        from fairlead.cli.build import settled, stdout_to_stderr
+        from fairlead.cli.build import parse_extension_flags, stdout_to_stderr
         from fairlead.cli.start import run
 
         async def load() -> None:
-            await settled(agent, argv, arguments)
+            await parse_extension_flags(agent, argv, arguments)
             await agent.extensions.load()
 
         with stdout_to_stderr():
@@ -127,15 +127,15 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
     from fairlead.wire.stdio import take_over
 
     stdin, stdout = take_over()
-    from fairlead.cli.build import agent_options, describe, given
+    from fairlead.cli.build import agent_options, given, log_choices
     from fairlead.wire.dialects import ServeOptions
 
     async def prepare(agent: Agent) -> None:
-        describe(agent, dialect.name)
+        log_choices(agent, dialect.name)
         if arguments.unknown:
-            from fairlead.cli.build import settled
+            from fairlead.cli.build import parse_extension_flags
 
-            await settled(agent, argv, arguments)
+            await parse_extension_flags(agent, argv, arguments)
         await agent.extensions.find_model()
 
     async def work() -> int:

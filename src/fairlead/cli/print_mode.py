@@ -60,9 +60,9 @@ def _read_input() -> str:
 
 async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profile: Profile, piped: str, stdout: _Stdout) -> int:
     if arguments.unknown:
-        from fairlead.cli.build import settled
+        from fairlead.cli.build import parse_extension_flags
 
-        arguments = await settled(agent, argv, arguments)
+        arguments = await parse_extension_flags(agent, argv, arguments)
         if not piped and not arguments.words:
             raise UsageError(NOTHING_TO_DO)
     await agent.extensions.find_model()
