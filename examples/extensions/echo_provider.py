@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from fairlead import Cancel, Model, ModelRequest
+from fairlead import CancelToken, Model, ModelRequest
 from fairlead.extension import Fairlead, TextContent, ThinkingContent, ToolCall, Usage
 
 MODEL = {"id": "parrot", "name": "Parrot", "reasoning": True, "contextWindow": 8000, "cost": {"input": 1, "output": 1}}
 
 
-async def stream(model: Model, request: ModelRequest, cancel: Cancel) -> AsyncIterator[str | ThinkingContent | ToolCall | Usage]:
+async def stream(
+    model: Model, request: ModelRequest, cancel: CancelToken
+) -> AsyncIterator[str | ThinkingContent | ToolCall | Usage]:
     """Answer a request. What it yields becomes the answer; it stops when `cancel` fires."""
     last = request.messages[-1].content
     blocks = [TextContent(last)] if isinstance(last, str) else last

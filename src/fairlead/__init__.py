@@ -19,7 +19,7 @@ This module holds:
     Ui, NoUi                        how the agent asks the user
     Model, ModelStream,             your own model: what it is, how it is called,
     ModelRequest, PartialMessage,   how it answers, and the signal to stop
-    Cancel
+    CancelToken
     export_file                     write a session as an HTML page
     opal_tools                      the tools under the names that Opal uses
     FairleadError, ToolError        the errors that callers catch and tools raise
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from fairlead.agent.options import AgentOptions
     from fairlead.core.model import Model, ModelRequest, ModelStream
     from fairlead.core.partial_message import PartialMessage
-    from fairlead.core.runtime import Cancel
+    from fairlead.core.runtime import CancelToken
     from fairlead.core.tool import Tool, ToolContext, ToolResult, ToolSubject
     from fairlead.core.ui import NoUi, Ui
     from fairlead.errors import FairleadError, ToolError
@@ -52,7 +52,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "AgentOptions",
-    "Cancel",
+    "CancelToken",
     "FairleadError",
     "Model",
     "ModelRequest",
@@ -73,7 +73,7 @@ __all__ = [
 _HOMES = {
     "Agent": "fairlead.agent",
     "AgentOptions": "fairlead.agent.options",
-    "Cancel": "fairlead.core.runtime",
+    "CancelToken": "fairlead.core.runtime",
     "FairleadError": "fairlead.errors",
     "Model": "fairlead.core.model",
     "ModelStream": "fairlead.core.model",

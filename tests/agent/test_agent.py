@@ -19,7 +19,7 @@ from fairlead.core import events as e
 from fairlead.core.messages import ImageContent, ToolCall, ToolResultMessage, UserMessage, user_text
 from fairlead.core.model import ModelRequest, StreamEvent
 from fairlead.core.partial_message import PartialMessage
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import BusyError, ConfigError, LimitReached, ModelNotFound, NoCredentials, ProviderError, RunAborted
 from fairlead.testing import SCRIPTED_MODEL, ProviderServer, Scripted, Turn
 
@@ -135,7 +135,7 @@ async def test_tools_of_the_callers_own_are_offered_and_run(tmp_path: Path) -> N
 
 
 async def test_a_model_of_the_callers_own_is_asked(tmp_path: Path) -> None:
-    async def echo(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    async def echo(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         last = request.messages[-1]
         assert isinstance(last, UserMessage)
         partial = PartialMessage(SCRIPTED_MODEL, 1)
@@ -150,7 +150,7 @@ async def test_a_model_of_the_callers_own_is_asked(tmp_path: Path) -> None:
 
 
 async def test_a_model_that_breaks_ends_the_run_with_an_error(tmp_path: Path) -> None:
-    async def broken(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    async def broken(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         raise ValueError("out of order")
         yield []
 

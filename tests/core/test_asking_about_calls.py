@@ -12,7 +12,7 @@ from fairlead.core.loop import AfterCall, BeforeCall, LoopCallbacks, TurnSetup, 
 from fairlead.core.messages import Message, TextContent, ToolCall, user_message
 from fairlead.core.model import ModelRequest
 from fairlead.core.queues import Queues
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Approver, Schedule, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.runtime import AsyncioRuntime
@@ -30,7 +30,7 @@ class Scene:
         self.model = Scripted([Answer(tool_calls=calls), Answer(text="done")])
         self.schedule: Schedule = schedule
         self.tool = Tool("act", "acts", SCHEMA, self._act, timeout=timeout)
-        self.cancel = Cancel()
+        self.cancel = CancelToken()
         self.ran: list[str] = []
         self.bugs: list[Exception] = []
         self.events: list[e.Event] = []
@@ -88,7 +88,7 @@ class Asks:
         self.asked: list[dict[str, Any]] = []
         self._refused = refused
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> None:
+    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> None:
         self.asked.append(arguments)
         if arguments["name"] in self._refused:
             raise self._refused[arguments["name"]]
@@ -158,7 +158,7 @@ async def test_a_question_that_takes_long_holds_up_neither_the_other_calls_nor_t
     asked, others_ran = asyncio.Event(), asyncio.Event()
 
     class Slow:
-        async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> None:
+        async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> None:
             if arguments["name"] == "slow":
                 asked.set()
                 await others_ran.wait()
@@ -189,7 +189,7 @@ async def test_an_abort_ends_a_question_at_once() -> None:
                 cut_off.set()
 
         class Never:
-            async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> None:
+            async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> None:
                 await never()
 
         if ask == "before":

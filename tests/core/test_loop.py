@@ -11,7 +11,7 @@ from fairlead.core.loop import LoopCallbacks, TurnSetup, run_agent
 from fairlead.core.messages import Message, ToolCall, ToolResultMessage, UserMessage, user_message, user_text
 from fairlead.core.model import BlockDelta, ModelRequest, ModelStream, StreamEnd, StreamEvent
 from fairlead.core.queues import Queues
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import RunTool, Schedule, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.runtime import AsyncioRuntime
@@ -29,7 +29,7 @@ class Stage:
         self.tools = {tool.name: tool for tool in tools or []}
         self.schedule: Schedule = schedule
         self.queues = Queues()
-        self.cancel = Cancel()
+        self.cancel = CancelToken()
         self.messages: list[Message] = []
         self.added: list[Message] = []
         self.bugs: list[Exception] = []
@@ -135,7 +135,7 @@ def test_an_answer_is_cut_off_where_somebody_says_so_and_its_request_is_given_up
     closed: list[bool] = []
     script = Scripted([Answer(text="one two three")])
 
-    async def model(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    async def model(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         try:
             async for batch in script(request, cancel):
                 for event in batch:
@@ -251,7 +251,7 @@ def test_a_call_that_cannot_run_gets_an_error_and_the_run_goes_on() -> None:
 
 
 def test_arguments_that_are_not_json_are_shown_to_the_model() -> None:
-    async def stream(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    async def stream(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         from fairlead.core.partial_message import PartialMessage
 
         partial = PartialMessage(SCRIPTED_MODEL, 1)
@@ -399,7 +399,7 @@ def test_an_abort_during_tools_gives_every_call_a_result_and_ends_with_an_empty_
 
 
 def test_a_failed_request_shows_the_final_message_in_both_frames() -> None:
-    async def stream(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    async def stream(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         from fairlead.core.partial_message import PartialMessage
 
         partial = PartialMessage(SCRIPTED_MODEL, 1)
@@ -413,7 +413,7 @@ def test_a_failed_request_shows_the_final_message_in_both_frames() -> None:
 
 
 def test_a_stream_that_breaks_its_promise_is_an_error_of_that_message() -> None:
-    async def raises(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    async def raises(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         from fairlead.core.partial_message import PartialMessage
 
         partial = PartialMessage(SCRIPTED_MODEL, 1)
@@ -422,7 +422,7 @@ def test_a_stream_that_breaks_its_promise_is_an_error_of_that_message() -> None:
         yield partial.take()
         raise ValueError("bad luck")
 
-    async def stops(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    async def stops(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         return
         yield []
 

@@ -13,7 +13,7 @@ from tests.extend.extended import calling, extended, user_texts
 
 from fairlead.core.messages import CustomMessage, ToolCall, Usage
 from fairlead.core.model import ModelRequest, StreamEnd
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import RunAborted
 from fairlead.extend.extensions.providers import model_stream
 from fairlead.testing import SCRIPTED_MODEL, Turn
@@ -251,7 +251,7 @@ async def test_a_stream_that_yields_nonsense_is_an_answer_that_failed(
 ) -> None:
     stream = model_stream(lambda model, request, cancel: answer(), lambda step: step)(SCRIPTED_MODEL)
     request = ModelRequest(system_prompt="", messages=[], tools=[], thinking="off", session_id="s")
-    *_, end = [event async for events in stream(request, Cancel()) for event in events]
+    *_, end = [event async for events in stream(request, CancelToken()) for event in events]
     assert isinstance(end, StreamEnd) and end.message.stop_reason == "error"
     assert error in (end.message.error_message or "")
 

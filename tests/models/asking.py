@@ -12,7 +12,7 @@ from tests.support.json_values import is_object
 
 from fairlead.core.messages import AssistantMessage, ImageContent, ToolCall, ToolResultMessage, Usage, UserMessage
 from fairlead.core.model import BlockDelta, Model, ModelRequest, Price, StreamEnd, StreamEvent, ToolSpec
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
 from fairlead.models.model_streams import open_stream
@@ -93,7 +93,7 @@ async def ask(
     **fields: Any,
 ) -> Outcome:
     """Ask `server` through the adapter of `api`; `fields` are the model's."""
-    cancel = Cancel()
+    cancel = CancelToken()
     http = Http()
     events: list[StreamEvent] = []
     model = a_model(api, server.url + path, **fields)
@@ -131,7 +131,7 @@ def assert_encoded_once(api: str) -> None:
             http = Http()
             stream = open_stream(a_model(api, server.url), RequestAuth(), http, lambda: 1)
             for _ in range(2):
-                async for _ in stream(a_request(*messages), Cancel()):
+                async for _ in stream(a_request(*messages), CancelToken()):
                     pass
                 first.content = images[0].data = images[1].data = "changed"
             await http.close()

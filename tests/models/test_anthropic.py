@@ -18,7 +18,7 @@ from fairlead.core.messages import (
     UserMessage,
 )
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart, StreamEnd, StreamStart, ToolSpec
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.models.apis.anthropic import AnthropicMessages
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
@@ -271,7 +271,7 @@ def headers_with(auth: RequestAuth, **fields: Any) -> Any:
         async with serving({"text": "x"}) as server:
             http = Http(env={})
             adapter = AnthropicMessages(a_model(API, server.url), auth, http, lambda: 1)
-            async for _ in adapter(a_request(**fields), Cancel()):
+            async for _ in adapter(a_request(**fields), CancelToken()):
                 pass
             await http.close()
             return server.requests[0].headers
@@ -387,7 +387,7 @@ async def test_earlier_messages_are_not_encoded_again() -> None:
         messages: list[Any] = [first, an_answer(API, TextContent("one"))]
         for text in ("second", "third"):
             messages.append(UserMessage(text, 1))
-            async for _ in adapter(a_request(*messages), Cancel()):
+            async for _ in adapter(a_request(*messages), CancelToken()):
                 pass
             # Whatever is changed in a message that was sent already is not looked at again.
             first.content = "changed"
@@ -540,7 +540,7 @@ async def test_a_conversation_continues_over_one_connection() -> None:
         http = Http(env={})
         adapter = AnthropicMessages(a_model(API, server.url), RequestAuth(), http, lambda: 1)
         for _ in range(3):
-            async for batch in adapter(a_request(), Cancel()):
+            async for batch in adapter(a_request(), CancelToken()):
                 # The consumer stops at the end, as a loop does that has seen all it needs.
                 if isinstance(batch[-1], StreamEnd):
                     break

@@ -10,7 +10,7 @@ import h11
 import pytest
 from tests.models.raw_server import Talk, answering, raw_server, read_request, saying_nothing, until
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.models.http.client import Http, HttpRequest, RequestAborted
 from fairlead.models.http.connection import HttpConnection, explain
@@ -27,8 +27,8 @@ def post(url: str, body: bytes = b"{}", headers: list[tuple[str, str]] | None = 
     return HttpRequest("POST", url, headers or [], body)
 
 
-async def fetch(http: Http, url: str, body: bytes = b"{}", cancel: Cancel | None = None) -> tuple[int, bytes]:
-    async with http.stream(post(url, body), cancel or Cancel()) as response:
+async def fetch(http: Http, url: str, body: bytes = b"{}", cancel: CancelToken | None = None) -> tuple[int, bytes]:
+    async with http.stream(post(url, body), cancel or CancelToken()) as response:
         return response.status, await response.read()
 
 
@@ -70,7 +70,7 @@ async def test_the_request_arrives_as_it_was_meant() -> None:
     async with ProviderServer([{"text": "x"}]) as server:
         http = Http(env={})
         headers = [("X-Key", " secret "), ("User-Agent", "mine")]
-        async with http.stream(post(f"{server.url}/v1/messages?a=b c", b'{"n":1}', headers), Cancel()) as response:
+        async with http.stream(post(f"{server.url}/v1/messages?a=b c", b'{"n":1}', headers), CancelToken()) as response:
             await response.read()
             assert response.headers["content-type"] == "text/event-stream"
         request = server.requests[0]
@@ -107,7 +107,7 @@ async def test_requests_at_the_same_time_have_connections_of_their_own() -> None
 async def test_a_connection_whose_answer_was_not_read_to_the_end_is_not_used_again() -> None:
     async with ProviderServer([{"text": "x" * 100_000, "hangAfter": 1}, {"text": "y"}]) as server:
         http = Http(env={})
-        async with http.stream(post(f"{server.url}/messages"), Cancel()) as response:
+        async with http.stream(post(f"{server.url}/messages"), CancelToken()) as response:
             assert await response.read(10)
         await server.until(lambda server: server.disconnections == 1)
         await fetch(http, f"{server.url}/messages")
@@ -118,7 +118,7 @@ async def test_a_connection_whose_answer_was_not_read_to_the_end_is_not_used_aga
 async def test_when_the_rest_is_noise_the_connection_is_kept_once_it_has_come() -> None:
     async with ProviderServer([{"raw": ["first", "second"], "holdAfter": 1}]) as server:
         http = Http(env={})
-        async with http.stream(post(f"{server.url}/messages"), Cancel()) as response:
+        async with http.stream(post(f"{server.url}/messages"), CancelToken()) as response:
             assert await anext(aiter(response.chunks())) == b"first"
             response.rest_is_noise = True
         server.release()
@@ -226,7 +226,7 @@ async def test_a_host_name_that_cannot_be_one_says_so() -> None:
 async def test_a_header_that_says_where_a_request_ends_cannot_be_configured(name: str) -> None:
     async with raw_server(saying_nothing()) as server:
         with pytest.raises(ProviderError, match=f"{name}.* Remove it from the headers"):
-            async with Http(env={}).stream(post(server.url, b"{}", [(name, "5")]), Cancel()):
+            async with Http(env={}).stream(post(server.url, b"{}", [(name, "5")]), CancelToken()):
                 pass
 
 
@@ -312,7 +312,7 @@ async def test_a_reader_that_takes_its_time_is_no_silence_of_the_server() -> Non
 
     async with raw_server(talk) as server:
         http = Http(idle_timeout=0.05, env={})
-        async with http.stream(post(server.url), Cancel()) as response:
+        async with http.stream(post(server.url), CancelToken()) as response:
             chunks = aiter(response.chunks())
             assert await anext(chunks) == b"hello"
             await asyncio.sleep(0.15)  # three times the limit, spent by the reader
@@ -377,7 +377,7 @@ async def test_a_key_that_no_header_can_hold_is_refused_without_being_shown(valu
     with pytest.raises(ProviderError, match="'x-api-key' has characters that HTTP forbids") as caught:
         async with raw_server(saying_nothing()) as server:
             request = post(server.url, headers=[("x-api-key", value)])
-            async with Http(env={}).stream(request, Cancel()):
+            async with Http(env={}).stream(request, CancelToken()):
                 pass
     assert "secret" not in str(caught.value)
 
@@ -387,7 +387,7 @@ async def test_a_key_that_no_header_can_hold_is_refused_without_being_shown(valu
 
 async def test_nothing_is_sent_after_an_abort() -> None:
     async with raw_server(saying_nothing()) as server:
-        cancel = Cancel()
+        cancel = CancelToken()
         cancel.fire()
         with pytest.raises(RequestAborted):
             await fetch(Http(env={}), server.url, cancel=cancel)
@@ -399,7 +399,7 @@ async def test_nothing_is_sent_after_an_abort() -> None:
 async def test_an_abort_ends_connecting_sending_and_waiting_at_once(scheme: str, size: int) -> None:
     # A server that says nothing holds up https in the handshake, http after the request.
     async with raw_server(saying_nothing()) as server:
-        cancel = Cancel()
+        cancel = CancelToken()
         url = server.url.replace("http", scheme)
         request = asyncio.create_task(fetch(Http(env={}), url, b"x" * size, cancel))
         await server.connected.wait()
@@ -411,7 +411,7 @@ async def test_an_abort_ends_connecting_sending_and_waiting_at_once(scheme: str,
 
 async def test_an_abort_ends_reading_at_once() -> None:
     async with ProviderServer([{"text": "x" * 1000, "hangAfter": 2}]) as server:
-        cancel = Cancel()
+        cancel = CancelToken()
         http = Http(env={})
         with pytest.raises(RequestAborted):
             async with http.stream(post(f"{server.url}/messages"), cancel) as response:
@@ -423,7 +423,7 @@ async def test_an_abort_ends_reading_at_once() -> None:
 
 async def test_nothing_is_read_after_an_abort() -> None:
     async with raw_server(answering(OK)) as server:
-        cancel = Cancel()
+        cancel = CancelToken()
         with pytest.raises(RequestAborted):
             async with Http(env={}).stream(post(server.url), cancel) as response:
                 cancel.fire()
@@ -442,7 +442,7 @@ async def test_a_cancelled_task_closes_its_connection() -> None:
 
 async def test_an_abort_after_the_answer_leaves_the_connection_alone() -> None:
     async with ProviderServer([{"text": "x"}]) as server:
-        http, cancel = Http(env={}), Cancel()
+        http, cancel = Http(env={}), CancelToken()
         await fetch(http, f"{server.url}/messages", cancel=cancel)
         cancel.fire()
         await fetch(http, f"{server.url}/messages")

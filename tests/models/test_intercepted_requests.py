@@ -10,7 +10,7 @@ import pytest
 from tests.models.asking import a_model, a_request, outcome, serving
 
 from fairlead.core.model import StreamEnd, StreamEvent
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.models.credentials import RequestAuth
 from fairlead.models.http.client import Http
 from fairlead.models.model_streams import open_stream
@@ -70,7 +70,7 @@ async def test_a_request_that_cannot_be_sent_fails_and_says_why(changes: Changes
     async with serving({"text": "never"}) as server:
         http = Http()
         stream = open_stream(a_model("anthropic-messages", server.url), RequestAuth("sk"), http, lambda: 1)
-        events = [event async for batch in stream(a_request(interceptor=changes), Cancel()) for event in batch]
+        events = [event async for batch in stream(a_request(interceptor=changes), CancelToken()) for event in batch]
         await http.close()
         assert server.requests == []
     (end,) = events
@@ -93,7 +93,7 @@ async def test_an_abort_does_not_wait_for_whoever_steps_in() -> None:
             return payload, headers
 
     async with serving({"text": "never"}) as server, asyncio.timeout(20):
-        http, cancel, never = Http(), Cancel(), Never()
+        http, cancel, never = Http(), CancelToken(), Never()
         stream = open_stream(a_model("anthropic-messages", server.url), RequestAuth("sk"), http, lambda: 1)
 
         async def ask() -> list[StreamEvent]:

@@ -17,7 +17,7 @@ from tests.support.device_server import PENDING, SLOW_DOWN, TOKEN, DeviceServer
 from fairlead.config.home import Home
 from fairlead.core.messages import UserMessage
 from fairlead.core.model import Model, ModelRequest, StreamEnd
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import LoginFailed, NoCredentials
 from fairlead.models import logins
 from fairlead.models.credentials import LoginToken
@@ -220,7 +220,7 @@ def provider(url: str, server: DeviceServer, api: str = "openai-completions") ->
 async def ask(access: ModelStreams, model: Model) -> StreamEnd:
     stream = await access.stream(model)
     request = ModelRequest("", [UserMessage("hi", 0)], [])
-    events = [event async for batch in stream(request, Cancel()) for event in batch]
+    events = [event async for batch in stream(request, CancelToken()) for event in batch]
     assert isinstance(events[-1], StreamEnd)
     return events[-1]
 

@@ -14,7 +14,7 @@ from tests.models.raw_server import raw_server, read_request, saying_nothing, un
 
 from fairlead.core.model import Model, StreamEnd, StreamEvent
 from fairlead.core.partial_message import PartialMessage
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError
 from fairlead.models.apis.adapter import retry_after, stream_message
@@ -39,7 +39,7 @@ async def collect(
     url: str,
     on_event: Callable[[bytes, bytes], None],
     *,
-    cancel: Cancel | None = None,
+    cancel: CancelToken | None = None,
     http: Http | None = None,
     model: Model | None = None,
 ) -> list[StreamEvent]:
@@ -47,7 +47,7 @@ async def collect(
     partial = PartialMessage(model or a_model(API), 1)
     request = HttpRequest("POST", f"{url}/messages", [], b"{}")
     events: list[StreamEvent] = []
-    async for batch in stream_message(client, lambda: request, partial, FunctionReader(on_event), cancel or Cancel()):
+    async for batch in stream_message(client, lambda: request, partial, FunctionReader(on_event), cancel or CancelToken()):
         events += batch
     await client.close()
     return events
@@ -115,7 +115,7 @@ async def test_a_hanging_server_is_given_up_and_what_came_is_kept() -> None:
     async with serving({"text": "some text", "hangAfter": 1}) as server:
         http = Http(idle_timeout=0.1, env={})
         adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
-        events = [event async for batch in adapter(a_request(), Cancel()) for event in batch]
+        events = [event async for batch in adapter(a_request(), CancelToken()) for event in batch]
     end = events[-1]
     assert isinstance(end, StreamEnd)
     assert end.message.error_message is not None and "No data for 0.1 s" in end.message.error_message
@@ -223,7 +223,7 @@ async def test_a_request_that_cannot_be_made_ends_in_the_message() -> None:
         raise TypeError("no such tool")
 
     partial = PartialMessage(a_model(API), 1)
-    stream = stream_message(Http(env={}), request, partial, FunctionReader(lambda name, data: None), Cancel())
+    stream = stream_message(Http(env={}), request, partial, FunctionReader(lambda name, data: None), CancelToken())
     (end,) = [event async for batch in stream for event in batch]
     assert isinstance(end, StreamEnd)
     assert end.message.error_message == "Unexpected TypeError while reading the model's answer: no such tool"
@@ -232,7 +232,7 @@ async def test_a_request_that_cannot_be_made_ends_in_the_message() -> None:
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_an_abort_before_the_first_byte_ends_the_message(scheme: str) -> None:
     async with raw_server(saying_nothing()) as server:
-        cancel = Cancel()
+        cancel = CancelToken()
         url = server.url.replace("http", scheme)
         running = asyncio.create_task(collect(url, lambda name, data: None, cancel=cancel))
         await server.connected.wait()
@@ -256,7 +256,7 @@ async def test_pieces_are_handed_on_as_they_come() -> None:
     async with serving({"text": "onetwo", "chunk": 3, "holdAfter": 1}) as server:
         http = Http(env={})
         adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
-        batches = adapter(a_request(), Cancel())
+        batches = adapter(a_request(), CancelToken())
         seen: list[Any] = []
         while not any(getattr(event, "delta", None) == "one" for event in seen):
             seen += await anext(batches)
@@ -272,7 +272,7 @@ async def test_a_message_is_done_before_its_answer_ends_and_the_connection_is_ke
     async with serving({"raw": raw, "holdAfter": 1}) as server:
         http = Http(env={})
         adapter = open_stream(a_model(API, server.url), RequestAuth(), http, lambda: 1)
-        async for _ in adapter(a_request(), Cancel()):
+        async for _ in adapter(a_request(), CancelToken()):
             pass
         assert http.idle_connections == 0
         server.release()

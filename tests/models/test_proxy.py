@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.models.raw_server import Talk, answering, raw_server, saying_nothing
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.models.http.client import Http, HttpRequest, RequestAborted
 from fairlead.models.http.proxy import proxy_for
@@ -137,8 +137,8 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.transport.abort()
 
 
-async def fetch(http: Http, url: str, cancel: Cancel | None = None) -> bytes:
-    async with http.stream(HttpRequest("POST", url, [], b"{}"), cancel or Cancel()) as response:
+async def fetch(http: Http, url: str, cancel: CancelToken | None = None) -> bytes:
+    async with http.stream(HttpRequest("POST", url, [], b"{}"), cancel or CancelToken()) as response:
         return await response.read()
 
 
@@ -210,7 +210,7 @@ def test_a_proxy_that_hangs_up_says_so() -> None:
 
 async def test_an_abort_does_not_wait_for_a_proxy() -> None:
     async with raw_server(saying_nothing()) as proxy:
-        cancel = Cancel()
+        cancel = CancelToken()
         http = Http(env={"HTTPS_PROXY": f"http://127.0.0.1:{proxy.port}"})
         request = asyncio.create_task(fetch(http, "https://127.0.0.1:9/", cancel))
         await proxy.connected.wait()

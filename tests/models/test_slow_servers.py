@@ -8,7 +8,7 @@ from itertools import cycle
 import pytest
 from tests.models.raw_server import RawServer, Talk, raw_server
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.models.apis.sending import send
 from fairlead.models.http.client import Http, HttpRequest
@@ -42,7 +42,7 @@ def ask(talk: Talk, patience: float | None = None) -> bytes:
 async def body_of(server: RawServer, patience: float | None) -> bytes:
     http = Http(idle_timeout=IDLE)
     try:
-        async with asyncio.timeout(30), http.stream(HttpRequest("POST", server.url, [], b"{}"), Cancel()) as response:
+        async with asyncio.timeout(30), http.stream(HttpRequest("POST", server.url, [], b"{}"), CancelToken()) as response:
             return await response.read(patience=patience)
     finally:
         await http.close()
@@ -87,7 +87,7 @@ async def test_a_server_that_is_not_ready_and_says_so_in_drops_is_not_waited_for
     http = Http(idle_timeout=IDLE)
     async with raw_server(dripping(b"HTTP/1.1 503 Busy\r\n\r\ntoo busy ", b".")) as server, asyncio.timeout(30):
         request = HttpRequest("POST", server.url, [], b"{}")
-        async with send(http, request, Cancel()) as (_, body):
+        async with send(http, request, CancelToken()) as (_, body):
             await http.close()
     assert (body or b"").startswith(b"too busy .")
 

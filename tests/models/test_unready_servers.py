@@ -10,7 +10,7 @@ from tests.models.asking import a_model, a_request, ask, outcome, serving
 from tests.models.raw_server import raw_server, until
 
 from fairlead.core.model import StreamEnd
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.models.apis.sending import send
 from fairlead.models.credentials import RequestAuth
@@ -22,10 +22,10 @@ APIS = ("openai-completions", "openai-responses", "anthropic-messages", "google-
 LOADING = {"status": 503, "error": {"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}}
 
 
-async def asked(server: ProviderServer, api: str, cancel: Cancel | None = None) -> StreamEnd:
+async def asked(server: ProviderServer, api: str, cancel: CancelToken | None = None) -> StreamEnd:
     http = Http(env={})
     stream = open_stream(a_model(api, server.url), RequestAuth("sk", {}), http, lambda: 1)
-    events = [event async for batch in stream(a_request(), cancel or Cancel()) for event in batch]
+    events = [event async for batch in stream(a_request(), cancel or CancelToken()) for event in batch]
     await http.close()
     assert isinstance(events[-1], StreamEnd)
     return events[-1]
@@ -49,7 +49,7 @@ async def test_the_warning_about_a_loading_server_has_nothing_of_the_url_but_the
     async with ProviderServer([LOADING, {"text": "ready"}]) as server, asyncio.timeout(20):
         http = Http(env={})
         url = f"{server.url.replace('://', '://user:secret@')}/v1/chat/completions?key=secret"
-        async with send(http, HttpRequest("POST", url, [], b"{}"), Cancel()) as (response, _):
+        async with send(http, HttpRequest("POST", url, [], b"{}"), CancelToken()) as (response, _):
             assert response.status == 200
         await http.close()
     assert "waiting for the model server" in caplog.text and "secret" not in caplog.text
@@ -72,7 +72,7 @@ def test_any_other_503_is_an_error_at_once() -> None:
 
 async def test_an_abort_ends_the_wait() -> None:
     async with ProviderServer([LOADING]) as server, asyncio.timeout(20):
-        cancel = Cancel()
+        cancel = CancelToken()
         asking = asyncio.create_task(asked(server, "openai-completions", cancel))
         await until(lambda: len(server.requests) >= 2)
         cancel.fire()
@@ -86,7 +86,7 @@ async def test_the_wait_has_an_end_and_its_error_is_not_tried_again() -> None:
         http = Http(env={})
         request = HttpRequest("POST", f"{server.url}/v1/chat/completions", [], b"{}")
         with pytest.raises(ProviderError, match="was still loading its model after 0 s") as caught:
-            async with send(http, request, Cancel(), patience=0):
+            async with send(http, request, CancelToken(), patience=0):
                 pass
         await http.close()
     error = caught.value
@@ -127,7 +127,7 @@ async def test_https_to_a_port_that_speaks_http_and_waits_for_more_fails_within_
     async with raw_server(talk) as server, asyncio.timeout(10):
         request = HttpRequest("POST", server.url.replace("http", "https"), [], b"{}")
         with pytest.raises(ProviderError, match=r"speaks http, not https\. Write http://") as caught:
-            async with Http(env={}).stream(request, Cancel()):
+            async with Http(env={}).stream(request, CancelToken()):
                 pass
         assert not caught.value.transient, "another attempt cannot help"
 
@@ -141,7 +141,7 @@ async def test_a_server_of_https_that_answers_plain_requests_is_not_said_to_spea
     async with raw_server(talk) as server, asyncio.timeout(20):
         request = HttpRequest("POST", server.url.replace("http", "https"), [], b"{}")
         with pytest.raises(ProviderError, match="closed the connection while it was being opened"):
-            async with Http(env={}).stream(request, Cancel()):
+            async with Http(env={}).stream(request, CancelToken()):
                 pass
 
 
@@ -152,5 +152,5 @@ async def test_a_server_that_is_silent_in_any_protocol_is_not_said_to_speak_http
     async with raw_server(talk) as server, asyncio.timeout(30):
         request = HttpRequest("POST", server.url.replace("http", "https"), [], b"{}")
         with pytest.raises(ProviderError, match="did not answer within 9 s"):
-            async with Http(env={}, connect_timeout=9).stream(request, Cancel()):
+            async with Http(env={}, connect_timeout=9).stream(request, CancelToken()):
                 pass

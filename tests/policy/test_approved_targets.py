@@ -14,7 +14,7 @@ from tests.support.races import file_or_link, folder_or_link, link, link_between
 
 from fairlead import Agent
 from fairlead.core.messages import ToolCall, ToolResultMessage
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.ui import Approval, NoUi
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.wire.opal.tools import opal_tools
@@ -77,7 +77,7 @@ class Thinking(NoUi):
         self._answer: Approval = answer
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> Approval | None:
         if self._meanwhile is not None:
             self._meanwhile()

@@ -12,7 +12,7 @@ import pytest
 from fairlead import Agent, Tool, ToolContext, ToolResult
 from fairlead.core.events import Event, ToolApprovalRequested, ToolApprovalResolved
 from fairlead.core.messages import ToolCall, ToolResultMessage
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.ui import Approval, NoUi
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
@@ -29,7 +29,7 @@ class Person(NoUi):
         self._answering = answering
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> Approval | None:
         self.asked.append((title, message, timeout))
         return await self._answering(title, message)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fairlead.config.home import Home
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext
 from fairlead.errors import ToolError
 from fairlead.policy.protected import HardLinks, Masks, Protected, key_files
@@ -45,7 +45,7 @@ class Place:
 
         async def run() -> str:
             tool = (tools or builtin_tools(self.workspace))[name]
-            context = ToolContext("1", Cancel(), lambda _: None)
+            context = ToolContext("1", CancelToken(), lambda _: None)
             try:
                 result = await tool.run(tool.checked(arguments), context)
             except ToolError as error:

@@ -12,7 +12,7 @@ from fairlead.config.settings import TaskSettings
 from fairlead.core import events as e
 from fairlead.core.messages import TextContent, ToolCall, ToolResultMessage, UserMessage, user_text
 from fairlead.core.model import ModelRequest, StreamEvent
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool
 from fairlead.session.history.sessions import Sessions
 from fairlead.session.parts import SessionOptions
@@ -35,7 +35,7 @@ class Cast:
         self._playing: dict[str | None, Scripted] = {}
         self.names: dict[str | None, str] = {}
 
-    def __call__(self, request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    def __call__(self, request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         if request.session_id not in self._playing:
             first = next(message for message in request.messages if isinstance(message, UserMessage))
             name = next(name for name in self._parts if name in user_text(first))

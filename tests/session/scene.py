@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from fairlead.core import events as e
 from fairlead.core.messages import AssistantMessage, Message, UserMessage, user_text
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEvent
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.session.compaction.summary import SYSTEM_PROMPT as SUMMARY_PROMPT
 from fairlead.session.history.entries import role_of
@@ -55,7 +55,7 @@ class WithSummaries:
         self.answers = Scripted(answers)
         self.summaries = Scripted(summaries)
 
-    def __call__(self, request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    def __call__(self, request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         script = self.summaries if request.system_prompt == SUMMARY_PROMPT else self.answers
         return script(request, cancel)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead.core.messages import TextContent
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.core.ui import NoUi
 from fairlead.errors import ToolError
@@ -29,16 +29,16 @@ class User(NoUi):
         self._answers = list(answers)
 
     async def select(
-        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
         return self._answer(title, list(options), timeout, cancel)
 
     async def input(
-        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
         return self._answer(title, None, timeout, cancel)
 
-    def _answer(self, title: str, options: list[str] | None, timeout: float | None, cancel: Cancel | None) -> str | None:
+    def _answer(self, title: str, options: list[str] | None, timeout: float | None, cancel: CancelToken | None) -> str | None:
         self.asked.append((title, options))
         self.timeouts.add(timeout)
         answer = self._answers.pop(0)
@@ -57,7 +57,7 @@ def ask(user: NoUi, *questions: dict[str, Any], timeout: float | None = None) ->
 def call(user: NoUi, arguments: dict[str, Any], timeout: float | None = None) -> ToolResult:
     async def main() -> ToolResult:
         tool = ask_tool(lambda: user, timeout)
-        return await tool.run(tool.checked(arguments), ToolContext("call", Cancel(), lambda partial: None))
+        return await tool.run(tool.checked(arguments), ToolContext("call", CancelToken(), lambda partial: None))
 
     return asyncio.run(main())
 

@@ -23,7 +23,7 @@ from fairlead.core.messages import (
     user_message,
     user_text,
 )
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.session import Session
@@ -199,7 +199,7 @@ class Consent:
         self.word = word
         self.asked: list[str] = []
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> None:
+    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> None:
         command = str(arguments.get("command"))
         self.asked.append(f"{tool.name} {command}" if tool.name == "bash" else tool.name)
         if self.word in command:

@@ -17,7 +17,7 @@ from tests.support.gates import wait_for_exit
 from fairlead import Agent
 from fairlead.core.events import SubagentEvent, ToolEnd, ToolStart, ToolUpdate
 from fairlead.core.messages import TextContent, ToolCall
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext
 from fairlead.core.ui import NoUi
 from fairlead.errors import SessionError
@@ -198,7 +198,7 @@ async def test_tasks_that_cannot_be_kept_are_refused(tmp_path: Path) -> None:
     async with an_agent(Scripted([DONE]), tmp_path, session_dir=tmp_path / "sessions", keep=True) as agent:
         await talk(agent.session, "one")
         tool = agent.session.tools["tasks"]
-        arguments, context = tool.checked({"action": "insert", "label": "lost"}), ToolContext("c", Cancel(), lambda _: None)
+        arguments, context = tool.checked({"action": "insert", "label": "lost"}), ToolContext("c", CancelToken(), lambda _: None)
         with full_disk(agent.session), pytest.raises(SessionError):
             await tool.run(arguments, context)
         assert labels(agent.session) == []
@@ -308,7 +308,7 @@ class Person(NoUi):
     async def select(self, title: str, options: Sequence[str], **rest: Any) -> str | None:
         return await self._answer(title, list(options), rest["cancel"])
 
-    async def _answer(self, title: str, options: list[str], cancel: Cancel) -> str | None:
+    async def _answer(self, title: str, options: list[str], cancel: CancelToken) -> str | None:
         self.asked.append((title, options))
         self.is_asked.set()
         if self.answer is None:

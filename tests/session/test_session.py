@@ -13,7 +13,7 @@ from tests.session.scene import Listener, a_session, a_tool, held, said, settled
 from fairlead.core import events as e
 from fairlead.core.messages import BashExecutionMessage, ToolCall, UserMessage, user_text
 from fairlead.core.model import Model, ThinkingLevel
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import BadCommand, BusyError, ConfigError, ModelNotFound
@@ -152,7 +152,7 @@ class Valve:
         async with asyncio.timeout(20):
             await self._waited.wait()
 
-    async def wait(self, cancel: Cancel) -> None:
+    async def wait(self, cancel: CancelToken) -> None:
         self._waited.set()
         forget = cancel.on_fire(self._opened.set)
         await self._opened.wait()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.session.subagents.spawner import Slot, Slots
 
 
@@ -20,7 +20,7 @@ async def test_who_waits_gets_a_slot_in_the_order_of_asking() -> None:
     slots, order = Slots(1), list[int]()
 
     async def work(number: int) -> None:
-        assert await slots.take(Cancel())
+        assert await slots.take(CancelToken())
         order.append(number)
         await asyncio.sleep(0)
         slots.give_back()
@@ -30,21 +30,21 @@ async def test_who_waits_gets_a_slot_in_the_order_of_asking() -> None:
 
 
 async def test_who_is_told_to_stop_waits_no_longer_and_takes_nothing() -> None:
-    slots, cancel = Slots(1), Cancel()
-    assert await slots.take(Cancel())
+    slots, cancel = Slots(1), CancelToken()
+    assert await slots.take(CancelToken())
     waiting = asyncio.create_task(slots.take(cancel))
     await others_had_their_turn()
     cancel.fire()
     assert await waiting is False
     assert await slots.take(cancel) is False
     slots.give_back()
-    assert await slots.take(Cancel())
+    assert await slots.take(CancelToken())
 
 
 async def test_a_slot_given_to_someone_who_was_just_cut_off_goes_on_to_the_next() -> None:
     slots = Slots(1)
-    assert await slots.take(Cancel())
-    first, second = (asyncio.create_task(slots.take(Cancel())) for _ in range(2))
+    assert await slots.take(CancelToken())
+    first, second = (asyncio.create_task(slots.take(CancelToken())) for _ in range(2))
     await others_had_their_turn()
     slots.give_back()
     first.cancel()
@@ -54,7 +54,7 @@ async def test_a_slot_given_to_someone_who_was_just_cut_off_goes_on_to_the_next(
 
 
 async def test_a_slot_is_others_while_it_is_lent_and_its_own_again_afterwards() -> None:
-    slots, cancel = Slots(1), Cancel()
+    slots, cancel = Slots(1), CancelToken()
     mine, other = Slot(slots), Slot(slots)
     assert await mine.take(cancel)
     async with mine.lent(cancel):
@@ -68,7 +68,7 @@ async def test_a_slot_is_others_while_it_is_lent_and_its_own_again_afterwards() 
 
 
 async def test_a_slot_that_is_lent_again_while_it_is_wanted_back_is_others_meanwhile() -> None:
-    slots, cancel = Slots(1), Cancel()
+    slots, cancel = Slots(1), CancelToken()
     mine, other = Slot(slots), Slot(slots)
     assert await mine.take(cancel)
     ends = [asyncio.Event(), asyncio.Event()]
@@ -95,7 +95,7 @@ async def test_a_slot_that_is_lent_again_while_it_is_wanted_back_is_others_meanw
 
 
 async def test_two_lendings_that_end_together_take_back_one_slot() -> None:
-    slots, cancel = Slots(1), Cancel()
+    slots, cancel = Slots(1), CancelToken()
     mine, other = Slot(slots), Slot(slots)
     assert await mine.take(cancel)
     ends = [asyncio.Event(), asyncio.Event()]

@@ -16,7 +16,7 @@ from fairlead.config.settings import TaskSettings
 from fairlead.core import events as e
 from fairlead.core.messages import ToolCall, Usage, UserMessage, user_text
 from fairlead.core.model import Model, ThinkingLevel
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool
 from fairlead.errors import ModelNotFound
 from fairlead.session.history.entries import UsageEntry
@@ -525,7 +525,7 @@ async def test_a_wait_that_is_cut_off_still_ends_those_who_work(tmp_path: Path) 
     subagents = subagents_of(session)
     agent = subagents.family.agents["task"]
     children = subagents.prepare(agent, [Order("work", "d", "work")], "", "call")
-    waiting = asyncio.create_task(subagents.work(children, Cancel()))
+    waiting = asyncio.create_task(subagents.work(children, CancelToken()))
     await heard.until(e.SubagentLifecycle)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -580,7 +580,7 @@ async def test_sub_agents_wait_while_whoever_listens_cannot_keep_up(tmp_path: Pa
             self.waiting = asyncio.Event()
             self.go = asyncio.Event()
 
-        async def wait(self, cancel: Cancel) -> None:
+        async def wait(self, cancel: CancelToken) -> None:
             self.waiting.set()
             await self.go.wait()
             self.paused = False

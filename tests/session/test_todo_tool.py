@@ -11,7 +11,7 @@ import pytest
 from fairlead import Agent
 from fairlead.core.events import ToolEnd, ToolStart
 from fairlead.core.messages import TextContent, ToolCall, ToolResultMessage
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import SessionError, ToolError
 from fairlead.session.todos.todos import TodoList
@@ -25,7 +25,7 @@ def call(todos: TodoList, arguments: dict[str, Any], changes: list[int] | None =
     """Call the tool as a run would; each change adds to `changes` how many tasks there are then."""
     heard = [] if changes is None else changes
     tool = todo_write_tool(todos, lambda: heard.append(len(todos.tasks())))
-    context = ToolContext("call", Cancel(), lambda result: None)
+    context = ToolContext("call", CancelToken(), lambda result: None)
 
     async def main() -> ToolResult:
         return await tool.run(tool.checked(arguments), context)
@@ -120,7 +120,7 @@ async def test_a_change_that_cannot_be_kept_is_taken_back() -> None:
 
     tool = todo_write_tool(todos, full_disk)
     with pytest.raises(SessionError):
-        await tool.run({"ops": [TWO_TASKS]}, ToolContext("call", Cancel(), lambda result: None))
+        await tool.run({"ops": [TWO_TASKS]}, ToolContext("call", CancelToken(), lambda result: None))
     assert todos.phases == []
 
 

@@ -18,7 +18,7 @@ from tests.support.host_tools import ends
 from tests.support.stage import Stage, bash, calls
 from tests.system.test_sandbox_escapes import bubblewrap, folder, sandboxed, start
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext
 from fairlead.policy.protected import Masks
 from fairlead.policy.sandbox import Bubblewrap
@@ -364,7 +364,7 @@ async def test_a_command_of_opal_that_goes_on_is_checked_when_its_call_returns(r
     assert shell.close is not None
     lay = "mkdir sub && lay sub/.git $PWD/sub; echo laid; sleep 600"
     arguments = {"command": script(root, lay), "timeout": 3000}
-    result = await shell.run(shell.checked(arguments), ToolContext("1", Cancel(), lambda _: None))
+    result = await shell.run(shell.checked(arguments), ToolContext("1", CancelToken(), lambda _: None))
     text = "".join(getattr(block, "text", "") for block in result.content)
     assert "laid" in text and "sub/.git is now sub/.git-from-sandbox" in text
     assert not use_git(root, root / "work")

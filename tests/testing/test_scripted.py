@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.core.messages import TextContent, ThinkingContent, ToolCall, Usage, UserMessage
 from fairlead.core.model import BlockDelta, ModelRequest, StreamEnd, StreamEvent
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 
@@ -17,7 +17,7 @@ def a_request(*texts: str) -> ModelRequest:
 
 def play(model: Scripted, request: ModelRequest | None = None) -> list[StreamEvent]:
     async def run() -> list[StreamEvent]:
-        return [event async for batch in model(request or a_request("hi"), Cancel()) for event in batch]
+        return [event async for batch in model(request or a_request("hi"), CancelToken()) for event in batch]
 
     return asyncio.run(run())
 
@@ -80,7 +80,7 @@ async def test_an_abort_cuts_a_pause_short() -> None:
             await asyncio.Event().wait()
 
     seen: list[Any] = []
-    cancel = Cancel()
+    cancel = CancelToken()
 
     async def read() -> None:
         async for batch in Scripted([Turn(text="one two", chunk=4, pause=pause)])(a_request("hi"), cancel):
@@ -103,7 +103,7 @@ async def test_a_cancelled_task_is_not_taken_for_an_abort() -> None:
         await asyncio.Event().wait()
 
     async def read() -> None:
-        async for _ in Scripted([Turn(text="x", pause=pause)])(a_request("hi"), Cancel()):
+        async for _ in Scripted([Turn(text="x", pause=pause)])(a_request("hi"), CancelToken()):
             pass
 
     reading = asyncio.create_task(read())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.core.messages import TextContent, UserBlock
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools import Workspace, builtin_tools
@@ -50,7 +50,7 @@ class Box:
         self,
         name: str,
         arguments: dict[str, Any],
-        cancel: Cancel | None = None,
+        cancel: CancelToken | None = None,
         on_update: Callable[[ToolResult], None] | None = None,
     ) -> Outcome:
         tool = builtin_tools(self.workspace)[name]
@@ -61,7 +61,7 @@ class Box:
             if on_update is not None:
                 on_update(result)
 
-        context = ToolContext("call", cancel or Cancel(), update)
+        context = ToolContext("call", cancel or CancelToken(), update)
         try:
             result = await tool.run(tool.checked(arguments), context)
         except ToolError as error:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.workspace import Workspace
@@ -36,7 +36,7 @@ class Desk:
         return path
 
     async def acall(
-        self, name: str, cancel: Cancel | None = None, on_chunk: Callable[[str], None] | None = None, **arguments: Any
+        self, name: str, cancel: CancelToken | None = None, on_chunk: Callable[[str], None] | None = None, **arguments: Any
     ) -> dict[str, Any]:
         """The result as the wire has it."""
 
@@ -46,7 +46,7 @@ class Desk:
 
         tool = self.tools[name]
         try:
-            result = await tool.run(tool.checked(arguments), ToolContext("call", cancel or Cancel(), update))
+            result = await tool.run(tool.checked(arguments), ToolContext("call", cancel or CancelToken(), update))
         except ToolError as error:
             return outcome(ToolResult.text(str(error), error.details), True)
         return outcome(result, False)

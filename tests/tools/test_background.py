@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 from fairlead.tools import background
 from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
@@ -70,7 +70,7 @@ async def test_a_change_that_is_cut_off_before_it_commits_is_told_to_stop(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     work = Held(commits=False)
-    call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), Cancel(), work))
+    call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), CancelToken(), work))
     await happened(work.begun)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -85,7 +85,7 @@ async def test_a_change_that_is_cut_off_before_it_commits_is_told_to_stop(
 @pytest.mark.parametrize("how", ["abort", "cut off"])
 async def test_a_change_that_is_stopped_after_it_committed_reports_its_result(tmp_path: Path, how: str) -> None:
     work = Held(commits=True)
-    cancel = Cancel()
+    cancel = CancelToken()
     call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), cancel, work))
     await happened(work.begun)
     if how == "abort":
@@ -102,7 +102,7 @@ async def test_a_change_that_hangs_after_it_committed_is_not_waited_for_without_
 ) -> None:
     monkeypatch.setattr(background, "_SETTLING", 0.01)
     work = Held(commits=True)
-    call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), Cancel(), work))
+    call = asyncio.create_task(change_in_order(Target(tmp_path / "f", tmp_path / "f"), CancelToken(), work))
     await happened(work.begun)
     call.cancel()
     try:
@@ -114,13 +114,13 @@ async def test_a_change_that_hangs_after_it_committed_is_not_waited_for_without_
 
 async def test_a_change_in_the_queue_is_aborted_without_waiting_and_keeps_the_order(tmp_path: Path) -> None:
     first, third = Held(commits=False), Held(commits=True)
-    cancel = Cancel()
+    cancel = CancelToken()
     ran: list[str] = []
     path = tmp_path / "f"
-    before = asyncio.create_task(change_in_order(Target(path, path), Cancel(), first))
+    before = asyncio.create_task(change_in_order(Target(path, path), CancelToken(), first))
     await happened(first.begun)
     waiting = asyncio.create_task(change_in_order(Target(path, path), cancel, lambda _: ran.append("second")))
-    after = asyncio.create_task(change_in_order(Target(path, path), Cancel(), third))
+    after = asyncio.create_task(change_in_order(Target(path, path), CancelToken(), third))
     await asyncio.sleep(0)
     cancel.fire()
     with pytest.raises(ToolError, match="Operation aborted"):
@@ -134,7 +134,7 @@ async def test_a_change_in_the_queue_is_aborted_without_waiting_and_keeps_the_or
 
 async def test_reading_that_is_cut_off_is_told_to_stop() -> None:
     work = Held(commits=False)
-    call = asyncio.create_task(in_thread(Cancel(), work))
+    call = asyncio.create_task(in_thread(CancelToken(), work))
     await happened(work.begun)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -20,7 +20,7 @@ from tests.support.slow_sandbox import SlowSandbox
 from tests.tools.box import Box
 
 from fairlead.core.messages import TextContent
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.runtime import AsyncioRuntime
@@ -29,7 +29,7 @@ from fairlead.tools.shell.process import ShellResult, run_shell
 
 
 def shell(box: Box, command: str, **options: Any) -> ShellResult:
-    options = {"cancel": Cancel(), "timeout": None, **options}
+    options = {"cancel": CancelToken(), "timeout": None, **options}
     return asyncio.run(run_shell(box.workspace, command, **options))
 
 
@@ -238,7 +238,7 @@ def test_commands_no_shell_can_take_are_refused(box: Box) -> None:
 
 def abort_when_started(box: Box, command: str):
     """Run `command`, abort at its first output; gives the outcome and the seconds from the abort to the end."""
-    cancel = Cancel()
+    cancel = CancelToken()
     fired = 0.0
 
     def on_update(result: ToolResult) -> None:
@@ -285,7 +285,7 @@ def test_abort_reaches_children_that_left_the_pipe(box: Box) -> None:
 
 def aborted_within_the_grace(box: Box, command: str) -> str:
     """What a run reports of `command`, aborted at its first output."""
-    cancel = Cancel()
+    cancel = CancelToken()
     tool = builtin_tools(box.workspace)["bash"]
     context = ToolContext("call", cancel, lambda update: cancel.fire() if update.content else None)
 
@@ -322,7 +322,7 @@ def test_a_process_that_no_signal_ends_is_left_behind_and_reaped_later(box: Box,
 
 
 async def test_abort_before_the_start_runs_nothing(box: Box) -> None:
-    cancel = Cancel()
+    cancel = CancelToken()
     cancel.fire()
     done = await box.acall("bash", {"command": "touch ran"}, cancel)
     assert done.text == "Command aborted"
@@ -335,7 +335,7 @@ async def test_a_caller_that_is_cut_off_leaves_no_process(box: Box) -> None:
         run_shell(
             box.workspace,
             "trap '' TERM; echo $$; sleep 30; sleep 30",
-            cancel=Cancel(),
+            cancel=CancelToken(),
             timeout=None,
             on_output=lambda text: started.set_result(int(text)),
         )
@@ -376,7 +376,7 @@ def test_a_flood_keeps_memory_flat_and_the_loop_alive(box: Box) -> None:
     script = f"""
 import asyncio, resource, sys
 from pathlib import Path
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.tools import Workspace
 from fairlead.tools.shell.process import run_shell
 async def main():
@@ -390,7 +390,7 @@ async def main():
             turns += 1
     counting = asyncio.create_task(count())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    result = await run_shell(workspace, "head -c 200000000 /dev/zero | tr '\\\\0' y", cancel=Cancel(), timeout=None)
+    result = await run_shell(workspace, "head -c 200000000 /dev/zero | tr '\\\\0' y", cancel=CancelToken(), timeout=None)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     counting.cancel()
     assert result.truncation.total_bytes == 200_000_000, result.truncation.total_bytes
@@ -429,11 +429,11 @@ import asyncio, resource, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from box import Box
 from pathlib import Path
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.tools.shell.process import run_shell
 resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
 box = Box(Path({str(box.cwd / "inner")!r}), Path({str(box.cwd / "logs")!r}))
-result = asyncio.run(run_shell(box.workspace, "seq 1 100000", cancel=Cancel(), timeout=None, clean=True))
+result = asyncio.run(run_shell(box.workspace, "seq 1 100000", cancel=CancelToken(), timeout=None, clean=True))
 (log,) = box.kept
 assert (result.log_incomplete, result.full_output_path, result.exit_code) == (True, None, 0), result
 assert result.output == (
@@ -523,7 +523,7 @@ async def test_no_descriptor_leaks(box: Box) -> None:
 
 async def test_a_sandbox_that_becomes_ready_for_a_caller_that_has_gone_is_left(box: Box) -> None:
     sandbox = box.workspace.sandbox = SlowSandbox()
-    call = asyncio.create_task(run_shell(box.workspace, "touch made", cancel=Cancel(), timeout=None))
+    call = asyncio.create_task(run_shell(box.workspace, "touch made", cancel=CancelToken(), timeout=None))
     assert await asyncio.to_thread(sandbox.entering.wait, PATIENCE)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -534,7 +534,7 @@ async def test_a_sandbox_that_becomes_ready_for_a_caller_that_has_gone_is_left(b
 
 
 async def test_a_command_that_is_aborted_while_its_sandbox_gets_ready_does_not_start(box: Box) -> None:
-    sandbox, cancel = SlowSandbox(), Cancel()
+    sandbox, cancel = SlowSandbox(), CancelToken()
     box.workspace.sandbox = sandbox
     call = asyncio.create_task(run_shell(box.workspace, "touch made", cancel=cancel, timeout=None))
     assert await asyncio.to_thread(sandbox.entering.wait, PATIENCE)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.tools.box import Box
 
-from fairlead.core.runtime import Cancel, TimedOut
+from fairlead.core.runtime import CancelToken, TimedOut
 from fairlead.core.tool import ToolContext
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.tools import builtin_tools
@@ -243,7 +243,7 @@ NEARLY = {"path": "big.txt", "edits": [{"oldText": "line 7  \nline 8  \n", "newT
 async def test_an_aborted_edit_of_a_huge_file_ends_soon_and_changes_nothing(box: Box) -> None:
     path = million_lines(box)
     before = (path.stat().st_ino, path.stat().st_size, path.stat().st_mtime_ns)
-    cancel = Cancel()
+    cancel = CancelToken()
     editing = asyncio.create_task(box.acall("edit", NEARLY, cancel))
     await asyncio.sleep(0)
     cancel.fire()
@@ -256,7 +256,7 @@ async def test_an_aborted_edit_of_a_huge_file_ends_soon_and_changes_nothing(box:
 async def test_an_edit_that_is_cut_off_does_not_change_the_file_later(box: Box) -> None:
     path = million_lines(box)
     tool = builtin_tools(box.workspace)["edit"]
-    context = ToolContext("call", Cancel(), lambda _: None)
+    context = ToolContext("call", CancelToken(), lambda _: None)
     with pytest.raises(TimedOut):
         await AsyncioRuntime().bounded(tool.run(NEARLY, context), context.cancel, timeout=0.02, grace=0.4)
     # The next change of the file waits for the thread of the one before.

@@ -13,7 +13,7 @@ import pytest
 from tests.support.races import folder_or_link, repeating
 from tests.tools.box import Box
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.search.globs import Glob, name_matcher
@@ -246,7 +246,7 @@ def test_a_walk_ends_when_it_is_asked_to_stop(box: Box) -> None:
 
 
 async def test_find_does_not_begin_after_an_abort(box: Box) -> None:
-    cancel = Cancel()
+    cancel = CancelToken()
     cancel.fire()
     assert (await box.acall("find", {"pattern": "*"}, cancel)).text == "Operation aborted"
 

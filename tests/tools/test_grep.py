@@ -10,7 +10,7 @@ import time
 import pytest
 from tests.tools.box import Box
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.tools.search import searchers
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -182,7 +182,7 @@ def test_many_files_are_searched_in_order(box: Box) -> None:
 
 async def test_abort_ends_the_search(box: Box, engine: str) -> None:
     box.put("a.txt", "a" * 50)
-    cancel = Cancel()
+    cancel = CancelToken()
     begun = time.monotonic()
     running = asyncio.create_task(box.acall("grep", {"pattern": "(a|a)*b(a|a)*c"}, cancel))
     asyncio.get_running_loop().call_later(0.2, cancel.fire)
@@ -215,7 +215,7 @@ async def test_abort_in_the_middle_of_a_report_of_ripgreps_is_an_abort(box: Box)
     os.mkfifo(flag)
     box.workspace.env = {"PATH": f"{programs}:{os.environ['PATH']}", "FLAG": str(flag)}
     box.put("a.txt", "needle")
-    cancel = Cancel()
+    cancel = CancelToken()
     running = asyncio.create_task(box.acall("grep", {"pattern": "needle"}, cancel))
     await asyncio.to_thread(flag.read_text)
     cancel.fire()

@@ -14,7 +14,7 @@ from tests.support.host import PATIENCE
 from tests.support.slow_sandbox import SlowSandbox
 from tests.tools.opal_desk import Desk
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.wire.opal.tools import shell as processes
 
 
@@ -144,7 +144,7 @@ async def test_an_abort_stops_the_command_that_the_call_waits_for(action: str, d
     os.mkfifo(desk.cwd / "fifo")
     async with desk.session():
         arguments: dict[str, Any] = {"command": "echo $$ > shell; cat fifo; sleep 600"}
-        heard, cancel = Heard(), Cancel()
+        heard, cancel = Heard(), CancelToken()
         if action == "wait":
             await desk.acall("shell", **arguments, timeout=0)
             arguments = {"action": "wait", "id": "p1"}
@@ -158,7 +158,7 @@ async def test_an_abort_stops_the_command_that_the_call_waits_for(action: str, d
 async def test_an_abort_leaves_commands_alone_that_no_call_waits_for(desk: Desk) -> None:
     async with desk.session():
         await desk.acall("shell", command="read line; echo still here", timeout=0)
-        heard, cancel = Heard(), Cancel()
+        heard, cancel = Heard(), CancelToken()
         call = asyncio.create_task(desk.acall("shell", command="echo up; sleep 600", cancel=cancel, on_chunk=heard))
         await when(heard, "up", cancel.fire)
         await call
@@ -219,7 +219,7 @@ async def test_what_came_between_two_calls_is_told_by_the_second(desk: Desk) -> 
     async with desk.session():
         await desk.acall("shell", command="cat go; echo > gone; sleep 600", timeout=0)
         await desk.acall("shell", command="echo meanwhile > go; cat gone")
-        heard, cancel = Heard(), Cancel()
+        heard, cancel = Heard(), CancelToken()
         call = asyncio.create_task(desk.acall("shell", action="wait", id="p1", cancel=cancel, on_chunk=heard))
         await when(heard, "meanwhile\n", cancel.fire)
         await call

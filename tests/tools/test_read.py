@@ -14,7 +14,7 @@ from tests.tools.box import Box
 
 from fairlead.core.images import dimensions
 from fairlead.core.messages import ImageContent
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 
 
 def numbered(count: int) -> str:
@@ -168,7 +168,7 @@ async def test_abort_stops_a_long_scan(box: Box) -> None:
     with (box.cwd / "sparse").open("wb") as file:
         file.write(b"text\n" * 4000)
         file.truncate(1 << 40)
-    cancel = Cancel()
+    cancel = CancelToken()
     reading = asyncio.create_task(box.acall("read", {"path": "sparse"}, cancel))
     while not reading.done():
         await asyncio.sleep(0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.tools.box import Box
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
 from fairlead.tools.files.opening import Target
@@ -135,7 +135,7 @@ async def test_a_write_that_is_cut_off_while_waiting_does_not_stop_the_next(box:
 
 
 async def test_an_aborted_write_does_nothing(box: Box) -> None:
-    cancel = Cancel()
+    cancel = CancelToken()
     cancel.fire()
     assert (await box.acall("write", {"path": "a", "content": "x"}, cancel)).text == "Operation aborted"
     assert names(box.cwd) == []

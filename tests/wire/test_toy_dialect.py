@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import BadCommand
 from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
@@ -64,7 +64,7 @@ async def wait(server: EchoServer, text: str) -> str:
 
 async def ask(server: EchoServer, text: str) -> str:
     question = HostQuestion(ask=lambda ident: f"?{ident} {text}\n".encode())
-    return (await server.questions.ask(question, Cancel())).body
+    return (await server.questions.ask(question, CancelToken())).body
 
 
 def open_gate(server: EchoServer, request: Request, before: Iterable[Request]) -> bool:

@@ -13,7 +13,7 @@ from tests.session.scene import PATIENCE
 from tests.wire.desk import Desk, Frame, desk
 
 from fairlead.core.events import UiPromptEnd, UiPromptStart
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.ui import Ui
 
 DIALECTS = ["pi", "omp", "xcsh"]
@@ -323,7 +323,7 @@ def test_a_time_without_end_or_longer_than_a_timer_of_a_host_is_none(tmp_path: P
 # Aborts
 
 
-ABORTABLE: dict[str, Callable[[Ui, Cancel], Awaitable[Any]]] = {
+ABORTABLE: dict[str, Callable[[Ui, CancelToken], Awaitable[Any]]] = {
     "select": lambda ui, cancel: ui.select("Pick", ["a"], cancel=cancel),
     "confirm": lambda ui, cancel: ui.confirm("Sure?", cancel=cancel),
     "input": lambda ui, cancel: ui.input("Name", cancel=cancel),
@@ -338,7 +338,7 @@ def test_an_abort_ends_every_question_and_takes_it_back_where_hosts_know_how(tmp
     _, frame, answer, _, default = DIALOGS[dialog]
 
     async def scene(host: Desk) -> None:
-        cancel = Cancel()
+        cancel = CancelToken()
         asking = asyncio.ensure_future(ABORTABLE[dialog](host.ui, cancel))
         asked = await host.asked(frame["method"])
         cancel.fire()
@@ -365,7 +365,7 @@ def test_a_task_that_no_longer_waits_takes_its_question_back(tmp_path: Path) -> 
 
 def test_what_was_aborted_before_is_not_asked(tmp_path: Path) -> None:
     async def scene(host: Desk) -> None:
-        cancel = Cancel()
+        cancel = CancelToken()
         cancel.fire()
         assert await outcome(host.ui.confirm("Sure?", cancel=cancel)) is False
         await host.response()

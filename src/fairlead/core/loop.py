@@ -42,7 +42,7 @@ from fairlead.core.model import (
 )
 from fairlead.core.partial_message import PartialMessage
 from fairlead.core.queues import Queued, Queues
-from fairlead.core.runtime import Cancel, Runtime
+from fairlead.core.runtime import CancelToken, Runtime
 from fairlead.core.tool import Approver, Schedule, Tool, ToolResult
 
 
@@ -93,7 +93,7 @@ class LoopCallbacks(Struct, frozen=True):
     report: Callable[[Exception], None]
     queues: Queues
     runtime: Runtime
-    cancel: Cancel
+    cancel: CancelToken
     #: Called before a tool runs.
     before_call: BeforeCall | None = None
     #: Called after that; None: every call may run.

@@ -15,7 +15,7 @@ from fairlead.core.messages import (
     Usage,
     reported_count,
 )
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 
 if TYPE_CHECKING:
     from fairlead.core.partial_message import PartialMessage
@@ -163,4 +163,4 @@ class ModelStream(Protocol):
     """Calls a model. Yields lists of events; the last event is always a `StreamEnd`, also after errors and aborts. It raises
     nothing. After `cancel` fires it ends soon, and keeps what has arrived."""
 
-    def __call__(self, request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]: ...
+    def __call__(self, request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]: ...

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Cancel:
+class CancelToken:
     """The signal that stops everything that belongs to one run.
 
     It fires once. Code that waits for something slow checks `fired`, or adds a callback that ends the wait (closes the
@@ -51,7 +51,7 @@ class Runtime(Protocol):
         """Run all jobs, started in order, at most `limit` at the same time. Returns when all have ended."""
         ...
 
-    async def bounded(self, work: Awaitable[T], cancel: Cancel, *, timeout: float | None, grace: float) -> T:
+    async def bounded(self, work: Awaitable[T], cancel: CancelToken, *, timeout: float | None, grace: float) -> T:
         """Await `work` and return its result. When `cancel` fires, it has `grace` seconds to end by itself.
 
         Raises Interrupted if it had to be cut off after that, and TimedOut if it was cut off after `timeout` seconds."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from fairlead.core.messages import TextContent, ToolCall, UserBlock
 from fairlead.core.model import ToolSpec
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 
 #: How the calls of one turn run, see `groups`.
@@ -53,7 +53,7 @@ class ToolContext(Struct, frozen=True):
 
     call_id: str
     #: Fires when the run is aborted. The tool should then end soon, by raising `ToolError` with its output so far.
-    cancel: Cancel
+    cancel: CancelToken
     #: Shows the host an intermediate result. It never blocks, and the update may be dropped.
     update: Callable[[ToolResult], None]
     #: The file that an `Approver` approved. The path in the arguments may lead elsewhere by now, so the tool uses this file only.
@@ -67,7 +67,7 @@ class RunTool(Protocol):
 class Approver(Protocol):
     """Decides whether a call may run. It is the last check, and sees the arguments that the tool will run with."""
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> ApprovedFile | None:
+    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> ApprovedFile | None:
         """Approve the call, or raise ToolError with a text for the model.
 
         Asking a person can take long. The caller stops waiting when `cancel` fires.

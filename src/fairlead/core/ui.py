@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 
 #: The user's answer to a call that needs approval.
 Approval: TypeAlias = Literal["allow", "allow_session", "deny"]
@@ -25,21 +25,21 @@ class Ui(Protocol):
         ...
 
     async def select(
-        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None: ...
 
     async def confirm(
-        self, title: str, message: str = "", *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, message: str = "", *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> bool: ...
 
     async def input(
-        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None: ...
 
-    async def editor(self, title: str, prefill: str | None = None, *, cancel: Cancel | None = None) -> str | None: ...
+    async def editor(self, title: str, prefill: str | None = None, *, cancel: CancelToken | None = None) -> str | None: ...
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> Approval | None:
         """Ask whether a tool may run; None if there was no answer."""
         ...
@@ -63,23 +63,25 @@ class NoUi:
     available = False
 
     async def select(
-        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
         return None
 
-    async def confirm(self, title: str, message: str = "", *, timeout: float | None = None, cancel: Cancel | None = None) -> bool:
+    async def confirm(
+        self, title: str, message: str = "", *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> bool:
         return False
 
     async def input(
-        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
         return None
 
-    async def editor(self, title: str, prefill: str | None = None, *, cancel: Cancel | None = None) -> str | None:
+    async def editor(self, title: str, prefill: str | None = None, *, cancel: CancelToken | None = None) -> str | None:
         return None
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> Approval | None:
         return None
 

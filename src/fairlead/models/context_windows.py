@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def served_window(http: Http, model: Model, auth: RequestAuth) -> int | No
         headers.append(("x-api-key", key) if model.api == "anthropic-messages" else ("authorization", f"Bearer {key}"))
     request = HttpRequest("GET", url, auth.apply_to(headers), b"")
     try:
-        async with asyncio.timeout(_PATIENCE), http.stream(request, Cancel()) as response:
+        async with asyncio.timeout(_PATIENCE), http.stream(request, CancelToken()) as response:
             if response.status != 200:
                 return None
             return _window_in(await response.read(_LONGEST_LIST), model.id)

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from fairlead.config import locks
 from fairlead.config.process import run_in_thread
 from fairlead.core import lenient
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn, redacted
 from fairlead.errors import ConfigError, LoginFailed, NoCredentials, ProviderError
 from fairlead.models.credentials import LoginToken, store_login
@@ -143,7 +143,7 @@ async def _ask(http: Http, url: str, form: dict[str, str]) -> dict[str, Any]:
     headers = [("content-type", "application/x-www-form-urlencoded"), ("accept", "application/json")]
     request = HttpRequest("POST", url, headers, urlencode(form).encode())
     try:
-        async with asyncio.timeout(PATIENCE), http.stream(request, Cancel()) as response:
+        async with asyncio.timeout(PATIENCE), http.stream(request, CancelToken()) as response:
             body = await response.read()
             status = response.status
     except TimeoutError:

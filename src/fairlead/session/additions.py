@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct
 
-from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import ConfigError, RunAborted
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Servers(Protocol):
     They start by themselves, put their tools into the session's toolbox as they come, and end with the session.
     """
 
-    async def ready(self, cancel: Cancel) -> None:
+    async def ready(self, cancel: CancelToken) -> None:
         """Wait for those that are about to be there, but not for long: a late one brings its tools later.
 
         Called before every call of the model; mostly there is nothing to wait for.
@@ -110,7 +110,7 @@ class Servers(Protocol):
         """The slash commands that they have brought so far."""
         ...
 
-    async def expand(self, text: str, cancel: Cancel) -> tuple[str, list[ImageContent]] | None:
+    async def expand(self, text: str, cancel: CancelToken) -> tuple[str, list[ImageContent]] | None:
         """The text and images of a message that begins with one of their commands; None if it does not.
 
         Raises ConfigError if it names a command that cannot be used.
@@ -141,9 +141,9 @@ class SessionAdditions:
         self._runtime = runtime
         self._make_system_prompt = make_system_prompt
         #: Stop waiting for a read.
-        self._stops: set[Cancel] = set()
+        self._stops: set[CancelToken] = set()
 
-    async def prepare(self, cancel: Cancel | None = None) -> None:
+    async def prepare(self, cancel: CancelToken | None = None) -> None:
         """Read everything that users add, without blocking the event loop.
 
         Raises RunAborted when `cancel` fires; without one, when the session is aborted.
@@ -151,7 +151,7 @@ class SessionAdditions:
         reading = None if self._additions is None else self._additions.prepare(self._workspace.cwd)
         if reading is None:
             return
-        stop = cancel or Cancel()
+        stop = cancel or CancelToken()
         self._stops.add(stop)
         try:
             await self._runtime.bounded(reading, stop, timeout=None, grace=0)

@@ -15,7 +15,7 @@ from fairlead.config.home import user_folder
 from fairlead.core.calls import ABORTED
 from fairlead.core.events import Event, SessionReplaced, ToolApprovalRequested, ToolApprovalResolved
 from fairlead.core.lenient import scrub
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ApprovedFile, Tool
 from fairlead.errors import ToolError
 from fairlead.policy.approvals import PatternContext, Policy, Subject
@@ -54,7 +54,7 @@ class Approvals:
         self._host = host
         subscribe(self._on_event)
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: Cancel) -> ApprovedFile | None:
+    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> ApprovedFile | None:
         subject = self._subject(tool, arguments)
         # The tool acts on the file that is judged here: a link may lead elsewhere by the time the user has answered.
         found = _found(subject.text) if subject.kind == "path" else None
@@ -78,7 +78,7 @@ class Approvals:
     # Asking
 
     async def _ask(
-        self, tool: Tool, call_id: str, arguments: dict[str, Any], subject: Subject, cancel: Cancel
+        self, tool: Tool, call_id: str, arguments: dict[str, Any], subject: Subject, cancel: CancelToken
     ) -> Literal["allow", "allow_session"]:
         """Ask the user. Raises ToolError unless the user allows the call."""
         ui = self._required_host.ui

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.core.ui import Ui
 from fairlead.errors import ToolError
@@ -114,7 +114,7 @@ async def _run(ui: Callable[[], Ui], timeout: float | None, arguments: dict[str,
 class _Asker(Struct):
     ui: Ui
     timeout: float | None
-    cancel: Cancel
+    cancel: CancelToken
 
     async def reply(self, question: Question) -> Reply | None:
         """The user's answer; None if there is none."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from fairlead.core.events import Event
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import redacted
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Gate(Protocol):
     @property
     def paused(self) -> bool: ...
 
-    async def wait(self, cancel: Cancel) -> None:
+    async def wait(self, cancel: CancelToken) -> None:
         """Return when there is room again, or when `cancel` fires."""
         ...
 
@@ -63,7 +63,7 @@ class Events:
             self.extensions.notify(event)
         self._send(event)
 
-    async def emit(self, event: Event, cancel: Cancel) -> None:
+    async def emit(self, event: Event, cancel: CancelToken) -> None:
         """Send an event after extensions have handled it, or after `cancel` fires."""
         if self.extensions is not None:
             await self.extensions.emit(event, cancel)
@@ -75,7 +75,7 @@ class Events:
     def paused(self) -> bool:
         return any(gate.paused for gate in self._gates)
 
-    async def wait(self, cancel: Cancel) -> None:
+    async def wait(self, cancel: CancelToken) -> None:
         for gate in list(self._gates):
             if gate.paused:
                 await gate.wait(cancel)

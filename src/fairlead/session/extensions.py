@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.session.events import Events
 from fairlead.session.runtime import AsyncioRuntime
 
@@ -61,7 +61,7 @@ class Extensions:
         assert self.calls is not None
         return await (self.calls.ready_or_stopped() if stoppable else self.calls.ready())
 
-    async def ask(self, work: Awaitable[T], cancel: Cancel | None = None) -> T:
+    async def ask(self, work: Awaitable[T], cancel: CancelToken | None = None) -> T:
         """The answer of a hook. Raises Interrupted when `cancel` fires; without one, when the session is cancelled."""
         assert self.calls is not None, "hooks answer only once they are loaded"
         return await self.calls.ask(work, cancel)

@@ -13,7 +13,7 @@ from fairlead.core.events import Event
 from fairlead.core.loop import AfterCall, BeforeCall
 from fairlead.core.messages import ToolCall
 from fairlead.core.model import ModelRequest, ModelStream
-from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.core.tool import Tool, ToolResult
 from fairlead.errors import RunAborted
 from fairlead.session.hooks import EVENT_NAMES, CallHooks, Hooks, LateHooks
@@ -48,7 +48,7 @@ class HookCalls:
         self._late = late
         self._loading: asyncio.Task[Hooks] | None = None
         #: Stop the open questions that belong to no run.
-        self._stops: set[Cancel] = set()
+        self._stops: set[CancelToken] = set()
 
     async def ready(self) -> Hooks:
         """Load the hooks and tell them that the session has begun. Returns them."""
@@ -83,7 +83,7 @@ class HookCalls:
         """The same. Raises RunAborted when the session is cancelled."""
         if self.hooks is not None and self._loading is None:
             return self.hooks
-        stop = Cancel()
+        stop = CancelToken()
         self._stops.add(stop)
         try:
             return await self._runtime.bounded(self.ready(), stop, timeout=None, grace=0)
@@ -92,9 +92,9 @@ class HookCalls:
         finally:
             self._stops.discard(stop)
 
-    async def ask(self, work: Awaitable[T], cancel: Cancel | None = None, *, grace: float = 0) -> T:
+    async def ask(self, work: Awaitable[T], cancel: CancelToken | None = None, *, grace: float = 0) -> T:
         """The answer to a question. Raises Interrupted when `cancel` fires; without one, when the session is cancelled."""
-        stop = cancel or Cancel()
+        stop = cancel or CancelToken()
         if cancel is None:
             self._stops.add(stop)
         token = _asked.set(True)
@@ -111,7 +111,7 @@ class HookCalls:
 
     # Events
 
-    async def emit(self, event: Event, cancel: Cancel) -> None:
+    async def emit(self, event: Event, cancel: CancelToken) -> None:
         """Have extensions handle an event before the run continues."""
         if self.hooks is not None and _is_wanted(self.hooks, event):
             with suppress(Interrupted):
@@ -131,7 +131,7 @@ class HookCalls:
 
     # Asking a model
 
-    async def change(self, request: ModelRequest, cancel: Cancel) -> None:
+    async def change(self, request: ModelRequest, cancel: CancelToken) -> None:
         """Let extensions change what is sent to the model. The adapter keeps the encoding of messages that they do not change.
         After an abort nothing is changed any more."""
         hooks = self.hooks
@@ -147,7 +147,7 @@ class HookCalls:
         if interceptor is None:
             return stream
 
-        def asked(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+        def asked(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
             request.interceptor = interceptor
             return stream(request, cancel)
 

@@ -16,7 +16,7 @@ from fairlead.core.events import CompactionReason, Event
 from fairlead.core.messages import CustomMessage, ImageContent, Message
 from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.queues import Behavior
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolResult
 from fairlead.session.additions import SlashCommand
 from fairlead.session.user_bash import BashDone
@@ -86,7 +86,7 @@ class CompactionPlan(Struct, frozen=True):
     branch: list[dict[str, Any]]
     first_kept_entry_id: str
     tokens_before: int
-    cancel: Cancel
+    cancel: CancelToken
 
 
 class TreePlan(Struct, frozen=True):
@@ -97,7 +97,7 @@ class TreePlan(Struct, frozen=True):
     left_behind: list[dict[str, Any]]
     wants_summary: bool
     instructions: str | None
-    cancel: Cancel
+    cancel: CancelToken
 
 
 class Summary(Struct):

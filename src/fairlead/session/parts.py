@@ -16,7 +16,7 @@ from fairlead.config.settings import CompactionSettings, RetrySettings, RuleSett
 from fairlead.core.events import AgentSettled
 from fairlead.core.messages import Message
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Approver, Schedule, Tool
 from fairlead.session.additions import SessionAdditions
 from fairlead.session.compaction.compactor import Compactor
@@ -308,7 +308,7 @@ class Parts:
         locale = self.host.locale
         return f"{text}\nAnswer in the language of the user's locale: {locale}" if locale else text
 
-    async def _ask_model(self, model: Model, cancel: Cancel) -> ModelStream:
+    async def _ask_model(self, model: Model, cancel: CancelToken) -> ModelStream:
         return await self.turns.stream_of(model, cancel)
 
     def _resume(self, model: bool, level: bool) -> list[str]:
@@ -316,7 +316,7 @@ class Parts:
 
         return resume(self.current.conversation, self.selection, self._workspace, self.queue, model=model, level=level)
 
-    def _start_run(self, prompts: Sequence[Message], cancel: Cancel, system_prompt: str | None) -> None:
+    def _start_run(self, prompts: Sequence[Message], cancel: CancelToken, system_prompt: str | None) -> None:
         from fairlead.session.run.run import Run
 
         self.turns.system_prompt = system_prompt

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from fairlead.core.runtime import Cancel, Interrupted, TimedOut
+from fairlead.core.runtime import CancelToken, Interrupted, TimedOut
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ class AsyncioRuntime:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    async def sleep(self, seconds: float, cancel: Cancel) -> None:
+    async def sleep(self, seconds: float, cancel: CancelToken) -> None:
         """Wait for some seconds, or until `cancel` fires."""
         woken = asyncio.Event()
         forget = cancel.on_fire(woken.set)
@@ -44,7 +44,7 @@ class AsyncioRuntime:
             for _ in range(min(limit, len(jobs))):
                 group.create_task(worker())
 
-    async def bounded(self, work: Awaitable[T], cancel: Cancel, *, timeout: float | None, grace: float) -> T:
+    async def bounded(self, work: Awaitable[T], cancel: CancelToken, *, timeout: float | None, grace: float) -> T:
         loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(_without_exit(work))
         cut: list[Exception] = []

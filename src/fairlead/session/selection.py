@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from fairlead.core.events import ModelSelected, ModelSource, ThinkingLevelChanged
 from fairlead.core.model import THINKING_LEVELS, Model, ModelRequest, ModelStream, StreamEvent, ThinkingLevel
 from fairlead.core.partial_message import PartialMessage
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ModelNotFound
 from fairlead.models.context_windows import ContextWindows
 from fairlead.session.events import Notify
@@ -90,7 +90,7 @@ def stopped(model: Model, timestamp: int) -> ModelStream:
 
 
 def _ended(partial: PartialMessage) -> ModelStream:
-    async def stream(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    async def stream(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         yield partial.take()
 
     return stream

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from fairlead.core.messages import BashExecutionMessage
-from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.core.runtime import CancelToken, Interrupted
 
 if TYPE_CHECKING:
     from fairlead.session.extensions import Extensions
@@ -41,7 +41,7 @@ class UserCommands:
         self._current = current
         self._extensions = extensions
         self._is_at_rest = is_at_rest
-        self._running: dict[Cancel, asyncio.Future[BashDone]] = {}
+        self._running: dict[CancelToken, asyncio.Future[BashDone]] = {}
         #: Those that ended while something else was going on.
         self._finished: list[BashExecutionMessage] = []
 
@@ -49,7 +49,7 @@ class UserCommands:
         self, command: str, *, exclude_from_context: bool = False, on_output: Callable[[str], None] | None = None
     ) -> asyncio.Future[BashDone]:
         """See `Host.bash`."""
-        cancel = Cancel()
+        cancel = CancelToken()
         running = self._running[cancel] = asyncio.ensure_future(self._run(command, cancel, exclude_from_context, on_output))
         running.add_done_callback(lambda done: self._ended(cancel, done))
         return running
@@ -76,7 +76,7 @@ class UserCommands:
             await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     async def _run(
-        self, command: str, cancel: Cancel, exclude_from_context: bool, on_output: Callable[[str], None] | None
+        self, command: str, cancel: CancelToken, exclude_from_context: bool, on_output: Callable[[str], None] | None
     ) -> BashDone:
         """Run `command` to its end. Colours and control characters are removed from its output."""
         from fairlead.tools.shell.process import run_shell
@@ -97,7 +97,7 @@ class UserCommands:
         )
         return BashDone(message, result.truncation)
 
-    async def _run_elsewhere(self, command: str, cancel: Cancel, exclude_from_context: bool) -> BashDone | None:
+    async def _run_elsewhere(self, command: str, cancel: CancelToken, exclude_from_context: bool) -> BashDone | None:
         """The outcome of a command that an extension ran, or that was stopped before it could begin; else None."""
         hooks = await self._extensions.ready()
         if hooks is None or not hooks.wants("user_bash"):
@@ -110,7 +110,7 @@ class UserCommands:
             message = BashExecutionMessage(command, "", True, False, self._now_ms(), exclude_from_context=exclude_from_context)
             return BashDone(message, whole(""))
 
-    def _ended(self, cancel: Cancel, done: asyncio.Future[BashDone]) -> None:
+    def _ended(self, cancel: CancelToken, done: asyncio.Future[BashDone]) -> None:
         del self._running[cancel]
         if done.cancelled() or done.exception() is not None:
             return

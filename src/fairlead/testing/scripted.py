@@ -11,7 +11,7 @@ from msgspec import Struct
 from fairlead.core.messages import StopReason, ToolCall, Usage
 from fairlead.core.model import Model, ModelRequest, Price, StreamEvent
 from fairlead.core.partial_message import PartialMessage
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 
 SCRIPTED_MODEL = Model(
     id="scripted-1",
@@ -57,7 +57,7 @@ class Scripted:
         self._model = model
         self._now_ms = now_ms or _now_ms
 
-    async def __call__(self, request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    async def __call__(self, request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         turn = self._turns[min(len(self.requests), len(self._turns) - 1)]
         # A copy, since the caller's list grows with the conversation.
         self.requests.append(msgspec.structs.replace(request, messages=list(request.messages)))
@@ -113,7 +113,7 @@ def _pieces(turn: Turn) -> Iterator[_BlockPiece]:
             yield _BlockPiece(key, block, text[start:end], start == 0, end >= len(text))
 
 
-async def _until_done_or_cancelled(pause: Awaitable[object], cancel: Cancel) -> None:
+async def _until_done_or_cancelled(pause: Awaitable[object], cancel: CancelToken) -> None:
     pausing = asyncio.ensure_future(pause)
     forget = cancel.on_fire(pausing.cancel)
     try:

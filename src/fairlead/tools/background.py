@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 from fairlead.tools.files.opening import Target
 
@@ -73,7 +73,7 @@ def split_lines(text: str, stop: Stop) -> list[str]:
     return lines
 
 
-async def in_thread(cancel: Cancel, work: Callable[[Stop], T]) -> T:
+async def in_thread(cancel: CancelToken, work: Callable[[Stop], T]) -> T:
     """Run `work` in a thread; when `cancel` fires or the caller is cut off, its `Stop` says so."""
     stop = Stop()
     take_back = cancel.on_fire(stop.ask)
@@ -89,7 +89,7 @@ _latest_change: dict[str, Future[None]] = {}
 _latest_change_guard = threading.Lock()
 
 
-async def change_in_order(target: Target, cancel: Cancel, work: Callable[[Stop], T]) -> T:
+async def change_in_order(target: Target, cancel: CancelToken, work: Callable[[Stop], T]) -> T:
     """Run `work`, which changes the file `target`, in a thread, after all earlier changes of that file.
 
     When `cancel` fires or the caller is cut off before `work` has committed itself, the file stays as
@@ -134,7 +134,7 @@ async def change_in_order(target: Target, cancel: Cancel, work: Callable[[Stop],
         take_back()
 
 
-async def _end_or_abort(change: Future[None], cancel: Cancel) -> None:
+async def _end_or_abort(change: Future[None], cancel: CancelToken) -> None:
     """Wait until an earlier change has ended, or until `cancel` fires: the change may be of another run."""
     ended = asyncio.wrap_future(change)
     take_back = cancel.on_fire(ended.cancel)

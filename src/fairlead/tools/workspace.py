@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from fairlead.config.files import Check, opened_path
 from fairlead.core.messages import ImageContent, TextContent, UserBlock
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ApprovedFile
 from fairlead.errors import ConfigError, ToolError
 from fairlead.tools.files.opening import Target
@@ -33,9 +33,9 @@ class Uris(Protocol):
         """Return whether `path` is such a URI, and no file."""
         ...
 
-    async def read(self, uri: str, cancel: Cancel) -> Document: ...
+    async def read(self, uri: str, cancel: CancelToken) -> Document: ...
 
-    async def write(self, uri: str, content: str, cancel: Cancel) -> list[str]:
+    async def write(self, uri: str, content: str, cancel: CancelToken) -> list[str]:
         """Replace all of what is at `uri`. Returns notes for the model."""
         ...
 
@@ -52,10 +52,10 @@ class _Both(Struct, frozen=True):
     def has(self, path: str) -> bool:
         return self.first.has(path) or self.other.has(path)
 
-    async def read(self, uri: str, cancel: Cancel) -> Document:
+    async def read(self, uri: str, cancel: CancelToken) -> Document:
         return await self._who(uri).read(uri, cancel)
 
-    async def write(self, uri: str, content: str, cancel: Cancel) -> list[str]:
+    async def write(self, uri: str, content: str, cancel: CancelToken) -> list[str]:
         return await self._who(uri).write(uri, content, cancel)
 
     def _who(self, uri: str) -> Uris:

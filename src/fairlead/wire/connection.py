@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.wire.stdio import Reader, Writer
 
 #: With more unwritten bytes than this, the host is behind: streaming updates are merged instead of sent.
@@ -66,7 +66,7 @@ class HostOutput:
         """Call `callback` once when the host is no longer behind."""
         self._on_caught_up.append(callback)
 
-    async def wait(self, cancel: Cancel) -> None:
+    async def wait(self, cancel: CancelToken) -> None:
         """Return when the output is no longer paused, or when `cancel` fires."""
         while self.paused and not cancel.fired:
             waiter = asyncio.get_running_loop().create_future()

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError
 from fairlead.wire.connection import Connection
 from fairlead.wire.messages import Answer, HostReply, Late, Message, Problem, Request, RequestRoute, Service, UnknownRequest
@@ -54,7 +54,7 @@ class Dispatcher:
         self._early: deque[Request] = deque()
         #: The request whose turn it is, while it waits for its prerequisite.
         self._postponed: Request | None = None
-        self._leaving = Cancel()
+        self._leaving = CancelToken()
         connection.on_arrival = self._arrived
 
     async def serve(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.wire.messages import HostReply
 
 
@@ -69,7 +69,7 @@ class Questions:
         """Whether the host is still there to answer."""
         return not self._host_left
 
-    async def ask(self, question: HostQuestion, cancel: Cancel) -> HostReply:
+    async def ask(self, question: HostQuestion, cancel: CancelToken) -> HostReply:
         """Ask a question, and return the reply.
 
         Raises Withdrawn if `cancel` fires first, HostLeft if the host leaves, and Expired after the question's timeout.

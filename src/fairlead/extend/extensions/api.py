@@ -15,7 +15,7 @@ from fairlead.extend.extensions.values import State, check_types, converted
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model, ThinkingLevel
-    from fairlead.core.runtime import Cancel
+    from fairlead.core.runtime import CancelToken
     from fairlead.core.tool import Tool
     from fairlead.extend.extensions.context import ExecResult
     from fairlead.extend.extensions.engine import Engine
@@ -324,7 +324,7 @@ class Fairlead:
         timeout: float | None = None,
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
-        cancel: Cancel | None = None,
+        cancel: CancelToken | None = None,
     ) -> ExecResult:
         """Run a program, without a shell.
 

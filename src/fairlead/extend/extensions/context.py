@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, json
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.ui import Ui
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.ui import ExtensionUi
@@ -137,7 +137,7 @@ class Context:
         return self._engine.host.trust.known(self.cwd)
 
     @property
-    def cancel(self) -> Cancel | None:
+    def cancel(self) -> CancelToken | None:
         """Fires when the active run is aborted. None if no run is active."""
         return self._session.activity.run_cancel
 
@@ -193,7 +193,7 @@ class ToolRunContext(Context):
     """The agent, as a tool of an extension sees it."""
 
     def __init__(
-        self, engine: Engine, deadline: Deadline, call_id: str, cancel: Cancel, update: Callable[[ToolResult], None]
+        self, engine: Engine, deadline: Deadline, call_id: str, cancel: CancelToken, update: Callable[[ToolResult], None]
     ) -> None:
         super().__init__(engine, deadline)
         self.call_id = call_id
@@ -201,7 +201,7 @@ class ToolRunContext(Context):
         self._update = update
 
     @property
-    def cancel(self) -> Cancel:
+    def cancel(self) -> CancelToken:
         """Fires when the tool call is aborted. The tool should then return soon."""
         return self._cancel
 
@@ -289,7 +289,7 @@ class ExecResult(Struct, frozen=True):
 
 
 async def run_program(
-    command: str, args: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None, cancel: Cancel | None
+    command: str, args: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float | None, cancel: CancelToken | None
 ) -> ExecResult:
     """Run a program, without a shell, until it ends, `timeout` seconds have passed or `cancel` fires.
 
@@ -311,7 +311,7 @@ async def run_program(
     return ExecResult(texts[0], texts[1], code if code >= 0 else 128 - code, killed)
 
 
-async def _wait_for_exit(process: Popen[bytes], timeout: float | None, cancel: Cancel | None) -> bool:
+async def _wait_for_exit(process: Popen[bytes], timeout: float | None, cancel: CancelToken | None) -> bool:
     """Wait for a program to exit. Returns whether it had to be killed."""
     from fairlead.config.process import run_in_thread
 

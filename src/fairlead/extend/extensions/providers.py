@@ -13,7 +13,7 @@ import msgspec
 from fairlead.core.messages import ThinkingContent, ToolCall, Usage
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEvent
 from fairlead.core.partial_message import PartialMessage
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.extend.extensions.calling import error_text
 from fairlead.extend.extensions.values import converted
@@ -21,7 +21,7 @@ from fairlead.extend.extensions.values import converted
 #: Text, thinking, a tool call, or the usage so far.
 Piece: TypeAlias = str | ThinkingContent | ToolCall | Usage
 #: Asks a model: `async def stream(model, request, cancel)`, which yields pieces.
-ProviderStream: TypeAlias = Callable[[Model, ModelRequest, Cancel], AsyncIterator[Piece]]
+ProviderStream: TypeAlias = Callable[[Model, ModelRequest, CancelToken], AsyncIterator[Piece]]
 
 #: Returned instead of a piece when the wait for it was cancelled.
 _STOPPED = object()
@@ -31,7 +31,7 @@ def model_stream(ask: ProviderStream, wrap: Callable[[Any], Any]) -> Callable[[M
     """Return a function that makes the stream of a model from the function of an extension. `wrap` runs each step of it."""
 
     def of(model: Model) -> ModelStream:
-        async def stream(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+        async def stream(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
             partial = PartialMessage(model, time.time_ns() // 1_000_000)
             answer = _Answer(partial)
             try:
@@ -57,7 +57,7 @@ def model_stream(ask: ProviderStream, wrap: Callable[[Any], Any]) -> Callable[[M
     return of
 
 
-async def _next(piece: Any, cancel: Cancel) -> Any:
+async def _next(piece: Any, cancel: CancelToken) -> Any:
     """Return the next piece, or `_STOPPED` if `cancel` fires before it arrives."""
     coming = asyncio.ensure_future(piece)
     forget = cancel.on_fire(coming.cancel)

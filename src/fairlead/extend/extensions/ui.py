@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.ui import Approval, NotifyKind, Placement, Ui
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.values import check_types, converted
@@ -30,34 +30,36 @@ class ExtensionUi:
     # Asking
 
     async def select(
-        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
         check_types(str, title=title)
         choices = converted(list[str], options, "options")
         with self._asking(timeout):
             return await self._ui.select(title, choices, timeout=timeout, cancel=cancel)
 
-    async def confirm(self, title: str, message: str = "", *, timeout: float | None = None, cancel: Cancel | None = None) -> bool:
+    async def confirm(
+        self, title: str, message: str = "", *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> bool:
         check_types(str, title=title, message=message)
         with self._asking(timeout):
             return await self._ui.confirm(title, message, timeout=timeout, cancel=cancel)
 
     async def input(
-        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
         check_types(str, title=title)
         check_types(str | None, placeholder=placeholder)
         with self._asking(timeout):
             return await self._ui.input(title, placeholder, timeout=timeout, cancel=cancel)
 
-    async def editor(self, title: str, prefill: str | None = None, *, cancel: Cancel | None = None) -> str | None:
+    async def editor(self, title: str, prefill: str | None = None, *, cancel: CancelToken | None = None) -> str | None:
         check_types(str, title=title)
         check_types(str | None, prefill=prefill)
         with self._asking():
             return await self._ui.editor(title, prefill, cancel=cancel)
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> Approval | None:
         check_types(str, title=title, message=message)
         with self._asking(timeout):

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairlead.core.messages import ImageContent
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.templates import split_arguments
@@ -30,13 +30,13 @@ LIST_TOOL = "mcp_resources"
 class McpUris:
     """Implements `fairlead.tools.workspace.Uris`. `servers` waits for servers that are connecting, and returns all by key."""
 
-    def __init__(self, servers: Callable[[Cancel], Awaitable[Mapping[str, McpServer]]]) -> None:
+    def __init__(self, servers: Callable[[CancelToken], Awaitable[Mapping[str, McpServer]]]) -> None:
         self._servers = servers
 
     def has(self, path: str) -> bool:
         return path[: len(SCHEME)].lower() == SCHEME
 
-    async def read(self, uri: str, cancel: Cancel) -> Document:
+    async def read(self, uri: str, cancel: CancelToken) -> Document:
         from fairlead.extend.mcp.tools import document
 
         key, _, resource = uri[len(SCHEME) :].partition("/")
@@ -49,11 +49,11 @@ class McpUris:
 
         return document(await server.request(f"Reading {uri}", ask, cancel), uri, key)
 
-    async def write(self, uri: str, content: str, cancel: Cancel) -> list[str]:
+    async def write(self, uri: str, content: str, cancel: CancelToken) -> list[str]:
         raise ToolError(f"{uri} cannot be written: resources of MCP servers are for reading only.")
 
 
-def resources_tool(servers: Callable[[Cancel], Awaitable[Mapping[str, McpServer]]], timeout: float) -> Tool:
+def resources_tool(servers: Callable[[CancelToken], Awaitable[Mapping[str, McpServer]]], timeout: float) -> Tool:
     """Return the tool that lists resources."""
 
     async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -80,7 +80,7 @@ def resources_tool(servers: Callable[[Cancel], Awaitable[Mapping[str, McpServer]
     )
 
 
-async def _listed(key: str, server: McpServer, cancel: Cancel) -> list[str]:
+async def _listed(key: str, server: McpServer, cancel: CancelToken) -> list[str]:
     """Return one line for each resource of a server. Templates, whose URIs have to be filled in, come last."""
     from mcp import MCPError
 
@@ -126,7 +126,7 @@ def prompt_commands(servers: Mapping[str, McpServer]) -> list[SlashCommand]:
     ]
 
 
-async def expand_prompt(text: str, servers: Mapping[str, McpServer], cancel: Cancel) -> tuple[str, list[ImageContent]]:
+async def expand_prompt(text: str, servers: Mapping[str, McpServer], cancel: CancelToken) -> tuple[str, list[ImageContent]]:
     """Return the text and images that a slash command of a prompt stands for. Raises ConfigError if there is no such prompt."""
     from fairlead.extend.mcp.tools import prompt_text
 

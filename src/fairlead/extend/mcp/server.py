@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import redacted
 from fairlead.errors import ToolError
 from fairlead.extend.mcp.config import ServerConfig
@@ -99,7 +99,7 @@ class McpServer:
         if self._connection_task is None and not self._was_connected and is_due:
             self._start_connecting()
 
-    async def wait_until_settled(self, timeout: float, cancel: Cancel) -> None:
+    async def wait_until_settled(self, timeout: float, cancel: CancelToken) -> None:
         """Wait until connecting has succeeded or failed, `timeout` seconds have passed since it began, or `cancel` fires."""
         if self._attempt is not None and not self._attempt.done():
             await wait_or_cancel(cancel, self._attempt, self._began_at + timeout - time.monotonic())
@@ -210,7 +210,7 @@ class McpServer:
 
     # Requests
 
-    async def request(self, what: str, ask: Callable[[ClientSession], Awaitable[T]], cancel: Cancel) -> T:
+    async def request(self, what: str, ask: Callable[[ClientSession], Awaitable[T]], cancel: CancelToken) -> T:
         """Send a request and return the answer. Connects first if necessary.
 
         Raises ToolError if there is no answer, also when `cancel` fires; the server is then told that the request is cancelled.
@@ -222,7 +222,7 @@ class McpServer:
             self._drop_connection()
             return await self._request(what, ask, cancel)
 
-    async def _request(self, what: str, ask: Callable[[ClientSession], Awaitable[T]], cancel: Cancel) -> T:
+    async def _request(self, what: str, ask: Callable[[ClientSession], Awaitable[T]], cancel: CancelToken) -> T:
         session = await self._session(what, cancel)
         from mcp import MCPError, types
 
@@ -250,7 +250,7 @@ class McpServer:
         self._failures = 0
         return answer
 
-    async def _session(self, what: str, cancel: Cancel) -> ClientSession:
+    async def _session(self, what: str, cancel: CancelToken) -> ClientSession:
         if self._client is None:
             if self._connection_task is None and self._failures > RESTARTS:
                 raise ToolError(f"{what} failed: the {self._end_message()} {_GIVEN_UP}")
@@ -313,7 +313,7 @@ async def _subscribed_to_changes(client: Client) -> AsyncGenerator[None]:
         listening.cancel()
 
 
-async def wait_or_cancel(cancel: Cancel, future: asyncio.Future[Any], timeout: float | None) -> None:
+async def wait_or_cancel(cancel: CancelToken, future: asyncio.Future[Any], timeout: float | None) -> None:
     """Wait for a future until it is done, `cancel` fires or `timeout` seconds have passed. The future itself is not cancelled."""
     fired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     forget = cancel.on_fire(lambda: fired.done() or fired.set_result(None))

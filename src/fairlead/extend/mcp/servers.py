@@ -13,7 +13,7 @@ from msgspec import Struct
 from fairlead.config.home import Level
 from fairlead.config.process import run_in_thread
 from fairlead.core.events import ExtensionError
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.extend.mcp.config import McpConfigFile
 from fairlead.session.additions import Origin
 
@@ -88,7 +88,7 @@ class McpServers:
             self._began_at = time.monotonic()
             self._starting = asyncio.create_task(self._start(), name="fairlead-mcp")
 
-    async def ready(self, cancel: Cancel) -> None:
+    async def ready(self, cancel: CancelToken) -> None:
         self.start()
         if self._starting is None:
             return
@@ -109,7 +109,7 @@ class McpServers:
 
         return prompt_commands(self._servers)
 
-    async def expand(self, text: str, cancel: Cancel) -> tuple[str, list[ImageContent]] | None:
+    async def expand(self, text: str, cancel: CancelToken) -> tuple[str, list[ImageContent]] | None:
         if not text.startswith("/mcp:"):
             return None
         from fairlead.extend.mcp.resources import expand_prompt
@@ -129,7 +129,7 @@ class McpServers:
         for server in self._servers.values():
             server.kill()
 
-    async def _ready_servers(self, cancel: Cancel) -> Mapping[str, McpServer]:
+    async def _ready_servers(self, cancel: CancelToken) -> Mapping[str, McpServer]:
         await self.ready(cancel)
         return self._servers
 

@@ -15,7 +15,7 @@ import msgspec
 from fairlead.core.messages import ModelMessage
 from fairlead.core.model import Model, ModelRequest, StreamEvent
 from fairlead.core.partial_message import PartialMessage
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import redacted
 from fairlead.errors import ProviderError
 from fairlead.models.apis.request_building import PrefixCache
@@ -77,7 +77,7 @@ class Adapter(ABC):
         self._history: PrefixCache[ModelMessage] = PrefixCache()
         self._set_up()
 
-    def __call__(self, request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+    def __call__(self, request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
         """Ask the model. Returns the events of its message, in batches; failures are in the message too."""
         partial = PartialMessage(self._model, self._now_ms())
         reader = self._reader(partial)
@@ -105,7 +105,7 @@ async def stream_message(
     request: Callable[[], HttpRequest],
     partial: PartialMessage,
     reader: EventReader,
-    cancel: Cancel,
+    cancel: CancelToken,
     interceptor: Interceptor | None = None,
 ) -> AsyncIterator[list[StreamEvent]]:
     """Ask a provider and build `partial` from the events of the response, until it is finished.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from fairlead.core.lenient import visible
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.models.http.client import Http, HttpRequest, HttpResponse, RequestAborted
 
@@ -43,7 +43,7 @@ _LOADING = re.compile(
 
 @asynccontextmanager
 async def send(
-    http: Http, request: HttpRequest, cancel: Cancel, interceptor: Interceptor | None = None, *, patience: float = _PATIENCE
+    http: Http, request: HttpRequest, cancel: CancelToken, interceptor: Interceptor | None = None, *, patience: float = _PATIENCE
 ) -> AsyncGenerator[tuple[HttpResponse, bytes | None]]:
     """Send a request. Inside the block, the head of the response has arrived.
 
@@ -84,7 +84,7 @@ async def read_error_body(response: HttpResponse) -> bytes:
 
 @asynccontextmanager
 async def _send_until_loaded(
-    http: Http, request: HttpRequest, cancel: Cancel, patience: float
+    http: Http, request: HttpRequest, cancel: CancelToken, patience: float
 ) -> AsyncGenerator[tuple[HttpResponse, bytes | None]]:
     loop = asyncio.get_running_loop()
     start, delay = loop.time(), _FIRST_DELAY
@@ -107,7 +107,7 @@ async def _send_until_loaded(
         delay = min(delay * 2, _LONGEST_DELAY)
 
 
-async def _sleep(seconds: float, cancel: Cancel) -> None:
+async def _sleep(seconds: float, cancel: CancelToken) -> None:
     """Wait. Raises RequestAborted as soon as `cancel` fires."""
     woken = asyncio.Event()
     forget = cancel.on_fire(woken.set)
@@ -132,7 +132,7 @@ def _host(request: HttpRequest) -> str:
 # interceptors
 
 
-async def _intercepted(request: HttpRequest, interceptor: Interceptor, cancel: Cancel) -> HttpRequest:
+async def _intercepted(request: HttpRequest, interceptor: Interceptor, cancel: CancelToken) -> HttpRequest:
     """Let the interceptor change a request. Raises ProviderError if the result cannot be sent."""
     payload = msgspec.json.decode(request.body, type=dict[str, Any])
     changed: Any = await _unless_aborted(interceptor.request(payload, dict(request.headers)), cancel)
@@ -148,7 +148,7 @@ async def _intercepted(request: HttpRequest, interceptor: Interceptor, cancel: C
     return HttpRequest(request.method, request.url, list(cast("dict[str, str]", headers).items()), encoded)
 
 
-async def _unless_aborted(work: Coroutine[Any, Any, T], cancel: Cancel) -> T:
+async def _unless_aborted(work: Coroutine[Any, Any, T], cancel: CancelToken) -> T:
     """Wait for `work`. Raises RequestAborted as soon as `cancel` fires."""
     task = asyncio.ensure_future(work)
     forget = cancel.on_fire(task.cancel)

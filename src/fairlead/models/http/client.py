@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from fairlead.config.process import run_in_thread
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError
 from fairlead.models.http.connection import ConnectionLost, HttpConnection, IdleTimeout, TlsContext, explain, open_connection
@@ -69,7 +69,7 @@ class Http:
                 self._tls.get()
 
     @asynccontextmanager
-    async def stream(self, request: HttpRequest, cancel: Cancel) -> AsyncGenerator[HttpResponse]:
+    async def stream(self, request: HttpRequest, cancel: CancelToken) -> AsyncGenerator[HttpResponse]:
         """Send a request. Inside the block, the head of the response has arrived.
 
         A connection is used again only if the response was read to its end.
@@ -121,7 +121,7 @@ class Http:
     # a request and the head of its response
 
     async def _answer(
-        self, request: HttpRequest, route: HttpRoute, cancel: Cancel
+        self, request: HttpRequest, route: HttpRoute, cancel: CancelToken
     ) -> tuple[Exchange, HttpResponse, Callable[[], object]]:
         """Send the request and wait for the head of the response. The returned function unregisters from `cancel`."""
         if cancel.fired:
@@ -149,7 +149,7 @@ class Http:
             kept = None
             _log_closed(route)
 
-    async def _connect(self, route: HttpRoute, cancel: Cancel) -> HttpConnection:
+    async def _connect(self, route: HttpRoute, cancel: CancelToken) -> HttpConnection:
         """Open a new connection. This runs as a task, since only cancelling a task can end a name lookup."""
         opening = asyncio.get_running_loop().create_task(self._open(route))
         forget = cancel.on_fire(opening.cancel)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 import fairlead
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn_headers, learn_url, redacted
 from fairlead.errors import ProviderError
 from fairlead.models.http.connection import ConnectionLost, HttpConnection, IdleTimeout
@@ -50,7 +50,7 @@ class HttpRequest(Struct):
 
 
 class RequestAborted(Exception):
-    """The `Cancel` of a request fired."""
+    """The `CancelToken` of a request fired."""
 
 
 class HttpRoute(Struct, frozen=True):
@@ -146,7 +146,7 @@ class HttpResponse:
 class Exchange:
     """Sends a request and reads the response, until `cancel` fires."""
 
-    def __init__(self, connection: HttpConnection, route: HttpRoute, cancel: Cancel, idle_timeout: float) -> None:
+    def __init__(self, connection: HttpConnection, route: HttpRoute, cancel: CancelToken, idle_timeout: float) -> None:
         self.connection = connection
         self.route = route
         #: Whether the server will serve another request on this connection.

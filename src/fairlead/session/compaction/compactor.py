@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from fairlead.config.settings import CompactionSettings
 from fairlead.core.events import CompactionEnd, CompactionReason, CompactionResult, CompactionStart, FileLists
-from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import CompactingError, CompactionCancelled, ConfigError, EntryNotFound, FairleadError, NothingToCompact
 from fairlead.session.context.budget import ContextBudget
 from fairlead.session.context.tokens import estimate, estimate_all, should_compact
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fairlead.session.hooks import Cancelled, CompactionPlan, Summary
 
 #: Finds out how to ask a model.
-AskModel: TypeAlias = "Callable[[Model, Cancel], Awaitable[ModelStream]]"
+AskModel: TypeAlias = "Callable[[Model, CancelToken], Awaitable[ModelStream]]"
 #: The least that a summary is written from, in tokens.
 _SHORTEST_SUMMARY = 128
 #: What extensions say about a compaction: their own summary, that it must not happen, or nothing.
@@ -75,7 +75,7 @@ class Compactor:
         self._notify = notify
         self._on_end = on_end
         #: Stop what is going on: compactions, and summaries of branches.
-        self._stops: list[Cancel] = []
+        self._stops: list[CancelToken] = []
         self._requested: asyncio.Task[CompactionResult] | None = None
 
     @property
@@ -103,21 +103,21 @@ class Compactor:
             # The run is told first: from here on a cancel means the compaction.
             self._run.cancel.fire()
             self.cancel()
-        stop = Cancel()
+        stop = CancelToken()
         self._stops.append(stop)
         wish = Wish("manual", instructions, keep_messages)
         self._requested = asyncio.create_task(self._on_request(wish, stop), name="fairlead-compaction")
         self._requested.add_done_callback(lambda task: self._request_ended(task, stop))
         return self._requested
 
-    async def _on_request(self, wish: Wish, stop: Cancel) -> CompactionResult:
+    async def _on_request(self, wish: Wish, stop: CancelToken) -> CompactionResult:
         given = await self._from_extensions(wish, stop)
         if not isinstance(given, CompactionCancelled):
             self._run.cancel.fire()
             await self._run.ended()
         return await self._compact(wish, stop, given)
 
-    def _request_ended(self, task: asyncio.Task[CompactionResult], stop: Cancel) -> None:
+    def _request_ended(self, task: asyncio.Task[CompactionResult], stop: CancelToken) -> None:
         self._requested = None
         self._stops.remove(stop)
         self._on_end()
@@ -134,7 +134,7 @@ class Compactor:
         tokens, window = self._current.conversation.context_tokens(), self._budget.window(model)
         return should_compact(tokens, window, self._budget.reserve(model))
 
-    async def make_room(self, cancel: Cancel) -> bool:
+    async def make_room(self, cancel: CancelToken) -> bool:
         """Compact because the context is nearly full. Returns False if it did not help: it failed, or everything is recent."""
         try:
             self._plan(Wish("threshold"))
@@ -151,7 +151,7 @@ class Compactor:
 
         return is_overflow(message.error_message or "", end.status)
 
-    async def recover(self, end: StreamEnd, overflows: int, cancel: Cancel) -> bool:
+    async def recover(self, end: StreamEnd, overflows: int, cancel: CancelToken) -> bool:
         """Make the conversation smaller because a request overflowed, for the `overflows`-th time in a row.
 
         The older part becomes a summary. If none can be made, what is sent is shortened. Returns whether to send it again.
@@ -186,7 +186,7 @@ class Compactor:
             explained = structs.replace(end.message, error_message=f"{end.message.error_message} {error}")
             self._run.last_end = structs.replace(end, message=explained)
 
-    async def _automatic(self, wish: Wish, cancel: Cancel) -> FairleadError | None:
+    async def _automatic(self, wish: Wish, cancel: CancelToken) -> FairleadError | None:
         """Compact without having been asked. Returns why it failed, if it did, after the events that say so."""
         with self.stoppable(cancel) as stop:
             try:
@@ -197,7 +197,7 @@ class Compactor:
 
     # Either way
 
-    async def _from_extensions(self, wish: Wish, stop: Cancel) -> Given:
+    async def _from_extensions(self, wish: Wish, stop: CancelToken) -> Given:
         """What extensions say about a compaction that is about to begin. Nothing has been stopped or changed by then."""
         hooks = await self._extensions.ready()
         if hooks is None or not hooks.wants("session_before_compact"):
@@ -213,7 +213,7 @@ class Compactor:
             return CompactionCancelled()
         return _given_summary(log, planned, answer)
 
-    async def _compact(self, wish: Wish, stop: Cancel, given: Given) -> CompactionResult:
+    async def _compact(self, wish: Wish, stop: CancelToken, given: Given) -> CompactionResult:
         """Compact, with an event for the beginning and one for the end, whatever that is."""
         reason = wish.reason
         notify, what = self._notify, "Compaction" if reason == "manual" else "Auto-compaction"
@@ -235,7 +235,7 @@ class Compactor:
         notify(CompactionEnd(reason, result, will_retry=reason == "overflow"))
         return result
 
-    async def _summary(self, wish: Wish, stop: Cancel) -> CompactionResult:
+    async def _summary(self, wish: Wish, stop: CancelToken) -> CompactionResult:
         """Have the model write a summary of the older part of the conversation."""
         from fairlead.session.compaction.cut import compact
 
@@ -263,7 +263,7 @@ class Compactor:
             with suppress(Interrupted):
                 await self._extensions.ask(hooks.compacted(log.plain(log.path()[-1:])[0], reason, from_hook))
 
-    async def summarise_branch(self, left: Sequence[Entry], instructions: str | None, stop: Cancel) -> BranchSummary:
+    async def summarise_branch(self, left: Sequence[Entry], instructions: str | None, stop: CancelToken) -> BranchSummary:
         """Have the model summarise the entries of a branch that is about to be left. Raises what a compaction raises."""
         from fairlead.session.compaction.cut import summarise_branch
 
@@ -280,9 +280,9 @@ class Compactor:
         )
 
     @contextmanager
-    def stoppable(self, cancel: Cancel | None = None) -> Generator[Cancel]:
-        """Give a Cancel for work on a summary. It fires when the session is cancelled, and with `cancel`."""
-        stop = Cancel()
+    def stoppable(self, cancel: CancelToken | None = None) -> Generator[CancelToken]:
+        """Give a `CancelToken` for work on a summary. It fires when the session is cancelled, and with `cancel`."""
+        stop = CancelToken()
         forget = cancel.on_fire(stop.fire) if cancel is not None else None
         self._stops.append(stop)
         try:
@@ -359,7 +359,7 @@ def _file_lists(details: object) -> FileLists:
         return FileLists()
 
 
-def _shown_plan(log: Log, planned: Plan, wish: Wish, cancel: Cancel) -> CompactionPlan:
+def _shown_plan(log: Log, planned: Plan, wish: Wish, cancel: CancelToken) -> CompactionPlan:
     """The plan of a compaction, as extensions see it."""
     from fairlead.session.history.entries import entries_in_context
     from fairlead.session.hooks import CompactionPlan

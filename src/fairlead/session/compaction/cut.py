@@ -22,7 +22,7 @@ from fairlead.core.messages import (
     Usage,
 )
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import AlreadyCompacted, CompactionCancelled, NothingToCompact
 from fairlead.session.compaction.summary import SummaryWriter, file_lists, joined
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS, estimate, estimate_all, tokens_since, usable_reserve
@@ -115,7 +115,7 @@ async def compact(
     model: Model,
     stream: ModelStream,
     *,
-    cancel: Cancel,
+    cancel: CancelToken,
     instructions: str | None = None,
     reserve_tokens: int = DEFAULT_RESERVE_TOKENS,
     thinking: ThinkingLevel = "off",
@@ -164,7 +164,7 @@ async def summarise_branch(
     model: Model,
     stream: ModelStream,
     *,
-    cancel: Cancel,
+    cancel: CancelToken,
     instructions: str | None = None,
     reserve_tokens: int = DEFAULT_RESERVE_TOKENS,
     thinking: ThinkingLevel = "off",
@@ -180,7 +180,9 @@ async def summarise_branch(
     return BranchSummary(text + file_lists(files.read_files, files.modified_files), files, usage)
 
 
-async def _written(write: Callable[[SummaryWriter], Awaitable[str]], writer: SummaryWriter, cancel: Cancel) -> tuple[str, Usage]:
+async def _written(
+    write: Callable[[SummaryWriter], Awaitable[str]], writer: SummaryWriter, cancel: CancelToken
+) -> tuple[str, Usage]:
     """Call `write` until `cancel` fires; return its result and the usage. Raises CompactionCancelled and ProviderError."""
     forget = cancel.on_fire(writer.stop)
     try:

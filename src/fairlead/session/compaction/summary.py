@@ -21,7 +21,7 @@ from fairlead.core.messages import (
     UserMessage,
 )
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEnd, ThinkingLevel
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
 from fairlead.session.context.model_view import for_model
 from fairlead.session.context.overflow import is_overflow, without_middle
@@ -133,7 +133,7 @@ class SummaryWriter:
         self._thinking: ThinkingLevel = thinking
         self._instructions = instructions
         self._reserve_tokens = reserve_tokens
-        self._stop = Cancel()
+        self._stop = CancelToken()
         #: How many requests have overflowed the context, and how many characters the next ones may have therefore.
         self._overflows = 0
         self._most = 1 << 62

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from fairlead.core.messages import AssistantMessage
 from fairlead.core.model import Model, ModelRequest, StreamEnd
-from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.session.context.tokens import (
     CHARACTERS_PER_TOKEN,
     DEFAULT_RESERVE_TOKENS,
@@ -201,7 +201,7 @@ class ContextBudget:
             usage = message.usage  # without the answer: some servers drop the beginning while they write
             self._models.windows.prove(model, usage.input + usage.cache_read + usage.cache_write)
 
-    async def learn(self, end: StreamEnd, model: Model, cancel: Cancel) -> bool:
+    async def learn(self, end: StreamEnd, model: Model, cancel: CancelToken) -> bool:
         """Learn from a request that overflowed. Whether it can be sent again as it is, with a shorter answer."""
         from fairlead.session.context.overflow import size_in_error, window_in_error
 
@@ -235,7 +235,7 @@ class ContextBudget:
         self._ceiling = limit
         return limit - overhead >= _SHORTEST_REQUEST
 
-    async def _served_window(self, model: Model, cancel: Cancel) -> int | None:
+    async def _served_window(self, model: Model, cancel: CancelToken) -> int | None:
         try:
             asking = self._models.served_window(model)
             return await self._runtime.bounded(asking, cancel, timeout=None, grace=0)

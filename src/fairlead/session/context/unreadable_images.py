@@ -18,7 +18,7 @@ from fairlead.core.messages import (
     UserBlock,
 )
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEnd, StreamEvent
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.session.context.overflow import is_overflow
 from fairlead.session.context.tokens import is_good_answer
 
@@ -95,7 +95,7 @@ class UnreadableImages:
         return self._noticing(stream, model) if any(map(_images, request.messages)) else stream
 
     def _noticing(self, stream: ModelStream, model: Model) -> ModelStream:
-        async def noticing(request: ModelRequest, cancel: Cancel) -> AsyncIterator[list[StreamEvent]]:
+        async def noticing(request: ModelRequest, cancel: CancelToken) -> AsyncIterator[list[StreamEvent]]:
             async for batch in stream(request, cancel):
                 end = batch[-1] if batch else None
                 if isinstance(end, StreamEnd) and is_refusal(end):

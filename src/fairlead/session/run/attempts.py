@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairlead.config.settings import RetrySettings
 from fairlead.core.events import ExtensionError, RetryEnd, RetryStart
 from fairlead.core.model import StreamEnd
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.session.events import Notify
 from fairlead.session.runtime import AsyncioRuntime
 
@@ -21,7 +21,7 @@ class Attempts:
         self._runtime = runtime
         self._notify = notify
         self._attempt = 0
-        self._waiting: Cancel | None = None
+        self._waiting: CancelToken | None = None
 
     def begin(self) -> None:
         """A new run: it has all its attempts."""
@@ -50,12 +50,12 @@ class Attempts:
             self._notify(ExtensionError("session", "retry", str(error)))
             return None
 
-    async def wait(self, end: StreamEnd, delay_ms: int, cancel: Cancel) -> bool:
+    async def wait(self, end: StreamEnd, delay_ms: int, cancel: CancelToken) -> bool:
         """Announce the next attempt and wait for its time. Returns False if it was cancelled meanwhile."""
         self._attempt += 1
         error = end.message.error_message or ""
         self._notify(RetryStart(self._attempt, self._settings.max_retries, delay_ms, error))
-        waiting = self._waiting = Cancel()
+        waiting = self._waiting = CancelToken()
         forget = cancel.on_fire(waiting.fire)
         try:
             await self._runtime.sleep(delay_ms / 1000, waiting)

@@ -20,7 +20,7 @@ from fairlead.core.messages import (
     user_message,
 )
 from fairlead.core.queues import Behavior
-from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import BadCommand, BusyError, CompactingError, ConfigError, RunAborted, SessionError
 from fairlead.session.additions import SessionAdditions
 from fairlead.session.compaction.compactor import AskModel, Compactor
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fairlead.session.hooks import Heard, Hooks, InputSource, Opening
 
 #: Starts a run with messages that are part of the conversation, and with a system prompt; None: the usual one.
-StartRun: TypeAlias = Callable[[Sequence[Message], Cancel, str | None], None]
+StartRun: TypeAlias = Callable[[Sequence[Message], CancelToken, str | None], None]
 
 NO_MODEL = (
     "No model selected.\n\nSet a provider's key in the environment (such as ANTHROPIC_API_KEY), or choose a model "
@@ -122,7 +122,7 @@ class Intake:
                 if heard is not None and heard.handled:
                     return None
                 text, images = (text, images) if heard is None else (heard.text, heard.images)
-                text, images, expand = await self._from_servers(text, images, expand, Cancel())
+                text, images, expand = await self._from_servers(text, images, expand, CancelToken())
                 if self._run.is_active:
                     return await self._enqueue_text("steering" if behavior == "steer" else "followUp", text, images, expand)
                 is_heard = True  # the run has ended meanwhile: this begins the next one
@@ -146,7 +146,7 @@ class Intake:
         message: UserMessage | CustomMessage,
         hooks: Hooks | None,
         images: list[ImageContent] | None,
-        cancel: Cancel,
+        cancel: CancelToken,
         before: Sequence[Message] = (),
     ) -> None:
         """Start a run with a message, and with those `before` it. Raises if it cannot start by now."""
@@ -184,7 +184,7 @@ class Intake:
             self._start_run(taken, cancel, None)
 
     async def _opening(
-        self, message: UserMessage, hooks: Hooks | None, images: list[ImageContent] | None, cancel: Cancel
+        self, message: UserMessage, hooks: Hooks | None, images: list[ImageContent] | None, cancel: CancelToken
     ) -> Opening | None:
         if hooks is None or not hooks.wants("before_agent_start"):
             return None
@@ -205,7 +205,7 @@ class Intake:
             raise
 
     @contextmanager
-    def _preparing(self) -> Generator[Cancel]:
+    def _preparing(self) -> Generator[CancelToken]:
         """Prepare a prompt. Raises if none can begin now."""
         if self._run.is_active:
             raise BusyError("Agent is already processing.")
@@ -230,14 +230,14 @@ class Intake:
             if not is_inside():
                 await self._run.decided()
 
-    async def _asked(self, work: Any, cancel: Cancel) -> Any:
+    async def _asked(self, work: Any, cancel: CancelToken) -> Any:
         try:
             return await self._extensions.ask(work, cancel)
         except Interrupted:
             raise RunAborted("The prompt was aborted while an extension was looking at it.") from None
 
     async def _from_servers(
-        self, text: str, images: list[ImageContent] | None, expand: bool, cancel: Cancel
+        self, text: str, images: list[ImageContent] | None, expand: bool, cancel: CancelToken
     ) -> tuple[str, list[ImageContent] | None, bool]:
         """The text and the images of a message that is a command of a server, and whether the text may be another command."""
         servers = self._additions.servers
@@ -248,7 +248,7 @@ class Intake:
             raise RunAborted("The prompt was aborted while it was being prepared.")
         return (text, images, expand) if found is None else (found[0], [*(images or ()), *found[1]] or None, False)
 
-    async def _expanded(self, text: str, cancel: Cancel | None) -> str:
+    async def _expanded(self, text: str, cancel: CancelToken | None) -> str:
         """The text that a message stands for, if it begins with a slash command. Raises ConfigError, and RunAborted."""
         if not text.startswith("/"):
             return text
@@ -272,7 +272,7 @@ class Intake:
             if heard.handled:
                 return None
             text, images = heard.text, heard.images
-        text, images, expand = await self._from_servers(text, images, expand, Cancel())
+        text, images, expand = await self._from_servers(text, images, expand, CancelToken())
         return await self._enqueue_text(line, text, images, expand)
 
     async def _heard(
@@ -284,7 +284,7 @@ class Intake:
         from fairlead.session.hook_calls import is_inside
 
         async with nullcontext() if is_inside() else self._in_order:
-            return await self._extensions.ask(hooks.input(text, images, source, behavior), Cancel())
+            return await self._extensions.ask(hooks.input(text, images, source, behavior), CancelToken())
 
     async def _enqueue_text(self, line: QueueName, text: str, images: list[ImageContent] | None, expand: bool) -> UserMessage:
         text = await self._expanded(text, None) if expand else text
@@ -327,7 +327,7 @@ class Intake:
             self._notify(MessageStart(message))
             self._notify(MessageEnd(message))
 
-    async def _begin_with_sent(self, cancel: Cancel) -> None:
+    async def _begin_with_sent(self, cancel: CancelToken) -> None:
         """Begin a run with what an extension has sent while it handled a prompt, if it asked for that."""
         sent = self._sent_meanwhile
         first = next((place for place, each in enumerate(sent) if each.trigger_turn), None)

@@ -18,7 +18,7 @@ from fairlead.core.loop import LoopCallbacks, run_agent
 from fairlead.core.messages import Message
 from fairlead.core.model import StreamEnd
 from fairlead.core.partial_message import PartialMessage
-from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.core.secrets import redacted
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.budget import ContextBudget
@@ -68,7 +68,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
 class Run:
     """One run. `prompts` are part of the conversation already."""
 
-    def __init__(self, parts: RunParts, prompts: Sequence[Message], cancel: Cancel) -> None:
+    def __init__(self, parts: RunParts, prompts: Sequence[Message], cancel: CancelToken) -> None:
         self._parts = parts
         self._cancel = cancel
         #: What the next pass begins with, and what it has added so far.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead.core.messages import CustomMessage
 from fairlead.core.model import StreamEnd
 from fairlead.core.queues import Queued, Queues
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
 
@@ -87,7 +87,7 @@ class RunState:
         #: How the last model call of the last run ended.
         self.last_end: StreamEnd | None = None
         #: Stops the present run, or the prompt that is being prepared.
-        self.cancel = Cancel()
+        self.cancel = CancelToken()
         self._task: asyncio.Task[None] | None = None
         #: Set while no prompt is being prepared.
         self._decided = asyncio.Event()
@@ -108,10 +108,10 @@ class RunState:
         return not self._decided.is_set()
 
     @contextmanager
-    def preparing(self) -> Generator[Cancel]:
+    def preparing(self) -> Generator[CancelToken]:
         """Prepare a prompt. An abort fires what this gives."""
         self._decided.clear()
-        self.cancel = Cancel()
+        self.cancel = CancelToken()
         try:
             yield self.cancel
         finally:
@@ -192,7 +192,7 @@ class Activity:
         return not self._run.is_running and not self._compactor.is_running
 
     @property
-    def run_cancel(self) -> Cancel | None:
+    def run_cancel(self) -> CancelToken | None:
         """Fires when the run that is going on is aborted; None if there is none."""
         return self._run.cancel if self._run.is_active else None
 

@@ -8,7 +8,7 @@ from fairlead.core.limits import Limits
 from fairlead.core.loop import TurnSetup
 from fairlead.core.model import Model, ModelRequest, ModelStream
 from fairlead.core.queues import Queues
-from fairlead.core.runtime import Cancel, Interrupted
+from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import FairleadError, RunAborted
 from fairlead.session.additions import SessionAdditions
 from fairlead.session.context.budget import ContextBudget
@@ -54,7 +54,7 @@ class Turns:
         """What one run may not exceed."""
         return Limits(self._options.max_turns, self._options.max_repeated_calls)
 
-    async def next(self, cancel: Cancel) -> TurnSetup:
+    async def next(self, cancel: CancelToken) -> TurnSetup:
         """The next turn of a run, for the conversation so far. A problem becomes a stream that fails."""
         options, now_ms = self._options, self._runtime.now_ms
         if self._additions.servers is not None:
@@ -86,13 +86,13 @@ class Turns:
         schedule = options.schedule_immediate if self._queues.interrupt == "immediate" else options.schedule
         return TurnSetup(model, stream, request, tools, schedule, options.concurrent_tools)
 
-    async def stream_of(self, model: Model, cancel: Cancel) -> ModelStream:
+    async def stream_of(self, model: Model, cancel: CancelToken) -> ModelStream:
         """How to ask the model. Finding its key may take long; an abort does not wait for it. Raises NoCredentials."""
         stream = self._options.models.known(model) or await self._found(model, cancel)
         calls = self._extensions.calls
         return stream if calls is None else calls.intercepted(stream)
 
-    async def _system_prompt(self, cancel: Cancel) -> str | None:
+    async def _system_prompt(self, cancel: CancelToken) -> str | None:
         """The system prompt; None if the run was aborted before it was known."""
         if self.system_prompt is not None:
             return self.system_prompt
@@ -102,7 +102,7 @@ class Turns:
             return None
         return self._additions.system_prompt()
 
-    async def _found(self, model: Model, cancel: Cancel) -> ModelStream:
+    async def _found(self, model: Model, cancel: CancelToken) -> ModelStream:
         try:
             return await self._runtime.bounded(self._options.models.stream(model), cancel, timeout=None, grace=0)
         except Interrupted:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from msgspec.structs import replace
 
 from fairlead.core.model import Model, ThinkingLevel
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool
 from fairlead.session.history.sessions import Sessions
 from fairlead.session.parts import SessionOptions
@@ -35,7 +35,7 @@ class Slots:
         self._free = count
         self._waiting: deque[asyncio.Future[bool]] = deque()
 
-    async def take(self, cancel: Cancel) -> bool:
+    async def take(self, cancel: CancelToken) -> bool:
         """Wait for a slot; False if `cancel` fires first."""
         if cancel.fired:
             return False
@@ -70,7 +70,7 @@ class Slot:
         self._lendings = 0
         self._is_wanted_back = False
 
-    async def take(self, cancel: Cancel) -> bool:
+    async def take(self, cancel: CancelToken) -> bool:
         """Wait for a slot; False if `cancel` fires first."""
         self._held = await self._slots.take(cancel)
         return self._held
@@ -81,7 +81,7 @@ class Slot:
             self._slots.give_back()
 
     @asynccontextmanager
-    async def lent(self, cancel: Cancel) -> AsyncGenerator[None]:
+    async def lent(self, cancel: CancelToken) -> AsyncGenerator[None]:
         """Leave the slot to others; in the end wait for one again, unless `cancel` fires."""
         self._lendings += 1
         self.give_back()
@@ -92,7 +92,7 @@ class Slot:
             if not self._lendings and not self._is_wanted_back:
                 await self._take_back(cancel)
 
-    async def _take_back(self, cancel: Cancel) -> None:
+    async def _take_back(self, cancel: CancelToken) -> None:
         self._is_wanted_back = True
         try:
             await self.take(cancel)

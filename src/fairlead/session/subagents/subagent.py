@@ -24,7 +24,7 @@ from fairlead.core.events import (
 from fairlead.core.lenient import scrub
 from fairlead.core.messages import AssistantMessage, Usage
 from fairlead.core.model import Model, StreamEnd
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.snapshots import (
     LifecyclePayload,
     ProgressPayload,
@@ -132,7 +132,7 @@ class Subagent:
 
     # Working
 
-    async def work(self, cancel: Cancel) -> None:
+    async def work(self, cancel: CancelToken) -> None:
         """Wait for a slot, and do the assignment to its end. Raises nothing: see `status` and `error`."""
         if await self._slot.take(cancel):
             await self._begin_and_end(cancel)
@@ -140,7 +140,7 @@ class Subagent:
             self._activity.status = "aborted"
         self._subagents.family.remember(self.snapshot())
 
-    async def _begin_and_end(self, cancel: Cancel) -> None:
+    async def _begin_and_end(self, cancel: CancelToken) -> None:
         self._started_at = self._now_ms()
         self._activity.status = "running"
         self._notify_lifecycle("started")
@@ -159,7 +159,7 @@ class Subagent:
             self._report()
             self._notify_lifecycle(outcome)
 
-    async def _run(self, cancel: Cancel) -> Outcome:
+    async def _run(self, cancel: CancelToken) -> Outcome:
         session = self._subagents.spawn(self, self._slot)
         self._model = session.model
         if session.model is not None:

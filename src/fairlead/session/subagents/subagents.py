@@ -19,7 +19,7 @@ from msgspec import Raw, Struct, UnsetType
 from fairlead.config.settings import TaskSettings
 from fairlead.core.events import EntryAppended, Event
 from fairlead.core.model import Model
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.snapshots import SubagentSnapshot
 from fairlead.core.tool import Tool
 from fairlead.session.history.paths import transcripts_folder
@@ -171,9 +171,9 @@ class Subagents:
             self.family.add(children[-1])
         return children
 
-    async def work(self, children: Sequence[Subagent], cancel: Cancel) -> None:
+    async def work(self, children: Sequence[Subagent], cancel: CancelToken) -> None:
         """Let sub-agents work, and wait until all of them have ended. If `cancel` fires, or the wait is cut off, they stop."""
-        stop = Cancel()
+        stop = CancelToken()
         forget = cancel.on_fire(stop.fire)
         jobs = [partial(child.work, stop) for child in children]
         work = asyncio.create_task(self.parent.runtime.run_all(jobs, self.family.most_at_once), name="fairlead-subagents")

@@ -15,7 +15,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
@@ -64,7 +64,14 @@ class Report(Protocol):
 
 
 async def search(
-    workspace: Workspace, root: Target, wanted: Wanted, glob: str, report: Report, cancel: Cancel, *, respect_ignored: bool = True
+    workspace: Workspace,
+    root: Target,
+    wanted: Wanted,
+    glob: str,
+    report: Report,
+    cancel: CancelToken,
+    *,
+    respect_ignored: bool = True,
 ) -> None:
     """Look for `wanted` in the file or folder `root` until the `report` is full. Raises ToolError."""
     searcher, guard = _searcher(workspace), workspace.guard
@@ -141,7 +148,7 @@ class _Tree:
         self._last: Parts | None = ()
         self._walked = 0
 
-    async def batches(self, searcher: Searcher, wanted: Wanted, cancel: Cancel) -> AsyncGenerator[list[Parts], None]:
+    async def batches(self, searcher: Searcher, wanted: Wanted, cancel: CancelToken) -> AsyncGenerator[list[Parts], None]:
         """Yield lists of files, each for one process.
 
         The first files come from our own walk: in a small tree these are all, and for a common pattern they are enough. Then

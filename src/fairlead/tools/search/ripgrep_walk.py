@@ -17,7 +17,7 @@ from typing import BinaryIO, TypeAlias
 
 from msgspec import Struct
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.tools.search.globs import alternatives, chooser
 from fairlead.tools.search.searchers import OPEN_FILES, Ripgrep, Wanted, check_ripgrep, ripgrep_pattern, search_process
 from fairlead.tools.search.walk import TreeRules, rules_above
@@ -52,7 +52,9 @@ class Candidates(Struct):
 class RipgrepWalk:
     """Looks for `wanted` in the files below the real path `root`. `glob` chooses among them."""
 
-    def __init__(self, ripgrep: Ripgrep, workspace: Workspace, root: Path, wanted: Wanted, glob: str, cancel: Cancel) -> None:
+    def __init__(
+        self, ripgrep: Ripgrep, workspace: Workspace, root: Path, wanted: Wanted, glob: str, cancel: CancelToken
+    ) -> None:
         self._ripgrep = ripgrep
         self._workspace = workspace
         self._cwd = Path(os.path.realpath(workspace.cwd))

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.config.files import READ, opened_folder
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 
 #: Open files by the paths that ripgrep gets: the names that lead to each from the folder searched, and its status.
@@ -91,7 +91,7 @@ class Searcher(Protocol):
     batch: int
 
     def search(
-        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: Cancel
+        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: CancelToken
     ) -> AsyncGenerator[SearchMatch, None]:
         """Yield what is found in files of a folder, in the order given.
 
@@ -120,7 +120,7 @@ class Ripgrep:
         return Path(OPEN_FILES).is_dir()
 
     async def search(
-        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: Cancel
+        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: CancelToken
     ) -> AsyncGenerator[SearchMatch, None]:
         opened: Opened = {}
         opening = asyncio.create_task(asyncio.to_thread(_open_all, folder, files, opened))
@@ -138,7 +138,7 @@ class Ripgrep:
             _close_all(numbers)
 
     async def _search(
-        self, wanted: Wanted, opened: Opened, numbers: list[int], cancel: Cancel
+        self, wanted: Wanted, opened: Opened, numbers: list[int], cancel: CancelToken
     ) -> AsyncGenerator[SearchMatch, None]:
         options = ["--json", "--threads=1", f"--max-count={wanted.limit}", f"--context={wanted.context}"]
         command = [self.program, *options, *ripgrep_pattern(wanted), "--", *opened]
@@ -169,7 +169,7 @@ def ripgrep_pattern(wanted: Wanted) -> list[str]:
     return [*options, f"--regexp={wanted.pattern}"]
 
 
-async def check_ripgrep(process: SearchProcess, cancel: Cancel) -> None:
+async def check_ripgrep(process: SearchProcess, cancel: CancelToken) -> None:
     """Raise ToolError if ripgrep has failed. Call this after reading its output to the end."""
     problem = await process.problem()
     if not problem or cancel.fired:
@@ -187,7 +187,7 @@ class PythonSearcher:
         self._keep_in = keep_in
 
     async def search(
-        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: Cancel
+        self, wanted: Wanted, folder: Path, files: Sequence[tuple[str, ...]], cancel: CancelToken
     ) -> AsyncGenerator[SearchMatch, None]:
         # The same modules as here, without the start-up costs and side effects of site-packages.
         code = f"import sys; sys.path[:] = {sys.path!r}; from fairlead.tools.search.python_grep import main; main()"
@@ -333,7 +333,7 @@ class SearchProcess:
 @contextlib.asynccontextmanager
 async def search_process(
     command: Sequence[str],
-    cancel: Cancel,
+    cancel: CancelToken,
     *,
     stdin: bytes | None = None,
     env: Mapping[str, str] | None = None,

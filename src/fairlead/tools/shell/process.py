@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 from fairlead.tools.shell.output import CommandOutput
 from fairlead.tools.shell.running import RunningCommand, close_files
@@ -49,7 +49,7 @@ async def run_shell(
     workspace: Workspace,
     command: str,
     *,
-    cancel: Cancel,
+    cancel: CancelToken,
     timeout: float | None,
     on_output: Callable[[str], None] | None = None,
     clean: bool = False,
@@ -76,7 +76,7 @@ async def run_into(
     workspace: Workspace,
     command: str,
     *,
-    cancel: Cancel,
+    cancel: CancelToken,
     timeout: float | None,
     on_output: Callable[[str], None] | None = None,
     stdin: int | None = None,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.ui import Approval, NotifyKind, Placement
 from fairlead.protocol.opal import server_requests as asked
 from fairlead.protocol.opal.method import Method
@@ -33,14 +33,14 @@ class ServerRequests(Questions):
         numbers = count(1)
         super().__init__(send, lambda: f"s2c-{next(numbers)}")
 
-    async def request(self, request: Method, result: type[R], *, timeout: float | None, cancel: Cancel | None = None) -> R:
+    async def request(self, request: Method, result: type[R], *, timeout: float | None, cancel: CancelToken | None = None) -> R:
         """Send a request and return its result.
 
         Raises Unanswered after `timeout` seconds, when `cancel` fires, when the client leaves, and if the answer is an error or
         cannot be decoded.
         """
         question = HostQuestion(ask=lambda ident: question_line(ident, request.method, request), timeout=timeout)
-        return _decoded(await self.ask(question, cancel or Cancel()), result)
+        return _decoded(await self.ask(question, cancel or CancelToken()), result)
 
 
 def _decoded(reply: HostReply, result: type[R]) -> R:
@@ -73,7 +73,7 @@ class OpalUi:
         return self._requests.can_be_asked
 
     async def select(
-        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
         """Return what the user chose. A client may answer with another text; without options it has to."""
         request = asked.AskUser(session_id=self._session_id, question=title, choices=list(options))
@@ -83,7 +83,7 @@ class OpalUi:
             return None
 
     async def input(
-        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
         request = asked.Input(session_id=self._session_id, prompt=title, sensitive=False)
         try:
@@ -92,20 +92,22 @@ class OpalUi:
             return None
         return answer.text
 
-    async def editor(self, title: str, prefill: str | None = None, *, cancel: Cancel | None = None) -> str | None:
+    async def editor(self, title: str, prefill: str | None = None, *, cancel: CancelToken | None = None) -> str | None:
         return await self.input(title, prefill, cancel=cancel)
 
-    async def confirm(self, title: str, message: str = "", *, timeout: float | None = None, cancel: Cancel | None = None) -> bool:
+    async def confirm(
+        self, title: str, message: str = "", *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> bool:
         return await self._confirm(title, message, ("allow", "deny"), timeout, cancel) == "allow"
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> Approval | None:
         action = await self._confirm(title, message, tuple(ACTIONS), timeout, cancel)
         return None if action is None else ACTIONS.get(action, "deny")
 
     async def _confirm(
-        self, title: str, message: str, actions: Sequence[str], timeout: float | None, cancel: Cancel | None
+        self, title: str, message: str, actions: Sequence[str], timeout: float | None, cancel: CancelToken | None
     ) -> str | None:
         request = asked.Confirm(session_id=self._session_id, title=title, message=message, actions=list(actions))
         try:

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from fairlead.core.calls import not_found
 from fairlead.core.messages import TextContent
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import BadCommand, ToolError
 from fairlead.protocol.pi.host_requests import (
@@ -122,7 +122,7 @@ class HostUris:
     def has(self, path: str) -> bool:
         return scheme_of(path) in self._schemes
 
-    async def read(self, uri: str, cancel: Cancel) -> Document:
+    async def read(self, uri: str, cancel: CancelToken) -> Document:
         answer = await self._ask("read", uri, None, cancel)
         if answer.content is None:
             raise _malformed("read", uri, "content: required, but missing")
@@ -132,7 +132,7 @@ class HostUris:
             details["immutable"] = True
         return Document(answer.content, answer.notes or [], details)
 
-    async def write(self, uri: str, content: str, cancel: Cancel) -> list[str]:
+    async def write(self, uri: str, content: str, cancel: CancelToken) -> list[str]:
         scheme = self._scheme(uri)
         if not scheme.writable:
             raise ToolError(f"{uri} cannot be written: its host offers {scheme_of(uri)}:// for reading only.")
@@ -143,7 +143,9 @@ class HostUris:
         # Missing if the host removed the scheme during a call. Then the defaults apply.
         return self._schemes.get(scheme_of(uri)) or HostUriScheme(scheme=scheme_of(uri))
 
-    async def _ask(self, operation: Literal["read", "write"], uri: str, content: str | None, cancel: Cancel) -> HostUriResult:
+    async def _ask(
+        self, operation: Literal["read", "write"], uri: str, content: str | None, cancel: CancelToken
+    ) -> HostUriResult:
         """Ask the host, and return its answer. Raises ToolError if the operation failed or the answer is malformed."""
         question = HostQuestion(
             ask=lambda id: HostUriRequest(id, operation, uri, UNSET if content is None else content),

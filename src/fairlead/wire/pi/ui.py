@@ -10,7 +10,7 @@ from uuid import uuid4
 from msgspec import UNSET
 
 from fairlead.core.events import Event, UiPromptEnd, UiPromptKind, UiPromptStart
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.ui import Approval, NotifyKind, Placement
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi.frames import Frame
@@ -55,32 +55,34 @@ class WireUi:
     # Asking
 
     async def select(
-        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, options: Sequence[str], *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
         """Return the chosen option, or None. A host may also answer with another text."""
         return await self._ask("select", title, timeout, cancel, options=list(options))
 
-    async def confirm(self, title: str, message: str = "", *, timeout: float | None = None, cancel: Cancel | None = None) -> bool:
+    async def confirm(
+        self, title: str, message: str = "", *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> bool:
         return bool(await self._ask("confirm", title, timeout, cancel, message=message))
 
     async def input(
-        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, placeholder: str | None = None, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> str | None:
         return await self._ask("input", title, timeout, cancel, placeholder=placeholder)
 
-    async def editor(self, title: str, prefill: str | None = None, *, cancel: Cancel | None = None) -> str | None:
+    async def editor(self, title: str, prefill: str | None = None, *, cancel: CancelToken | None = None) -> str | None:
         return await self._ask("editor", title, None, cancel, prefill=prefill)
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: Cancel | None = None
+        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> Approval | None:
         whole = f"{title}\n\n{message}" if message else title
         chosen = await self.select(whole, list(APPROVALS), timeout=timeout, cancel=cancel)
         return None if chosen is None else APPROVALS.get(chosen, "deny")
 
-    async def _ask(self, kind: UiPromptKind, title: str, timeout: float | None, cancel: Cancel | None, **fields: Any) -> Any:
+    async def _ask(self, kind: UiPromptKind, title: str, timeout: float | None, cancel: CancelToken | None, **fields: Any) -> Any:
         """Show a dialog, and return the answer or None."""
-        cancel = cancel or Cancel()
+        cancel = cancel or CancelToken()
         if cancel.fired or not self.available:
             return None
         if timeout is not None and not timeout < LONGEST_TIMEOUT:  # infinite, or not a number

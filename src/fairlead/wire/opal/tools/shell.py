@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fairlead.core.runtime import Cancel
+from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Paced
@@ -42,7 +42,7 @@ class Process:
         self.group = 0
         self._output = CommandOutput(workspace.log_dir, workspace.keep_log)
         self._told = Mark()
-        self._cancel = Cancel()
+        self._cancel = CancelToken()
         self._stdin: int | None = None
         self._input: asyncio.WriteTransport | None = None
         self._work: asyncio.Task[ShellResult] | None = None
@@ -80,7 +80,7 @@ class Process:
     def is_over(self) -> bool:
         return self._work is not None and self._work.done()
 
-    async def wait(self, seconds: float | None, cancel: Cancel | None = None) -> ShellResult | None:
+    async def wait(self, seconds: float | None, cancel: CancelToken | None = None) -> ShellResult | None:
         """Wait for its end. Returns None if it has not ended in that time. Stops it if `cancel` fires meanwhile."""
         assert self._work is not None, "it was started"
         forget = cancel.on_fire(self.stop) if cancel is not None else None
