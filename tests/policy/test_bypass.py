@@ -512,4 +512,4 @@ def test_a_refusal_says_when_the_line_could_not_be_read() -> None:
         return policy.verdict("bash", harmless=False, subject=Subject("command", line), around=AROUND).because
 
     assert because("rm x") == 'approvals.rules: deny bash "rm *"'
-    assert because("cat <<END\nx\nEND").endswith("which the command may be, because it cannot be read for certain")
+    assert because("cat <<END\nx\nEND").endswith("which may apply: the command cannot be parsed with certainty")

@@ -97,8 +97,8 @@ def test_no_way_leads_to_reading_or_writing_the_keys(place: Place) -> None:
 
 def test_the_refusal_names_the_setting(place: Place) -> None:
     assert place.call("read", path="~/.fairlead/auth.json") == (
-        f"{place.auth} is a protected file and is not read by tools. Continue without it. "
-        f'(If it should not be, the user can add "!{place.auth}" to protectedPaths in the settings.)'
+        f"{place.auth} is a protected file. Tools cannot read it. Continue without it. "
+        f'(To allow it, the user can add "!{place.auth}" to protectedPaths in the settings.)'
     )
 
 
@@ -378,7 +378,7 @@ def test_files_with_several_names_are_read_if_none_of_the_names_is_protected(tmp
 
 def test_a_file_whose_other_names_are_not_found_is_left_alone_only_if_names_are_listed(tmp_path: Path) -> None:
     (tmp_path / "unknown").mkdir()
-    doubt = "has further names (hard links) that were not found"
+    doubt = "has hard links that were not found"
     for name, listed, expected in (("names", ".env", doubt), ("folders", "~/.ssh", "text")):
         place = Place(tmp_path / name, listed)
         (place.cwd / "file").write_text("text")

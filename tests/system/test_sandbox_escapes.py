@@ -398,7 +398,7 @@ def test_a_link_in_the_place_of_what_takes_effect_outside_is_refused(root: Path,
     path.parent.mkdir(parents=True)
     path.symlink_to(root / "work" / "elsewhere")
     done = start(root)
-    assert done.returncode == 1 and f"{path} is a link, which commands in the sandbox could exchange" in done.stderr
+    assert done.returncode == 1 and f"{path} is a link that commands in the sandbox could replace" in done.stderr
 
 
 # Where there is no sandbox
@@ -435,7 +435,7 @@ def test_a_bubblewrap_that_does_not_work_is_an_error_too(root: Path) -> None:
 
 def test_a_folder_that_holds_fairleads_own_files_is_no_sandbox(root: Path) -> None:
     done = start(root, FAIRLEAD_HOME=str(root / "work" / "home"))
-    assert done.returncode == 1 and "cannot be a sandbox: it holds" in done.stderr
+    assert done.returncode == 1 and "cannot be a sandbox: commands could change" in done.stderr
 
 
 #: Prints what a search of its working directory finds.

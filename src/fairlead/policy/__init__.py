@@ -1,4 +1,4 @@
-"""What an agent may do: approvals, protected files, the sandbox. Decisions only; `session/approvals.py` asks people.
+"""Decides what an agent may do: approvals, protected files and the sandbox. `session/approvals.py` asks the user.
 
 Private: see `fairlead` for the public modules.
 """

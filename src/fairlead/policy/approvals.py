@@ -1,9 +1,11 @@
-"""What happens to a tool call: it runs, the user is asked, or it is refused.
+"""Decides whether a tool call runs, needs the user's approval, or is denied.
 
-The strictest matching rule wins, regardless of order. If no rule matches, the mode decides. A rule with a pattern for commands
-applies to every simple command of a line. Two readers of `fairlead.policy.shell` look at a line. `plain_commands` knows a small
-grammar without expansion: what it reads is certain, and a pattern can allow nothing else. `possible_commands` knows more, and
-what it cannot follow counts as any command: what it finds is asked about or denied.
+The strictest matching rule wins, regardless of order. If no rule matches, the mode decides.
+
+A rule with a command pattern applies to every simple command of a command line. `fairlead.policy.shell` parses the line twice.
+`plain_commands` accepts only a small grammar without expansion, so its result is certain: an "allow" pattern can match nothing
+else. `possible_commands` accepts more and overestimates: what it cannot parse counts as any command. "ask" and "deny" rules
+match against its result.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from fairlead.config.settings import ApprovalAction, ApprovalMode, ApprovalRule
 from fairlead.policy.patterns import ANY, CommandPattern, PathPattern, WildcardPattern
 from fairlead.policy.shell import PlainCommand, plain_commands, possible_commands
 
-#: What a call is about.
+#: The kinds of `Subject`.
 Kind: TypeAlias = Literal["command", "path", "uri", "arguments"]
 
 _STRICTNESS: tuple[ApprovalAction, ...] = ("allow", "ask", "deny")
@@ -26,9 +28,9 @@ _BY_MODE: dict[ApprovalMode, ApprovalAction] = {"auto": "allow", "ask": "ask", "
 
 
 class Subject(Struct, frozen=True):
-    """What a call is about: a command line, a file, a URI, or its arguments as JSON.
+    """What a tool call acts on: a command line, a file, a URI, or (for other tools) its arguments as JSON.
 
-    For a file, `text` is the path with all links resolved, and `named` the path as it was given.
+    For a file, `text` is the path with all symbolic links resolved, and `named` is the path as the model gave it.
     """
 
     kind: Kind
@@ -37,7 +39,7 @@ class Subject(Struct, frozen=True):
 
 
 class PatternContext(Struct, frozen=True):
-    """Where paths in patterns begin, and whether the shell is one whose grammar is known."""
+    """What relative patterns start from, and whether `fairlead.policy.shell` can parse the grammar of the user's shell."""
 
     cwd: str
     home: str
@@ -45,21 +47,28 @@ class PatternContext(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What happens to a call, and the setting that says so."""
+    """The decision about a call, and the setting that led to it."""
 
     action: ApprovalAction
     because: str
 
 
 class Policy:
-    """The rules and the mode of one agent."""
+    """The approval mode and the approval rules of one agent."""
 
     def __init__(self, mode: ApprovalMode, rules: Sequence[ApprovalRule] = ()) -> None:
         self.mode: ApprovalMode = mode
         self._rules = list(rules)
 
     def verdict(self, tool: str, *, harmless: bool, subject: Subject, around: PatternContext) -> Verdict:
-        """Decide what happens to a call of this tool. A harmless tool needs no approval unless a rule says so."""
+        """Decide about one tool call.
+
+        Args:
+            tool: the name of the tool.
+            harmless: whether the tool only reads. Such a call is allowed in every mode unless a rule says otherwise.
+            subject: what the call acts on.
+            around: how to interpret patterns and command lines.
+        """
         fallback = Verdict("allow" if harmless else _BY_MODE[self.mode], f'approvals.mode is "{self.mode}"')
         rules = [rule for rule in self._rules if _is_about(rule, tool)]
         if not rules:
@@ -70,23 +79,23 @@ class Policy:
             return _stricter(forbidding, [_strictest([rule for rule in fitting if not rule.only_stricter], fallback)])
         possible = possible_commands(subject.text) if around.knows_shell else [ANY]
         forbidding = [rule for rule in rules if rule.action != "allow" and _may_fit(rule, possible)]
-        # A line that is not plain is a command that no pattern covers.
+        # A line that is not plain counts as one command that no pattern matches.
         commands = (plain_commands(subject.text) if around.knows_shell else None) or [None]
         deciding = [rule for rule in rules if not rule.only_stricter]
         verdicts = [_strictest([rule for rule in deciding if _covers(rule, command)], fallback) for command in commands]
         verdict = _stricter(forbidding, verdicts)
         if ANY in possible and verdict.action != "allow" and verdict.because.startswith("approvals.rules"):
-            return Verdict(verdict.action, f"{verdict.because}, which the command may be, because it cannot be read for certain")
+            return Verdict(verdict.action, f"{verdict.because}, which may apply: the command cannot be parsed with certainty")
         return verdict
 
 
 def _is_about(rule: ApprovalRule, tool: str) -> bool:
-    """Return whether a rule is about a tool. A rule that forbids ignores the case of names."""
+    """Return whether a rule applies to a tool. "ask" and "deny" rules ignore case."""
     return _pattern(rule.tool, rule.action != "allow").fits(tool)
 
 
 def _stricter(forbidding: Sequence[ApprovalRule], verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the strictest of some verdicts, and of that of the rules that forbid."""
+    """Return the strictest of `verdicts` and the verdict of the `forbidding` rules."""
     every = [*([_strictest(forbidding, verdicts[0])] if forbidding else []), *verdicts]
     return max(every, key=lambda verdict: _STRICTNESS.index(verdict.action))
 
@@ -100,14 +109,14 @@ def _strictest(fitting: Sequence[ApprovalRule], fallback: Verdict) -> Verdict:
 
 
 def _may_fit(rule: ApprovalRule, possible: Sequence[str]) -> bool:
-    """Return whether a rule is about one of the commands that a line may run."""
+    """Return whether a rule applies to one of the commands that a line may run."""
     if rule.pattern is None or rule.pattern == "*":
         return True
     return any(map(_command_pattern(rule.pattern).may_fit, possible))
 
 
 def _covers(rule: ApprovalRule, command: PlainCommand | None) -> bool:
-    """Return whether a rule is certainly about this command. None is a command that could not be read."""
+    """Return whether a rule certainly applies to this command. None stands for a command that could not be parsed."""
     if rule.pattern is None or rule.pattern == "*":
         return True
     if command is None:

@@ -1,27 +1,33 @@
-"""Patterns of rules: over commands, where `*` is any text, and over paths, where it stays within a name and `**` does not.
+"""Matches the patterns of approval rules and protected paths.
 
-A text may have unknown parts, `ANY`, where anything can stand. A rule that forbids has to fit if the text *may* be one that it
-forbids; a rule that allows, only if it fits whatever stands there. Matching takes time in proportion to pattern times text.
+In a command pattern, `*` matches any text. In a path pattern, `*` matches within one name, and `**` matches across folders.
+
+A text may contain unknown parts, written `ANY`. An "ask" or "deny" rule must match if *some* value of the unknown parts matches
+(`may_fit`). An "allow" rule must match only if *every* value matches (`fits`). Matching takes time proportional to the length
+of the pattern times the length of the text; it never backtracks.
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-#: In a text: anything, of any length. No command and no path can hold this character.
+#: An unknown part of a text, of any length. Commands and paths cannot contain this character.
 ANY = "\0"
 
 
-#: One step of a pattern: a character; or any one character, any within a name, any at all, the start of any number of
-#: folders, what is in one of these.
+#: One step of a pattern: a literal character, or one of the wildcards below.
 _Step: TypeAlias = str
 
 
+#: Any one character; any text within a name; any text; the start of `**/`; the inside of a folder that `**/` matches.
 _ONE, _NAME, _ALL, _FOLDERS, _FOLDER = "?one", "*name", "**all", "**/start", "**/inside"
 
 
 class WildcardPattern:
-    """A pattern over a whole text. With `paths`, `*` does not match `/`; with `fold`, upper and lower case are the same."""
+    """A pattern that matches a whole text.
+
+    With `paths`, `*` and `?` do not match `/`, and `**` matches across folders. With `fold`, case is ignored.
+    """
 
     __slots__ = ("_fold", "_paths", "_steps")
 
@@ -31,11 +37,11 @@ class WildcardPattern:
         self._steps = _steps(text.casefold() if fold else text, paths)
 
     def fits(self, text: str) -> bool:
-        """Return whether the text matches, whatever stands where it is not known."""
+        """Return whether the text matches for every value of its unknown parts."""
         return self._run(text, certain=True)
 
     def may_fit(self, text: str) -> bool:
-        """Return whether something that the text may turn out to be matches."""
+        """Return whether the text matches for some value of its unknown parts."""
         return self._run(text, certain=False)
 
     def _run(self, text: str, *, certain: bool) -> bool:
@@ -43,7 +49,7 @@ class WildcardPattern:
         at = self._skipped({0})
         for character in text.casefold() if self._fold else text:
             if character == ANY:
-                # What is unknown may take the pattern as far as it goes; for certain only a place that takes anything stays.
+                # An unknown part may match any number of steps. Only a step that matches any text is certain to match it.
                 at = {each for each in at if self._takes_all(each)} if certain else set(range(min(at), len(steps) + 1))
             else:
                 at = {then for each in at if each < len(steps) for then in self._after(each, character)}
@@ -56,7 +62,7 @@ class WildcardPattern:
         return at < len(self._steps) and (self._steps[at] == _ALL or (self._steps[at] == _NAME and not self._paths))
 
     def _after(self, at: int, character: str) -> tuple[int, ...]:
-        """Return where the pattern stands after it took a character at `at`; nowhere if it cannot."""
+        """Return the positions after the step at `at` matches a character. Empty if it does not match."""
         step = self._steps[at]
         if step == _ALL:
             return (at,)
@@ -71,7 +77,7 @@ class WildcardPattern:
         return (at + 1,) if step == character else ()
 
     def _skipped(self, at: set[int]) -> set[int]:
-        """With the places that can be reached without a character."""
+        """Add the positions that can be reached without matching a character."""
         for each in sorted(at):
             while each < len(self._steps) and self._steps[each] in (_NAME, _ALL, _FOLDERS):
                 each += 2 if self._steps[each] == _FOLDERS else 1
@@ -96,12 +102,12 @@ def _steps(pattern: str, paths: bool) -> list[_Step]:
 
 
 class CommandPattern:
-    """A pattern over one simple command. `git *` also fits `git` alone."""
+    """A pattern that matches one simple command. `git *` also matches `git` alone."""
 
     __slots__ = ("_patterns", "is_literal")
 
     def __init__(self, text: str) -> None:
-        #: Whether it stands for one command alone.
+        #: Whether it has no wildcards.
         self.is_literal = not set(text) & set("*?")
         self._patterns = [WildcardPattern(text)] + ([WildcardPattern(text[:-2])] if text.endswith(" *") else [])
 
@@ -113,9 +119,13 @@ class CommandPattern:
 
 
 class PathPattern:
-    """A pattern over absolute paths. It begins at `base`, unless it is absolute itself or begins with `~`, which is `home`.
+    """A pattern that matches absolute paths. If it matches a folder, it also matches everything inside.
 
-    One without a slash is for names: `everywhere`, or only below `base`. What fits a folder fits all that is in it.
+    Args:
+        text: the pattern. `~` stands for `home`. A pattern without a slash matches names at any depth.
+        base: the folder that relative patterns start from.
+        home: the user's home folder.
+        everywhere: for patterns that protect. A pattern without a slash then matches outside `base` too, and case is ignored.
     """
 
     __slots__ = ("_patterns",)
@@ -129,7 +139,7 @@ class PathPattern:
         elif not text.startswith("/"):
             text = f"{base.rstrip('/')}/{text.removeprefix('./')}"
         below = "/**" if text == "/" else f"{text}/**"
-        # File systems that do not tell upper from lower case are common enough; a rule that forbids must hold there too.
+        # Some file systems ignore case. A pattern that protects must hold there too.
         self._patterns = [WildcardPattern(each, paths=True, fold=everywhere) for each in (text, below)]
 
     def matches(self, path: str) -> bool:

@@ -1,6 +1,6 @@
-"""Protects files from the file tools, whatever is approved: those with keys, and those that users list.
+"""Keeps the file tools away from protected files: files with keys, and files that the user lists. Approval does not lift this.
 
-A hard link is another name of the same file, so the names of a file with several links are looked up.
+A hard link gives a protected file another name. So for a file with several links, all of its names are looked up and checked.
 """
 
 from __future__ import annotations
@@ -22,21 +22,29 @@ from fairlead.policy.patterns import PathPattern, WildcardPattern
 from fairlead.policy.repositories import GIT, looks_like_repository
 
 _WILD = frozenset("*?")
-#: Further names of protected files that a sandbox hides, each of which costs time.
+#: The maximum number of hard links to protected files that a sandbox hides. Hiding each one costs time.
 _MOST_HIDDEN = 200
-#: What is run, or read as configuration, outside the sandbox, and lies in the working directory.
+#: What programs outside the sandbox run, or read as configuration, in the working directory.
 READ_ONLY_IN_SANDBOX = (PROJECT_FOLDER, ".mcp.json", GIT)
 
 
 class Masks(Struct):
-    """What a sandbox hides from commands: folders, and single files."""
+    """The folders and the single files that a sandbox hides from commands."""
 
     folders: list[Path]
     files: list[Path]
 
 
 def key_files(home: Home, env: Mapping[str, str]) -> list[Path]:
-    """Return the files with keys, and with what the user trusts, of fairlead and of pi. They need not exist."""
+    """Return the files in which fairlead and pi keep keys, and fairlead's list of trusted projects.
+
+    Args:
+        home: fairlead's home folder.
+        env: the environment, which may name other folders.
+
+    Returns:
+        The paths. The files need not exist.
+    """
     user = user_folder(env)
     own = dict.fromkeys([home.root, user / ".fairlead"])
     named = env.get("PI_CODING_AGENT_DIR") or "~/.pi/agent"
@@ -45,10 +53,14 @@ def key_files(home: Home, env: Mapping[str, str]) -> list[Path]:
 
 
 class Protected:
-    """Implements `fairlead.tools.workspace.Guard`.
+    """Decides which files the file tools may read and write. Implements `fairlead.tools.workspace.Guard`.
 
-    `listed` are the user's own paths and patterns; one after a `!` lifts the protection. With `confined`, nothing outside the
-    working directory is written, nor what the sandbox keeps from being written inside of it.
+    Args:
+        keys: files that are always protected, unless the user lifts the protection.
+        listed: the user's paths and patterns. A leading `!` lifts the protection.
+        cwd: returns the working directory.
+        home: the user's home folder.
+        confined: whether writing is limited to what commands in the sandbox can write.
     """
 
     def __init__(
@@ -61,28 +73,33 @@ class Protected:
         self._home = home
         self._confined = confined
         self._patterns: dict[tuple[str, str], list[PathPattern]] = {}
-        #: Calls ask from several threads, and only one of them should look through the folders.
+        #: Tool calls check from several threads. Only one of them should scan the folders.
         self._looking = threading.Lock()
-        #: Of the folders that the list is about, and of those with the user's home.
+        #: The hard links below the working directory and the listed folders; and the same with the user's home folder.
         self._near: HardLinks | None = None
         self._far: HardLinks | None = None
 
     def check_reading(self, path: Path, found: os.stat_result) -> None:
+        """Check that a tool may read an open file. Raises ToolError if not."""
         self._check(path, found, "read")
 
     def check_writing(self, path: Path, found: os.stat_result | None) -> None:
-        self._check(path, found, "written")
+        """Check that a tool may write a file. `found` is None if the file does not exist. Raises ToolError if not."""
+        self._check(path, found, "write")
         if not self._confined:
             return
         cwd = _real(self._cwd())
         if not path.is_relative_to(cwd):
-            raise ToolError(f"{path} is outside the working directory {cwd}. In the sandbox, nothing is written there.")
+            raise ToolError(f"The sandbox does not allow writing {path}: it is outside the working directory {cwd}.")
         names = path.relative_to(cwd).parts
         if not names or names[0].casefold() in READ_ONLY_IN_SANDBOX or _is_of_repository(cwd, names):
-            raise ToolError(f"{path} is not written in the sandbox: what it says takes effect outside the sandbox.")
+            raise ToolError(f"The sandbox does not allow writing {path}: its content takes effect outside the sandbox.")
 
     def masks(self) -> Masks:
-        """What a sandbox has to hide, as far as it exists now. Keys are hidden with their folder: a file may be replaced."""
+        """Return what a sandbox must hide, of what exists now. Raises ToolError if hard links to it cannot be found.
+
+        A key file is hidden with its folder, because the file may be replaced while the sandbox exists.
+        """
         lifted = [key for key in self._keys if self._matches(self._lifted, key)]
         seen = {_real(key.parent) for key in lifted}
         folders = dict.fromkeys(_real(key.parent) for key in self._keys if _real(key.parent) not in seen)
@@ -93,7 +110,7 @@ class Protected:
         return Masks(hidden, [*files, *self._other_names(hidden, files)])
 
     def _other_names(self, folders: Sequence[Path], files: Sequence[Path]) -> list[Path]:
-        """The names in the working directory of protected files that have several. Raises ToolError if they cannot be found."""
+        """Return the hard links to protected files in the working directory. Raises ToolError if they cannot all be found."""
         protected = HardLinks(folders)
         linked = {
             *protected.identities(),
@@ -102,46 +119,46 @@ class Protected:
         if not linked and protected.complete:
             return []
         inside = HardLinks([_real(self._cwd())])
-        found = linked if protected.complete else inside.identities()  # any of them may be one that was not looked at
+        found = linked if protected.complete else inside.identities()  # any of them may lead to a file that was not scanned
         names = dict.fromkeys(path for identity in found for path in inside.names(identity) if path not in files)
         names = [path for path in names if not self._matches(self._lifted, path)]
         if not inside.complete or len(names) > _MOST_HIDDEN:
             raise ToolError(
-                "Commands cannot run in the sandbox: there are too many files to find the names (hard links) that protected files"
-                " have in the working directory. Start in a smaller folder, or without a sandbox."
+                "Commands cannot run in the sandbox: the working directory has too many files to find all hard links to protected"
+                " files. Start in a smaller folder, or without a sandbox."
             )
         return names
 
-    def _check(self, path: Path, found: os.stat_result | None, done: str) -> None:
+    def _check(self, path: Path, found: os.stat_result | None, action: str) -> None:
         """Raise ToolError if a file is protected, or if that cannot be ruled out."""
         if self._matches(self._lifted, path):
             return
         if self._is_listed(path):
-            raise self._refusal(path, done)
+            raise self._refusal(path, action)
         if found is None:
             return
         plain = [self._absolute(text) for text in self._listed if "/" in text and not _WILD & set(text)]
         if any(_is_same(each, found) and self._is_listed(each) for each in (*self._keys, *plain)):
-            raise self._refusal(path, done)
+            raise self._refusal(path, action)
         if self._listed and has_several(found):
             with self._looking:
                 verdict = self._by_other_names(path, found)
             if verdict is not False:
-                raise self._refusal(path, done) if verdict else self._doubt(path, done)
+                raise self._refusal(path, action) if verdict else self._doubt(path, action)
 
     def _is_listed(self, path: Path) -> bool:
-        """Return whether a file is protected by its path: it is a key, or on the user's list, and not lifted."""
+        """Return whether a path is protected: it is a key file or on the user's list, and the user has not lifted that."""
         is_key = any(_folded(path) in (_folded(key), _folded(_real(key))) for key in self._keys)
         return (is_key or self._matches(self._listed, path)) and not self._matches(self._lifted, path)
 
     def _by_other_names(self, path: Path, found: os.stat_result) -> bool | None:
-        """Return whether another name of a file is protected; None if that cannot be told."""
+        """Return whether another name of a file is protected. None if not all of its names were found."""
         if self._near is None or not self._near.is_fresh(found):
             self._near, self._far = HardLinks([_real(self._cwd()), *self._bases()]), None
         identity = found.st_dev, found.st_ino
         if any(map(self._is_listed, self._near.names(identity))):
             return True
-        # What is below the folders that the list names has been looked at; names alone may be anywhere.
+        # The scan covered all listed folders. A pattern without a slash may match anywhere.
         if self._near.complete and all("/" in text for text in self._listed):
             return False
         if self._near.has_all_names(path, found):
@@ -153,11 +170,11 @@ class Protected:
         return False if self._far.has_all_names(path, found) else None
 
     def _bases(self) -> list[Path]:
-        """Return the folders in which the patterns of the user's list are, as far as they have a slash."""
+        """Return the folders that the patterns with a slash start from."""
         return [_real(self._base(text)) for text in self._listed if "/" in text]
 
     def _base(self, text: str) -> Path:
-        """Return the part of a path before the first wildcard."""
+        """Return the part of a pattern before the first wildcard, as an absolute path."""
         parts = self._absolute(text).parts
         wild = next((at for at, part in enumerate(parts) if _WILD & set(part)), len(parts))
         return Path(*parts[:wild])
@@ -166,7 +183,7 @@ class Protected:
         return any(pattern.matches(str(path)) for text in texts for pattern in self._pattern(text))
 
     def _pattern(self, text: str) -> list[PathPattern]:
-        """Return a pattern as it is written, and with the links resolved in what comes before the first wildcard."""
+        """Return a pattern twice: as written, and with the symbolic links before the first wildcard resolved."""
         cwd = os.path.realpath(self._cwd())
         texts = {text}
         if "/" in text:
@@ -181,7 +198,7 @@ class Protected:
         return self._home / text[2:] if text.startswith("~/") else self._cwd() / text
 
     def _found(self) -> Iterator[Path]:
-        """Yield what the user's list stands for at present. Names are looked for in the working directory, at any depth."""
+        """Yield what exists of the user's list. Patterns without a slash are searched for in the working directory."""
         for text in self._listed:
             if "/" not in text:
                 yield from self._below(self._cwd(), text)
@@ -194,7 +211,7 @@ class Protected:
                 yield from self._below(Path(*path.parts[:wild]), text)
 
     def _below(self, folder: Path, text: str) -> Iterator[Path]:
-        """Yield what a pattern fits in a folder. Links are not followed: they may lead in circles."""
+        """Yield what a pattern matches below a folder. Symbolic links are not followed, because they may form cycles."""
         fits = self._fits(text)
         for where, folders, files in os.walk(folder):
             fitting = [name for name in (*folders, *files) if fits(where, name)]
@@ -202,29 +219,32 @@ class Protected:
             folders[:] = [name for name in folders if name not in fitting]
 
     def _fits(self, text: str) -> Callable[[str, str], bool]:
-        """Return whether a pattern fits something in a folder; for names, without a look at the folder."""
+        """Return a function that takes a folder and a name in it, and returns whether the pattern matches."""
         if "/" in text:
             patterns = self._pattern(text)
             return lambda where, name: any(each.matches(os.path.join(where, name)) for each in patterns)  # noqa: PTH118
         fits = WildcardPattern(text, fold=True).fits if _WILD & set(text) else text.casefold().__eq__
         return lambda where, name: fits(name.casefold())
 
-    def _doubt(self, path: Path, done: str) -> ToolError:
+    def _doubt(self, path: Path, action: str) -> ToolError:
         return ToolError(
-            f"{path} has further names (hard links) that were not found, and one of them may be that of a protected file. It is"
-            f" not {done} by tools. Continue without it. "
-            f'(If it should be, the user can add "!{path}" or "!{path.parent}" to protectedPaths in the settings.)'
+            f"{path} has hard links that were not found, and one of them may be a protected file. Tools cannot {action} it."
+            " Continue without it. "
+            f'(To allow it, the user can add "!{path}" or "!{path.parent}" to protectedPaths in the settings.)'
         )
 
-    def _refusal(self, path: Path, done: str) -> ToolError:
+    def _refusal(self, path: Path, action: str) -> ToolError:
         return ToolError(
-            f"{path} is a protected file and is not {done} by tools. Continue without it. "
-            f'(If it should not be, the user can add "!{path}" to protectedPaths in the settings.)'
+            f"{path} is a protected file. Tools cannot {action} it. Continue without it. "
+            f'(To allow it, the user can add "!{path}" to protectedPaths in the settings.)'
         )
 
 
 def _is_of_repository(cwd: Path, names: Sequence[str]) -> bool:
-    """Whether a file belongs to a git repository, or would make one of a folder that it is in. `names` lead to it from `cwd`."""
+    """Return whether a file belongs to a git repository, or would turn a folder above it into one.
+
+    `names` are the parts of its path, starting from `cwd`.
+    """
     folder = cwd
     for name in names:
         if name.casefold() == GIT:
@@ -246,12 +266,12 @@ def _real(path: Path) -> Path:
 
 
 def _folded(path: Path) -> str:
-    """Return a path, for file systems that do not tell upper from lower case."""
+    """Return a path in a form to compare, because some file systems ignore case."""
     return str(path).casefold()
 
 
 def _is_same(path: Path, found: os.stat_result) -> bool:
-    """Return whether an open file is the one at `path`, by whatever name it was opened."""
+    """Return whether an open file is the one at `path`, even if it was opened by another name."""
     try:
         there = path.stat()
     except OSError:
@@ -261,36 +281,42 @@ def _is_same(path: Path, found: os.stat_result) -> bool:
 
 #: Device and inode number.
 Identity: TypeAlias = tuple[int, int]
-#: Files and folders that are looked at in all.
+#: The maximum number of files and folders that a scan looks at.
 _MOST = 300_000
-#: Seconds for which what was found holds. A file that got a name meanwhile is told by the time of its last change.
+#: How many seconds a scan stays valid. A file that gets a new link in that time has a later time of change.
 _FRESH = 5.0
 
 
 class HardLinks:
-    """The names of all files below some folders that have several. Links to folders are not followed."""
+    """A scan of folders for files with several hard links. It does not follow symbolic links.
+
+    Args:
+        folders: where to scan, at any depth.
+        most: stop after this many files and folders.
+    """
 
     def __init__(self, folders: Iterable[Path], most: int = _MOST) -> None:
-        #: There were not more files than are looked at.
+        #: Whether everything was scanned.
         self.complete = True
         self._began = time.time()
         self._until = time.monotonic() + _FRESH
         self._room = most
         self._seen: set[Identity] = set()
-        #: A name is that of an entry in a folder: the same folder may be reached by several paths.
+        #: The inner keys are a folder's identity and a name in it, because several paths may lead to the same folder.
         self._names: dict[Identity, dict[tuple[Identity, str], Path]] = {}
         for folder in folders:
             self._add(folder)
 
     def is_fresh(self, found: os.stat_result | None = None) -> bool:
-        """Return whether what was found still holds, also for a file that was opened just now."""
+        """Return whether the scan is still valid, and valid for a file that was just opened."""
         return time.monotonic() < self._until and (found is None or found.st_ctime < self._began - 1)
 
     def names(self, identity: Identity) -> list[Path]:
+        """Return the paths that the scan found for a file with several links."""
         return list(self._names.get(identity, {}).values())
 
     def has_all_names(self, path: Path, found: os.stat_result) -> bool:
-        """Return whether every name of an open file is known. `path` is one of them."""
+        """Return whether the scan found every name of an open file. `path` is one of them."""
         known = set(self._names.get((found.st_dev, found.st_ino), {}))
         try:
             known.add((_identity(path.parent.stat()), path.name))
@@ -299,6 +325,7 @@ class HardLinks:
         return len(known) >= found.st_nlink
 
     def identities(self) -> set[Identity]:
+        """Return all files with several links that the scan found."""
         return set(self._names)
 
     def _add(self, folder: Path) -> None:
@@ -339,7 +366,7 @@ class HardLinks:
 
 
 def has_several(found: os.stat_result | None) -> bool:
-    """Return whether something is a file with several names."""
+    """Return whether this is a regular file with several hard links."""
     return found is not None and found.st_nlink > 1 and stat.S_ISREG(found.st_mode)
 
 

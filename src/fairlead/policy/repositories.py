@@ -1,7 +1,8 @@
-"""Finds git repositories below a folder, and takes away those that a command made.
+"""Finds git repositories below a folder, and disables those that a sandboxed command created.
 
-Git runs commands that a repository's configuration names, even for `git status`. It takes a folder for a repository if there is
-a `.git` in it, or if the folder itself looks like one: it has a `HEAD`, and `refs` or a `commondir` that leads to them.
+Git runs commands that the configuration of a repository names, even for `git status`. So a command in the sandbox could escape
+by creating a repository that the user's git reads later. Git treats a folder as a repository if it contains `.git`, or if the
+folder itself looks like one: it contains `HEAD`, and `refs` or a `commondir` that points to them.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from fairlead.config.files import LIST, PASS, open_below
 
 GIT = ".git"
 HEAD = "HEAD"
-#: Beside `HEAD`, each of these makes a folder look like a repository. `objects` may be elsewhere (GIT_OBJECT_DIRECTORY).
+#: Next to `HEAD`, each of these makes a folder look like a repository. `objects` may be elsewhere (GIT_OBJECT_DIRECTORY).
 LOOKS = ("refs", "commondir")
-#: What the names above are renamed to.
+#: The suffix that `take_away` adds to `.git` and `HEAD`.
 TAKEN = "-from-sandbox"
-#: A path that is longer cannot be used by git, nor by most programs.
+#: Git and most other programs cannot use longer paths.
 _LONGEST_PATH = 4096
-#: Folders inside one another that are held open: all of the first, then some. Others are opened from the nearest.
+#: Which nested folders stay open during a walk: the outermost 48, then every 32nd. The others are reopened from the nearest.
 _HELD, _HELD_EVERY = 48, 32
 
-#: A file or folder by what it is, not by its path: device and number. A `.git` that is a link, by its path and what it says.
+#: Device and inode number of a file or folder. For a `.git` that is a symbolic link: its path and its target.
 Identity: TypeAlias = tuple[int, int] | str
 
 
 class Repository(Struct, frozen=True):
-    """Something that makes git see a repository: a `.git`, or the `HEAD` of a folder that looks like one."""
+    """A git repository: a `.git`, or a folder that looks like a repository because of its `HEAD`."""
 
     #: The `.git`, or the folder.
     path: Path
@@ -42,30 +43,50 @@ class Repository(Struct, frozen=True):
 
     @property
     def mark(self) -> Path:
-        """What `identity` is about."""
+        """The file or folder that `identity` identifies."""
         return self.path if self.path.name == GIT else self.path / HEAD
 
 
 class TooMany(Exception):
-    """There are more files and folders than are looked at."""
+    """The walk exceeded its limit of files and folders."""
 
 
 class Check(Struct):
-    """What `take_away` did: old and new paths, and the paths that could not be renamed or looked into."""
+    """The result of `take_away`: old and new paths, and the paths that could not be renamed or listed."""
 
     renamed: list[tuple[Path, Path]] = []
     failed: list[Path] = []
 
 
 def find_repositories(root: Path, most: int) -> list[Repository]:
-    """All repositories below the real path `root`, without those in repositories. Raises OSError, and TooMany past `most`."""
+    """Return the repositories below a folder, except those inside other repositories.
+
+    Args:
+        root: the folder, as a real path.
+        most: the maximum number of files and folders to look at.
+
+    Raises:
+        OSError: `root` cannot be listed.
+        TooMany: there are more than `most` files and folders.
+    """
     found: list[Repository] = []
     deque(_walk(root, most, lambda folder: _note(folder, found)), maxlen=0)
     return found
 
 
 def take_away(root: Path, known: set[Identity]) -> Check:
-    """Rename what makes git see a repository below `root`, unless it is one of the `known`. Empty folders stay."""
+    """Disable the repositories below a folder by renaming their `.git` or `HEAD`. An empty `.git` folder stays.
+
+    Args:
+        root: the folder, as a real path.
+        known: the repositories to leave alone.
+
+    Returns:
+        What was renamed, and what could not be renamed or listed.
+
+    Raises:
+        OSError: `root` cannot be listed.
+    """
     check = Check()
     for folder in _walk(root, None, lambda folder: _clear(folder, known, check)):
         check.failed.append(folder)
@@ -73,7 +94,7 @@ def take_away(root: Path, known: set[Identity]) -> Check:
 
 
 def move_aside(folder: Path, name: str) -> Path | None:
-    """Rename something in a folder as `take_away` does. Returns the new path; None if that fails."""
+    """Rename an entry of a folder as `take_away` does. Returns the new path, or None if renaming fails. Raises OSError."""
     opened = _listed(os.open(folder, LIST), str(folder))
     try:
         new = opened.rename(name)
@@ -83,20 +104,20 @@ def move_aside(folder: Path, name: str) -> Path | None:
 
 
 def looks_like_repository(has: Callable[[str], bool]) -> bool:
-    """Return whether git may take a folder for a repository, given which names are in it."""
+    """Return whether git may treat a folder as a repository. `has` says whether the folder contains a name."""
     return has(HEAD) and any(map(has, LOOKS))
 
 
 class _OpenFolder:
-    """An open folder, with the folders in it that are still to be entered.
+    """An open folder, and the names of the folders in it that the walk has not entered yet.
 
-    `git` is its `.git`, and `head` its HEAD if it looks like a repository itself; None: there is none.
+    `git` identifies its `.git`, and `head` its `HEAD` if the folder looks like a repository. Each may be None.
     """
 
     def __init__(self, file: int, path: str, mode: int | None) -> None:
         self.file = file
         self.path = path
-        #: The mode to give back when it is closed; None: it was not changed.
+        #: The mode to restore when the folder is closed. None if the mode was not changed.
         self._mode = mode
         self.folders: list[str] = []
         names: set[str] = set()
@@ -106,7 +127,7 @@ class _OpenFolder:
                 if entry.is_dir(follow_symlinks=False):
                     self.folders.append(entry.name)
         self.size = len(names)
-        # File systems differ in what they take for the same name; these two are looked up if they may be here.
+        # File systems differ in which names they treat as equal, so look these two up if they may exist.
         is_plain = all(map(str.isascii, names))
         self.git = self._git() if GIT in names or not is_plain else None
         self.head = self.identity(HEAD) if HEAD.lower() in names or not is_plain else None
@@ -114,7 +135,7 @@ class _OpenFolder:
             self.head = None
 
     def identity(self, name: str) -> tuple[int, int] | None:
-        """Return what is here under a name; None if nothing is."""
+        """Return the identity of an entry, or None if there is no entry of that name."""
         try:
             found = os.stat(name, dir_fd=self.file, follow_symlinks=False)
         except OSError:
@@ -127,7 +148,7 @@ class _OpenFolder:
         return self.identity(GIT)
 
     def is_empty(self, name: str) -> bool:
-        """Return whether an empty folder is here under a name."""
+        """Return whether an entry is an empty folder."""
         try:
             file = os.open(name, LIST, dir_fd=self.file)
         except OSError:
@@ -139,7 +160,7 @@ class _OpenFolder:
             os.close(file)
 
     def rename(self, name: str) -> str | None:
-        """Give what is here another name, which is returned; None if that fails."""
+        """Rename an entry to an unused name. Returns that name, or None if renaming fails."""
         taken = next(new for new in _new_names(name) if self.identity(new) is None)
         for attempt in (0, 1):
             try:
@@ -175,9 +196,10 @@ class _OpenFolder:
 
 
 def _walk(root: Path, most: int | None, enter: Callable[[_OpenFolder], None]) -> Iterator[Path]:
-    """Call `enter` for every folder below `root`, which may take names out of its `folders`. Links are never followed.
+    """Call `enter` for every folder below `root`, and yield the folders that cannot be listed.
 
-    Yields the folders that cannot be looked into.
+    `enter` may remove names from a folder's `folders` to skip them. Symbolic links are never followed.
+    Raises OSError if `root` cannot be listed, and TooMany after `most` files and folders.
     """
     pending: list[_OpenFolder] = []
     count = 0
@@ -197,10 +219,10 @@ def _walk(root: Path, most: int | None, enter: Callable[[_OpenFolder], None]) ->
                 continue
             try:
                 inner = _open(pending, path)
-            except (FileNotFoundError, NotADirectoryError):  # it has gone, or is a link by now
+            except (FileNotFoundError, NotADirectoryError):  # it was deleted, or replaced by a link
                 continue
             except OSError:
-                if os.access(path, os.W_OK):  # otherwise no command could have put anything there either
+                if os.access(path, os.W_OK):  # otherwise the command could not have written there either
                     yield Path(path)
                 continue
             _push(pending, inner, enter)
@@ -218,7 +240,7 @@ def _push(pending: list[_OpenFolder], folder: _OpenFolder, enter: Callable[[_Ope
 
 
 def _open(pending: Sequence[_OpenFolder], path: str) -> _OpenFolder:
-    """Open a folder of the last one on the stack. Raises OSError, also if it has become a link."""
+    """Open a folder inside the last one of `pending`. Raises OSError, also if it was replaced by a link."""
     nearest = next(folder for folder in reversed(pending) if folder.file >= 0)
     names = path[len(nearest.path) + 1 :].split("/")
     mode = None
@@ -231,7 +253,7 @@ def _open(pending: Sequence[_OpenFolder], path: str) -> _OpenFolder:
 
 
 def _listed(file: int, path: str, mode: int | None = None) -> _OpenFolder:
-    """Return the folder with the descriptor `file`, which is closed if the folder cannot be listed. Raises OSError."""
+    """List the folder with the descriptor `file`. Raises OSError, and closes `file`, if the folder cannot be listed."""
     try:
         return _OpenFolder(file, path, mode)
     except BaseException:
@@ -240,7 +262,7 @@ def _listed(file: int, path: str, mode: int | None = None) -> _OpenFolder:
 
 
 def _make_readable(outer: int, names: Sequence[str]) -> int:
-    """Let a folder be listed that its owner may not list; returns its mode. Raises OSError if another user owns it."""
+    """Give the owner of a folder permission to list it. Returns the old mode. Raises OSError if another user owns it."""
     file = open_below(outer, names, PASS)
     try:
         mode = stat.S_IMODE(os.fstat(file).st_mode)
@@ -286,7 +308,7 @@ def _taken(folder: _OpenFolder, name: str, check: Check) -> str | None:
 
 
 def _leave_out_git(folder: _OpenFolder) -> bool:
-    """Do not enter the `.git`, by whatever name the folder lists it. Returns whether it is a folder."""
+    """Skip `.git`, even if the folder lists it in another spelling. Returns whether it is a folder."""
     before = len(folder.folders)
     same = folder.identity(GIT)
     folder.folders = [

@@ -1,6 +1,7 @@
-"""What a simple command may be, and what it may run in turn: `env rm x` runs `rm x`, and `bash -c 'rm x'` does too.
+"""Lists the commands that a simple command may run: `env rm x` runs `rm x`, and so does `bash -c 'rm x'`.
 
-Rules that ask or deny look at all of that. This is a best effort. A command that cannot be followed counts as any command, ANY.
+"ask" and "deny" rules match against all of them. This is best effort. A command that cannot be analysed counts as any command,
+`ANY`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from msgspec import Struct
 
 from fairlead.policy.patterns import ANY, WildcardPattern
 
-#: Programs whose words are, or hold, a command that they run.
+#: Programs that run a command given in their arguments.
 _RUNNERS = frozenset(
     """. ash bash builtin busybox bwrap caffeinate catchsegv choom chronic chroot chrt command cpulimit csh daemonize dash
     dbus-run-session direnv doas entr env eval exec expect faketime fakeroot find firejail fish flock gdb gosu hyperfine ionice
@@ -22,46 +23,46 @@ _RUNNERS = frozenset(
     source ssh ssh-agent sshpass start-stop-daemon stdbuf strace su su-exec sudo systemd-run taskset tcsh time timeout tmux torify
     torsocks toybox trap unbuffer unshare uv valgrind watch watchexec xargs xvfb-run zsh""".split()
 )
-#: The file names of the program that loads other programs.
+#: The file names of the dynamic loader, which can run other programs.
 _LOADER = re.compile(r"ld[-.].*so.*")
-#: Programs that read commands from standard input unless they are given a script.
+#: Programs that read commands from standard input unless they get a script.
 _SHELLS = frozenset(("ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "zsh"))
-#: Programs that start a shell if they are given no command, and how many words before a command they take.
+#: Programs that start a shell if they get no command, and how many arguments come before the command.
 _START_SHELLS = {
     **dict.fromkeys(("doas", "fakeroot", "nsenter", "proot", "run0", "sudo", "unshare"), 0),
     **dict.fromkeys(("chroot", "newgrp", "script", "sg", "su"), 1),
 }
-#: Runners whose words are command lines, not programs and arguments.
+#: Runners whose arguments are command lines, not a program and its arguments.
 _TAKE_LINES = _SHELLS | {"eval", "trap"}
-#: Runners that make one command line of all their words.
+#: Runners that join all their arguments into one command line.
 _JOIN_WORDS = frozenset(("eval", "ssh", "tmux", "watch"))
-#: Runners that add words to the command.
+#: Runners that add arguments to the command.
 _ADD_WORDS = frozenset(("parallel", "sem", "xargs"))
-#: Commands that change which program a name stands for, and those that run commands in other ways than the runners.
+#: Commands that change what a name refers to, or that run commands in other ways than the runners.
 _UNCERTAIN = frozenset("alias at batch bind compgen complete crontab enable fc hash history let".split())
-#: Built-ins that evaluate subscripts in their words, even if these are quoted.
+#: Built-ins that evaluate array subscripts in their arguments, even quoted ones.
 _EVALUATING = frozenset("[ declare export getopts local mapfile printf read readarray readonly test typeset unset wait".split())
 _DECLARING = frozenset(("declare", "export", "local", "readonly", "typeset"))
-#: Variables whose values a shell expands or runs by itself.
+#: Variables whose values the shell expands or runs by itself.
 _SPECIAL = re.compile(r"(BASH_ENV|PROMPT_COMMAND|PS4)(\+?=|$)")
-#: Paths, normalized, that lead to what a command reads from its input.
+#: Normalized paths that refer to the standard input of a command.
 _INPUT = re.compile(r"/+(dev|proc)/.*|(.*/)?(dev/(stdin|fd/.*)|proc/(self|thread-self|\d+)/.*)")
-#: Paths that do so in /dev or /dev/fd.
+#: Paths that refer to it from /dev or /dev/fd.
 _INPUT_NAMES = re.compile(r"(.*/)?(stdin|\d+)")
-#: The words of `find` that a command follows.
+#: The options of `find` that a command follows.
 _FIND_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
-#: Commands with more words, and options before the first other word, are not followed.
+#: Commands with more words, or more leading options, count as any command.
 _MOST_WORDS, _MOST_OPTIONS = 200, 16
 
 
 class Word(Struct):
-    """A word of a command. `text` has ANY for values of variables; `wide` also has it for what globs and braces expand to."""
+    """A word of a command. `text` has ANY in place of expansions such as variables; `wide` also in place of globs and braces."""
 
     text: str = ""
     wide: str = ""
     #: The part before the first quote, escape or expansion.
     start: str = ""
-    #: Whether that is all of it.
+    #: Whether `start` is the whole word.
     bare: bool = True
 
     def add(self, text: str, wide: str | None = None) -> None:
@@ -72,7 +73,7 @@ class Word(Struct):
 
 
 class SimpleCommand:
-    """A simple command: the variables set before it, and its words."""
+    """A simple command: its assignments and its words."""
 
     def __init__(self) -> None:
         self.assigned: list[Word] = []
@@ -84,7 +85,14 @@ class SimpleCommand:
         return not self.words and not self.assigned
 
     def possible(self, read_inner: Callable[[str], list[str]]) -> list[str]:
-        """Return all that this may be or may run, each with one blank between words. `read_inner` reads a line that it runs."""
+        """Return the command and everything that it may run, each as words with one blank between them.
+
+        Args:
+            read_inner: returns the possible commands of a command line that this command runs.
+
+        Returns:
+            The commands. ANY alone if the command cannot be analysed.
+        """
         if self._may_evaluate():
             return [ANY]
         if not self.words:
@@ -109,7 +117,7 @@ class SimpleCommand:
         return [*found, *(each for line in lines for each in read_inner(line))]
 
     def _may_evaluate(self) -> bool:
-        """Whether the shell may expand a text although it is quoted: a subscript, or the value of a variable when it is used."""
+        """Return whether the shell may expand a quoted text: as a subscript, or later as the value of a variable."""
         name = _name(self.words[0].text) if self.words else ""
         words = [word.text for word in self.words[1:]]
         assigned = [word.text for word in self.assigned]
@@ -118,20 +126,20 @@ class SimpleCommand:
             return True
         if any(map(_SPECIAL.match, [*evaluated, *(words if name in _RUNNERS else ())])):
             return True
-        if name == "set":  # words of the history would be commands
+        if name == "set":  # history expansion turns words into commands
             return any(re.match(r"[-+][A-Za-z]*H|hist", word) for word in words)
         return name in _EVALUATING and _evaluates(name, words)
 
 
 def _evaluates(name: str, words: list[str]) -> bool:
-    """Return whether a built-in may evaluate a subscript in one of its words."""
+    """Return whether a built-in may evaluate a subscript in one of its arguments."""
     options = [word for word in words if word.startswith("-")]
     if name in ("[", "test"):
         return any(option in ("-v", "-R") for option in options) and _has_subscript(words)
     if name == "printf":
         return bool(words) and words[0].startswith("-v") and _has_subscript(words[:2])
     if name in _DECLARING:
-        # With -i the value is arithmetic, with -n the name of another variable, with -a and -A it may have subscripts.
+        # With -i the value is arithmetic, with -n it names another variable, with -a and -A it may contain subscripts.
         if any(re.search("[in]", option) for option in options) or any("=(" in word for word in words):
             return True
         with_values = any(re.search("[aA]", option) for option in options)
@@ -148,13 +156,15 @@ def _has_subscript(words: list[str]) -> bool:
 
 
 def _name(program: str) -> str:
-    """Return the name of a program for lookups: some file systems do not tell upper from lower case."""
+    """Return the name of a program for lookups, in lower case, because some file systems ignore case."""
     return program.rpartition("/")[2].lower()
 
 
 def _spellings(words: list[str]) -> list[str]:
-    """A command as it is written, by the program's name alone, and without the options that stand before anything else: a rule
-    for `git push` holds for `git -C folder push` too. Any option may have a value."""
+    """Return the forms of a command that rules match: as written, with the bare program name, and without leading options.
+
+    Without them, a rule for `git push` would not match `git -C folder push`. Any option may take the next word as its value.
+    """
     name, after = _name(words[0]), 1
     found = [_joined(words), _joined([words[0].rpartition("/")[2], *words[1:]]), _joined([name, *words[1:]])]
     while after < len(words) and (words[after].startswith("-") or (after > 1 and words[after - 1].startswith("-"))):
@@ -166,12 +176,12 @@ def _spellings(words: list[str]) -> list[str]:
 
 
 def _joined(words: list[str]) -> str:
-    """Return the words with blanks between them. An unknown word may turn out to be nothing, and its blank with it."""
+    """Return the words with blanks between them. An unknown word may be empty, so it gets no blank."""
     return words[0] + "".join(word if not word.strip(ANY) else f" {word}" for word in words[1:])
 
 
 def _reads_commands(words: list[str]) -> bool:
-    """Return whether this is a shell that reads its commands from its input."""
+    """Return whether this is a shell that reads commands from its standard input."""
     name, rest = _name(words[0]), words[1:]
     if name in (".", "source"):
         script = next(iter(rest), "")
@@ -192,7 +202,7 @@ def _starts_shell(name: str, rest: list[str]) -> bool:
 
 
 def _script(rest: list[str]) -> str:
-    """Return the first word of a shell that is neither an option nor the value of one: a script, or a line after -c."""
+    """Return the first argument of a shell that is not an option or its value: a script, or the line after -c."""
     values = 0
     for word in rest:
         if values:
@@ -207,20 +217,19 @@ def _script(rest: list[str]) -> str:
 
 
 def _is_line(text: str) -> bool:
-    """Return whether a word may be a command line rather than a single word of one."""
+    """Return whether a word may be a whole command line."""
     return any(character in text for character in " \t\n;&|()<>$`")
 
 
 def _has_command(name: str, word: str) -> bool:
-    """Whether an option may hold a command that cannot be told from its name, as in `-c'rm x'`, or makes other words the rest of
-    the command."""
+    """Return whether an argument may contain a command in itself, as in `-c'rm x'`, or turns other arguments into one."""
     if word.startswith(":::"):
         return name in _ADD_WORDS
     return word.startswith("-") and (_is_line(word) or (name == "env" and re.match("-[A-Za-z0]*S|--s", word) is not None))
 
 
 def _rests(name: str, words: list[str]) -> list[list[str]]:
-    """Return the ends of a runner's words that may be the command that it runs."""
+    """Return the tails of a runner's words that may be the command it runs."""
     starts = range(1, len(words))
     if name == "find":
         starts = [at + 1 for at, word in enumerate(words[:-1]) if any(WildcardPattern(each).may_fit(word) for each in _FIND_RUNS)]

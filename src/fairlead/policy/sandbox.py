@@ -1,7 +1,7 @@
-"""Runs commands in a sandbox: bubblewrap, which gives them a restricted view of the machine.
+"""Runs commands in a sandbox with bubblewrap.
 
-In it the working directory can be written, and a folder for temporary files that lasts as long as the agent does. Everything
-else is read-only. There is no network, no process but their own, no socket of the user's session; what is protected is hidden.
+Commands can write to the working directory and to a private /tmp that lasts as long as the agent. Everything else is read-only.
+They have no network, see no other processes and no sockets of the user's session, and protected files are hidden.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from fairlead.policy.repositories import (
     take_away,
 )
 
-#: Folders of sockets and other ways to programs outside.
+#: Folders with sockets and other channels to programs outside.
 _PRIVATE = ("/run", "/var/run", "/var/tmp")
-#: Variables that name such ways, which lead nowhere in the sandbox.
+#: Variables that name such channels, which do not exist in the sandbox.
 _WITHOUT = ("DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR")
-#: What must not be a link in the working directory: a command could change what it leads to, and that takes effect outside.
+#: What must not be a symbolic link in the working directory: a command could change its target, which takes effect outside.
 _NO_LINKS = (*READ_ONLY_IN_SANDBOX, *(f"{GIT}/{name}" for name in ("hooks", "config", "config.worktree", "commondir")))
-#: Files and folders in the working directory that are looked through for repositories before a command starts.
+#: The maximum number of files and folders to search for repositories before a command starts.
 _MOST_FILES = 1_000_000
-#: Repositories in the working directory that are made read-only, each of which costs time.
+#: The maximum number of repositories to mount read-only. Each mount costs time.
 _MOST_REPOSITORIES = 200
-#: How many of the things that were found at the end are named.
+#: How many paths a remark lists.
 _NAMED = 10
-#: Seconds after which a sandbox that does not start will not.
+#: How many seconds the sandbox may take to start.
 _PATIENCE = 10.0
-#: Seconds that a killed command may take to be gone.
+#: How many seconds a killed command may take to end.
 _DYING = 10.0
 _HOW_TO_GET_IT = (
     "Install the package bubblewrap (apt install bubblewrap, dnf install bubblewrap), or start without a sandbox (--sandbox off)."
@@ -52,17 +52,24 @@ _HOW_TO_GET_IT = (
 
 
 class Bubblewrap:
-    """Implements `fairlead.tools.workspace.Sandbox`. Raises ConfigError if there can be no sandbox here.
+    """Starts commands in bubblewrap. Implements `fairlead.tools.workspace.Sandbox`.
 
-    `scratch` is a private folder of the agent, and `masks` says what to hide when a command starts. `own` are the folders
-    in which fairlead keeps what is the user's; of those only the skills can be seen.
+    Args:
+        program: the path of bwrap, or None if it was not found.
+        cwd: the working directory.
+        scratch: returns the agent's private temporary folder.
+        masks: returns what to hide. Called for each command.
+        own: the folders with fairlead's user configuration. Commands see only the skills in them.
+
+    Raises:
+        ConfigError: commands cannot be sandboxed here.
     """
 
     def __init__(
         self, program: str | None, cwd: Path, *, scratch: Callable[[], Path], masks: Callable[[], Masks], own: Sequence[Path]
     ) -> None:
         if not sys.platform.startswith("linux"):
-            raise ConfigError("The sandbox needs bubblewrap, which runs on Linux alone. Start without a sandbox.")
+            raise ConfigError("The sandbox needs bubblewrap, which runs only on Linux. Start without a sandbox.")
         if program is None:
             raise ConfigError(f"The sandbox needs bubblewrap (the program bwrap), which was not found. {_HOW_TO_GET_IT}")
         self._program = os.path.realpath(program)
@@ -71,29 +78,27 @@ class Bubblewrap:
         self._masks = masks
         self._own = own
         self._kept_empty = [self._cwd / name for name in READ_ONLY_IN_SANDBOX if _is_free(self._cwd / name)]
-        #: Commands whose traces have not been looked for yet.
+        #: Commands that were started and not yet checked at their end.
         self._entered: set[_Entered] = set()
-        #: Held while a command gets ready, so that none can begin to run meanwhile.
+        #: Held while a command is prepared, so that no other command can start in the meantime.
         self._entering = threading.Lock()
         for folder in (Path(os.path.realpath(each)) for each in own):
             if folder.is_relative_to(self._cwd):
-                text = (
-                    f"The working directory {self._cwd} cannot be a sandbox: it holds {folder}, which commands could then change."
-                )
-                raise ConfigError(f"{text} Start in the folder of a project, or without a sandbox.")
+                text = f"The working directory {self._cwd} cannot be a sandbox: commands could change {folder}, which is inside."
+                raise ConfigError(f"{text} Start in a project folder, or without a sandbox.")
         for folder in (self._cwd, *self._cwd.parents):
             if looks_like_repository(lambda name, folder=folder: os.path.lexists(folder / name)):
                 text = f"The working directory {self._cwd} cannot be a sandbox: {folder} belongs to a git repository"
                 raise ConfigError(f"{text}, whose configuration commands could change. Start elsewhere, or without a sandbox.")
         for path in (self._cwd / name for name in _NO_LINKS):
             if path.is_symlink():
-                text = f"{path} is a link, which commands in the sandbox could exchange, and takes effect outside."
-                raise ConfigError(f"{text} Put what it leads to in its place, or start without a sandbox.")
+                text = f"{path} is a link that commands in the sandbox could replace, and it takes effect outside."
+                raise ConfigError(f"{text} Replace it with its target, or start without a sandbox.")
         if Path(self._program).is_relative_to(self._cwd):
             raise ConfigError(f"{self._program} is in the working directory, where commands could change it. {_HOW_TO_GET_IT}")
 
     def prove(self) -> None:
-        """Run a command that does nothing. Raises ConfigError if that fails: nothing is ever run outside instead."""
+        """Check that the sandbox works by running an empty command in it. Raises ConfigError if it does not work."""
         try:
             mounts = self._writable([], self._masks(), [])
             tried = subprocess.run(
@@ -117,9 +122,11 @@ class Bubblewrap:
         )
 
     def wrapped(self, command: Sequence[str], cwd: Path) -> list[str]:
+        """Return the command line that runs a command in a sandbox where everything is read-only."""
         return self._words(command, cwd, ["--ro-bind", str(self._cwd), str(self._cwd), *self._hidden(self._masks())])
 
     def enter(self, cwd: Path) -> _Entered:
+        """Prepare the sandbox for a command that may write. Raises ToolError if that fails."""
         with self._entering:
             running = list(self._entered)
             found = self._repositories()
@@ -128,66 +135,65 @@ class Bubblewrap:
             try:
                 entered = _Entered(self, cwd, found, kept, running, masks)
             except OSError as error:
-                raise ToolError(f"The command was not run: the sandbox could not be made: {error.strerror}.") from error
+                raise ToolError(f"The command was not run: the sandbox could not be set up: {error.strerror}.") from error
             self._entered.add(entered)
             return entered
 
     def _repositories(self) -> list[Repository]:
-        """Return the repositories in the working directory. Raises ToolError if they cannot be found or are too many."""
+        """Return the repositories in the working directory. Raises ToolError if there are too many or the search fails."""
         try:
             found = find_repositories(self._cwd, _MOST_FILES)
         except TooMany:
             raise ToolError(
-                f"The command was not run: the working directory holds more than {_MOST_FILES:,} files, too many to look for git"
-                " repositories among them. Start in a smaller folder, or without a sandbox."
+                f"The command was not run: the working directory contains more than {_MOST_FILES:,} files, too many to search"
+                " for git repositories. Start in a smaller folder, or without a sandbox."
             ) from None
         except FileNotFoundError:
             raise ToolError(f"The working directory {self._cwd} does not exist, so no command can run in it.") from None
         except OSError as error:
-            raise ToolError(f"The command was not run: {self._cwd} cannot be looked through: {error.strerror}.") from error
+            raise ToolError(f"The command was not run: {self._cwd} cannot be searched: {error.strerror}.") from error
         if len(found) > _MOST_REPOSITORIES:
             raise ToolError(
-                f"The command was not run: the working directory holds {len(found)} git repositories, and a sandbox can protect"
-                f" {_MOST_REPOSITORIES}. Start in a smaller folder, or without a sandbox."
+                f"The command was not run: the working directory contains {len(found)} git repositories, and the sandbox can"
+                f" protect at most {_MOST_REPOSITORIES}. Start in a smaller folder, or without a sandbox."
             )
         return found
 
     def remove(self) -> None:
-        """Look for traces of commands that were cut off, and take back the empty folders that kept commands from making something
-        of that name."""
+        """Check the commands that were not checked at their end, and remove the empty folders that the mounts created."""
         for entered in list(self._entered):
             entered.check("", ended=True)
         for path in self._kept_empty:
-            # It may not be there, or another program may have put something into it.
+            # It may not exist, or another program may have written into it.
             with contextlib.suppress(OSError):
                 path.rmdir()
 
     def words(self, command: Sequence[str], cwd: Path, entered: _Entered, info: int) -> list[str]:
-        """Return the command line for a command that has entered."""
+        """Return the command line that runs a command in the sandbox that `enter` prepared."""
         mounts = self._writable(entered.repositories, entered.masks, entered.in_place)
         return self._words(command, cwd, mounts, ["--info-fd", str(info)])
 
     def take_away(self, entered: _Entered) -> list[str]:
-        """Take away what a command made that takes effect outside. Returns remarks on that."""
+        """Disable what a command created that would take effect outside. Returns remarks about it for the model."""
         try:
             check = take_away(self._cwd, entered.known)
-            # A link in the working directory may lead there: outside, it is a folder like any other.
+            # A link in the working directory may lead there, and outside it is an ordinary folder.
             temporary = take_away(self._temporary_files(), set())
-            # A program outside may have deleted or replaced what was mounted there, and with it the mount.
+            # A program outside may have deleted or replaced a mounted file, which removes the mount.
             changed = [name for name in READ_ONLY_IN_SANDBOX if self._is_another(name, entered)]
             aside = {name: move_aside(self._cwd, name) for name in changed}
         except OSError as error:
-            return [f"{self._cwd} could not be looked through for git repositories: {error.strerror}. Do not use git there."]
+            return [f"{self._cwd} could not be searched for git repositories: {error.strerror}. Do not use git there."]
         remarks: list[str] = []
         if renamed := [f"{self._name(old)} is now {self._name(new)}" for old, new in check.renamed + temporary.renamed]:
             where = "the working directory" if check.renamed else "/tmp"
             remarks.append(
-                f"Commands in the sandbox cannot make git repositories in {where}, because git outside would run"
-                f" what they say. Renamed: {_listed(renamed)}."
+                f"Commands in the sandbox cannot make git repositories in {where}, because git outside the sandbox would run"
+                f" the commands that they configure. Renamed: {_listed(renamed)}."
             )
         moved = [f"{name} is now {self._name(new)}" for name, new in aside.items() if new is not None]
         if moved:
-            remarks.append(f"This was made or replaced while the command ran, and takes effect outside: {_listed(moved)}.")
+            remarks.append(f"Renamed, because it was made or replaced while the command ran: {_listed(moved)}.")
         failed = [self._name(path) for path in check.failed + temporary.failed]
         if failed := failed + [name for name, new in aside.items() if new is None]:
             remarks.append(f"These could not be checked or renamed; do not use git or fairlead there: {_listed(failed)}.")
@@ -201,17 +207,18 @@ class Bubblewrap:
         return (now.st_dev, now.st_ino) not in entered.known and not _is_free(self._cwd / name)
 
     def left(self, entered: _Entered) -> None:
+        """Forget a command that has ended and was checked."""
         self._entered.discard(entered)
 
     def _name(self, path: Path) -> str:
-        """Return what commands call a path in the working directory, or among the temporary files."""
+        """Return a path in the working directory or the private /tmp as commands see it."""
         if path.is_relative_to(self._cwd):
             return str(path.relative_to(self._cwd))
         return f"/tmp/{path.relative_to(self._temporary_files())}"
 
     def _words(self, command: Sequence[str], cwd: Path, mounts: Sequence[str], more: Sequence[str] = ()) -> list[str]:
         words = [self._program, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"]
-        # What is in /proc/sys is the kernel's, whatever namespace it is written from; root may, even without any privileges.
+        # /proc/sys belongs to the kernel, not to a namespace, and root may write to it even without capabilities.
         words += ["--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
         for folder in _PRIVATE:
             if Path(folder).is_dir() and not Path(folder).is_symlink():
@@ -225,7 +232,7 @@ class Bubblewrap:
         return [*words, *more, "--", *command]
 
     def _temporary(self) -> list[str]:
-        """Return a private /tmp, in which logs of earlier commands can be read."""
+        """Return the mounts of the private /tmp, and of the folder with the logs of earlier commands."""
         scratch = str(self._scratch())
         return ["--bind", str(self._temporary_files()), "/tmp", "--ro-bind", scratch, scratch]
 
@@ -236,15 +243,18 @@ class Bubblewrap:
         return folder
 
     def _writable(self, repositories: Sequence[Path], masks: Masks, in_place: Sequence[Path]) -> list[str]:
-        """The working directory. What takes effect outside is read-only; a folder that is mounted cannot be renamed either."""
+        """Return the mounts that make the working directory writable, except for what takes effect outside.
+
+        The folders `in_place` are mounted too, because commands cannot rename a mounted folder.
+        """
         words = ["--bind", str(self._cwd), str(self._cwd)]
-        # Before what is read-only: a mount shows the folder as it is outside, without the mounts that are below it by then.
+        # These come before the read-only mounts: a mount shows a folder as it is outside and would cover the mounts below it.
         for path in in_place:
             words += ["--bind", str(path), str(path)]
         for path in (self._cwd / name for name in READ_ONLY_IN_SANDBOX):
             if path.exists() and not path.is_symlink():
                 words += ["--ro-bind", str(path), str(path)]
-            else:  # in its place is an empty folder, which has no meaning
+            else:  # an empty folder takes the name, so that commands cannot use it
                 empty = self._scratch() / "empty"
                 empty.mkdir(exist_ok=True)
                 words += ["--ro-bind", str(empty), str(path)]
@@ -272,11 +282,11 @@ class Bubblewrap:
 
 
 class _Entered:
-    """Implements `fairlead.tools.workspace.Confined`.
+    """A command in the sandbox. Implements `fairlead.tools.workspace.Confined`.
 
-    `running` are other commands that run already. What they have made meanwhile is not what was there before: they could hide it
-    when they are checked, and this command could bring it back. They could also rename folders while this sandbox is made, so it
-    mounts by path only what stays in place in theirs.
+    `running` are the commands that already run. What they have created does not count as known: they could hide it from their own
+    check, and this command could bring it back. They could also rename folders while this sandbox is set up, so it mounts by path
+    only what cannot be renamed in theirs.
     """
 
     def __init__(
@@ -289,17 +299,17 @@ class _Entered:
         masks: Masks,
     ) -> None:
         before = [each for each in found if all(each.identity in other.known for other in running)]
-        #: What there was, before the command, of what takes effect outside.
+        #: What existed before the command and takes effect outside.
         self.known: set[Identity] = {each.identity for each in before if isinstance(each.identity, str)}
         self.masks = masks
         #: What is mounted read-only.
         self.repositories = [each.path for each in before if isinstance(each.identity, tuple)]
-        #: The folders that cannot be renamed, so that no other one can take the place of what is protected in them.
+        #: The folders that commands cannot rename, so that they cannot replace what is protected inside.
         wanted = sandbox.folders_to([*self.repositories, *masks.folders, *masks.files])
         self.in_place = [folder for folder in wanted if all(folder in other.in_place for other in running)]
         self._sandbox = sandbox
         self._cwd = cwd
-        #: Descriptors of all that: as long as they are open, nothing else can get the number of one that is deleted.
+        #: Descriptors of everything in `known`. While they are open, the inode number of a deleted file is not reused.
         self._held: list[int] = []
         try:
             for path in (*kept, *(each.mark for each in before if isinstance(each.identity, tuple))):
@@ -315,7 +325,7 @@ class _Entered:
         return self._sandbox.words(command, self._cwd, self, info)
 
     def ending(self, process: int) -> None:
-        with contextlib.suppress(OSError):  # it is gone
+        with contextlib.suppress(OSError):  # the process has ended
             self._dying = os.pidfd_open(process)
 
     def check(self, said: str, *, ended: bool) -> list[str]:
@@ -327,7 +337,7 @@ class _Entered:
                 self._sandbox.left(self)
         if "Read-only file system" in said and GIT in said:
             remarks.append(
-                f"{GIT} is read-only here: commands that change the repository, such as git add and git commit, have to be run"
+                f"{GIT} is read-only here: commands that change the repository, such as git add and git commit, must be run"
                 " outside the sandbox."
             )
         return [f"[Sandbox: {remark}]" for remark in remarks]
@@ -344,7 +354,7 @@ class _Entered:
             os.close(self._held.pop())
 
     def _wait(self) -> None:
-        """Wait until the last process is gone: that is when the first one in the sandbox is."""
+        """Wait until all processes in the sandbox have ended. The first one ends last."""
         if self._dying is None:
             return
         waiting = select.poll()
@@ -360,9 +370,10 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _installation() -> list[str]:
-    """Return the mounts for this program where it lies in a folder that the sandbox replaces: searches run inside.
+    """Return mounts for this program's own files in folders that the sandbox replaces, because searches run inside.
 
-    Not all of `sys.path`: it may have such a folder itself in it."""
+    `sys.path` is not mounted as a whole: it may contain such a folder itself.
+    """
     packages = (str(Path(__file__).parents[1]), str(Path(msgspec.__file__).parent))
     places = dict.fromkeys((sys.prefix, sys.base_prefix, *packages))
     hidden = [place for place in places if any(Path(place).is_relative_to(each) for each in ("/tmp", *_PRIVATE))]
@@ -370,7 +381,7 @@ def _installation() -> list[str]:
 
 
 def _is_free(path: Path) -> bool:
-    """Return whether there is nothing at `path`, or an empty folder, as an agent that was killed leaves it there."""
+    """Return whether there is nothing at `path`, or an empty folder. A killed agent leaves such folders behind."""
     try:
         return not any(path.iterdir())
     except FileNotFoundError:

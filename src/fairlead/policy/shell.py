@@ -1,8 +1,9 @@
-"""Reads shell command lines: which commands they may run (for rules that ask or deny), and which are plain enough to allow.
+"""Parses shell command lines into the simple commands that approval rules match.
 
-A rule is about every simple command of a line, not about the line: `git status; rm -rf ~` is two. `possible_commands`
-reads what the grammars of bash and sh have in common, for rules that ask or deny. What it cannot follow counts as any command.
-`plain_commands` reads a small grammar without expansion, on purpose: only such a line can be allowed by a pattern.
+Rules apply to each simple command, not to the line: `git status; rm -rf ~` is two commands. There are two parsers.
+`possible_commands` serves "ask" and "deny" rules. It parses the common grammar of bash and sh and overestimates: what it cannot
+parse counts as any command. `plain_commands` serves "allow" rules. It deliberately parses only a small grammar without expansion,
+so that its result is certain.
 """
 
 from __future__ import annotations
@@ -14,33 +15,41 @@ from msgspec import Struct
 from fairlead.policy.patterns import ANY
 from fairlead.policy.runners import SimpleCommand, Word
 
-#: Words that open, divide or close a compound command: a command follows them.
+#: Words that open, divide or close a compound command. A command may follow them.
 _STRUCTURE = frozenset(("!", "do", "done", "elif", "else", "esac", "fi", "if", "then", "until", "while", "{", "}"))
-#: Words that another grammar follows.
+#: Words that switch to a different grammar.
 _OTHER_GRAMMAR = frozenset(("[[", "case", "coproc", "function", "select"))
-#: The start of an assignment, or of one to an element of an array.
+#: The start of an assignment to a variable or to an array element.
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\+?=|\[)")
-#: Operators of redirections, longer ones before those that they begin with.
+#: Redirection operators, each before its own prefixes.
 _OPERATORS = ("&>>", "&>", "<(", ">(", "<<<", "<<", "<>", "<&", ">&", ">>", ">|", "<", ">")
-#: The rest of $'...' if bash and sh agree on where it ends, and no part of it can be expanded later.
+#: The rest of $'...' if bash and sh agree on where it ends and no part of it can be expanded later.
 _ANSI_QUOTED = re.compile(r"(?:[^'\\$`]|\\[nt])*'")
 _NUMBER = re.compile(r"[0-9]+")
 _DESCRIPTOR = re.compile(r"[0-9]+-?|-")
 _ENDS_WORD = " \t\n;&|()<>"
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 _SPECIAL_PARAMETERS = frozenset("0123456789@*#?$!-")
-#: A backslash before the end of a line: the shell removes both before it reads on.
+#: A line continuation. The shell removes it before parsing.
 _CONTINUATION = "\\\n"
-#: Lines in lines, and longer lines, are not followed, because a host waits for the answer.
+#: Deeper nesting and longer lines count as any command, because a host waits for the answer.
 _DEEPEST, _LONGEST = 8, 32_768
 
 
 def possible_commands(text: str, *, depth: int = 0) -> list[str]:
-    """Return all commands that a line may run, directly or through others. ANY in the list stands for any command."""
+    """Return the commands that a line may run, directly or through other commands.
+
+    Args:
+        text: the command line.
+        depth: how many command lines contain this one.
+
+    Returns:
+        The commands, each as words with one blank between them. ANY in the list means that the line may run any command.
+    """
     if depth > _DEEPEST or len(text) > _LONGEST or ANY in text or not text.strip():
         return [ANY]
     if depth == 0 and text.startswith(("-", "+")):
-        return [ANY]  # a shell may take the line for its own options, and the next word for the command
+        return [ANY]  # the shell may read the line as its own options
     reader = _CommandLineReader(text, depth)
     try:
         reader.list_until("")
@@ -50,10 +59,12 @@ def possible_commands(text: str, *, depth: int = 0) -> list[str]:
 
 
 class _Lost(Exception):
-    """The grammar could not be followed any further."""
+    """The line uses grammar that the parser does not know."""
 
 
 class _CommandLineReader:
+    """Parses one command line. `found` collects the commands that it may run."""
+
     def __init__(self, text: str, depth: int) -> None:
         self.found: list[str] = []
         self._text = text
@@ -63,7 +74,7 @@ class _CommandLineReader:
     # Lists of commands
 
     def list_until(self, end: str) -> None:
-        """Read commands up to `end`: a closing bracket, or the end of the text if that is empty."""
+        """Read commands up to `end`: a closing parenthesis, or the end of the text if `end` is empty. Raises _Lost."""
         simple = SimpleCommand()
         while True:
             self._skip_blanks()
@@ -99,7 +110,7 @@ class _CommandLineReader:
     def _word(self, simple: SimpleCommand) -> None:
         word = self._read_word()
         if word.bare and _NUMBER.fullmatch(word.text) and self._peek() in ("<", ">"):
-            return  # the number of a file descriptor
+            return  # a file descriptor number
         if simple.has_ended_for_sh:
             raise _Lost
         if simple.words or not (assignment := _ASSIGNMENT.match(word.start)):
@@ -110,7 +121,7 @@ class _CommandLineReader:
             elif word.text not in _STRUCTURE:
                 simple.words.append(word)
         elif assignment[1] == "[":
-            raise _Lost  # a subscript is evaluated
+            raise _Lost  # the shell evaluates the subscript
         else:
             simple.assigned.append(word)
 
@@ -154,7 +165,7 @@ class _CommandLineReader:
             else:
                 word.add(character)
         if word.start.startswith("{") and self._peek() in ("<", ">"):
-            raise _Lost  # a redirection whose descriptor is put into a variable, or an element of an array
+            raise _Lost  # a redirection that stores its descriptor in a variable or array element
         if word.bare and word.text == "[":
             word.wide = "["
         return word
@@ -177,7 +188,7 @@ class _CommandLineReader:
         if self._ahead("((") or self._ahead("["):
             raise _Lost
         if not quoted and self._ahead('"'):
-            return  # a text to translate: the quotes come next
+            return  # a string to translate; the quoted part follows
         if self._take("("):
             self.list_until(")")
         elif not quoted and self._take("'"):
@@ -197,7 +208,7 @@ class _CommandLineReader:
         word.add(ANY)
 
     def _parameter(self) -> bool:
-        """Skip the name of a variable. False: there is none here."""
+        """Skip the name of a variable. Returns whether there was one."""
         if self._peek().isdigit():
             return False
         start = self._at
@@ -208,13 +219,13 @@ class _CommandLineReader:
     # Characters
 
     def _peek(self) -> str:
-        """Return the next character that the shell sees; nothing at the end."""
+        """Return the next character that the shell sees, or an empty string at the end."""
         while self._text.startswith(_CONTINUATION, self._at):
             self._at += len(_CONTINUATION)
         return self._text[self._at : self._at + 1]
 
     def _after(self, expected: str) -> int | None:
-        """Return where the text continues after these characters; None if other characters come next."""
+        """Return the position after these characters, or None if other characters come next."""
         at = self._at
         for character in expected:
             while self._text.startswith(_CONTINUATION, at):
@@ -228,14 +239,14 @@ class _CommandLineReader:
         return self._after(expected) is not None
 
     def _take(self, expected: str) -> bool:
-        """Skip these characters if they come next, and say whether they do."""
+        """Skip these characters if they come next. Returns whether they did."""
         after = self._after(expected)
         if after is not None:
             self._at = after
         return after is not None
 
     def _escaped(self) -> str:
-        """Return the character after a backslash, whatever it is."""
+        """Return and skip the character after a backslash."""
         self._at += 1
         return self._text[self._at - 1 : self._at]
 
@@ -255,7 +266,7 @@ class _CommandLineReader:
         self._at = len(self._text) if end < 0 else end
 
 
-#: Lines longer than this are not read, because matching them would take too long.
+#: Longer lines are not plain, because matching them would take too long.
 _LONGEST_PLAIN = 32_768
 
 _TOKEN = re.compile(
@@ -273,13 +284,13 @@ _NAME = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _BLANK = re.compile(r"[ \t\n]")
 
-#: Words that begin another grammar where a command is expected, in bash, dash or another shell that may be installed as `sh`.
+#: Words that start a different grammar in the place of a command, in bash, dash or another shell that may be installed as `sh`.
 _RESERVED = frozenset(
     """case coproc do done elif else end esac fi for foreach function if in namespace nocorrect noglob repeat select then time
     until while""".split()
 )
-#: Commands that a shell carries out itself, except the harmless echo, false, pwd and true. The list has those of bash, dash,
-#: busybox, ksh, mksh and zsh, since each of these may be installed as `sh`.
+#: The built-ins of bash, dash, busybox, ksh, mksh and zsh, because each of these may be installed as `sh`. The harmless echo,
+#: false, pwd and true are not listed.
 _BUILT_INS = frozenset(
     """. alias autoload bg bind bindkey break builtin bye caller chdir cd command compgen compctl complete compopt continue
     declare dirs disable disown echotc echoti emulate enable eval exec exit export fc fg float functions getln getopts global hash
@@ -291,7 +302,7 @@ _BUILT_INS = frozenset(
 
 
 class PlainCommand(Struct, frozen=True):
-    """A program or built-in and its words, exactly as a shell passes them on."""
+    """A program or built-in and its arguments, exactly as the shell passes them."""
 
     words: tuple[str, ...]
 
@@ -299,18 +310,18 @@ class PlainCommand(Struct, frozen=True):
     def text(self) -> str:
         """The words with one blank between them, for a pattern to match.
 
-        A blank within a word is ANY, so that only a `*` matches it: a rule for `rm a b` does not cover `rm 'a b'`.
+        A blank inside a word becomes ANY, which only `*` matches. So a rule for `rm a b` does not match `rm 'a b'`.
         """
         return " ".join(_BLANK.sub(ANY, word) for word in self.words)
 
     @property
     def is_built_in(self) -> bool:
-        """Whether the shell itself does this, in a way that can evaluate words or change what later commands mean."""
+        """Whether this is a built-in that may evaluate its arguments or change the meaning of later commands."""
         return self.words[0] in _BUILT_INS
 
 
 def plain_commands(text: str) -> list[PlainCommand] | None:
-    """Return the simple commands of a plain line. None: the line is not plain, or there is no command in it."""
+    """Return the simple commands of a plain line, or None if the line is not plain or contains no command."""
     if len(text) > _LONGEST_PLAIN or not all(character.isprintable() or character in "\t\n" for character in text):
         return None
     commands: list[PlainCommand] = []
