@@ -52,7 +52,7 @@ async def test_a_run_gives_all_events_up_to_the_settled_one(tmp_path: Path) -> N
     async with an_agent(Scripted([Turn(text="Hello.")]), tmp_path) as agent:
         heard = [event async for event in agent.run("hi")]
         assert isinstance(heard[0], e.AgentStart) and isinstance(heard[-1], e.AgentSettled)
-        assert not agent.session.is_streaming
+        assert not agent.session.activity.is_streaming
 
 
 async def test_images_go_with_the_prompt(tmp_path: Path) -> None:
@@ -70,9 +70,9 @@ async def test_leaving_a_run_early_aborts_it(tmp_path: Path) -> None:
             async for event in events:
                 if isinstance(event, e.MessageEnd):
                     break
-        assert not agent.session.is_streaming
-        assert agent.session.last_end is not None
-        assert agent.session.last_end.message.stop_reason == "aborted"
+        assert not agent.session.activity.is_streaming
+        assert agent.session.activity.last_end is not None
+        assert agent.session.activity.last_end.message.stop_reason == "aborted"
 
 
 async def test_a_cancelled_question_aborts_its_run(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ async def test_a_cancelled_question_aborts_its_run(tmp_path: Path) -> None:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-        assert not agent.session.is_streaming
+        assert not agent.session.activity.is_streaming
 
 
 async def test_closing_stops_the_run_and_the_hosts_commands(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ async def test_closing_stops_the_run_and_the_hosts_commands(tmp_path: Path) -> N
         command = agent.session.host.bash("tail -f /dev/null")
         await asyncio.sleep(0)
         await agent.close()
-        assert not agent.session.is_streaming
+        assert not agent.session.activity.is_streaming
         assert (await command).message.cancelled
 
 
@@ -231,7 +231,7 @@ async def test_two_agents_in_one_process_do_not_meet(tmp_path: Path) -> None:
     ]
     assert await asyncio.gather(*(agent.ask("hi") for agent in agents)) == ["a", "b"]
     assert [(folder / "who").read_text() for folder in folders] == ["a", "b"]
-    assert agents[0].session.id != agents[1].session.id
+    assert agents[0].session.history.id != agents[1].session.history.id
     for agent in agents:
         await agent.close()
 

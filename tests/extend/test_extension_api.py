@@ -242,11 +242,11 @@ def setup(fl):
     )
     async with extended(tmp_path, source) as it:
         await it.agent.ask("hi")
-        first = it.agent.session.id
+        first = it.agent.session.history.id
         await it.command("/back")
         assert it.notes("stands") == [[None, True]]
         await it.command("/new")
-        assert it.notes("id") == [it.agent.session.id] and it.agent.session.id != first
+        assert it.notes("id") == [it.agent.session.history.id] and it.agent.session.history.id != first
         assert it.errors == []
 
 

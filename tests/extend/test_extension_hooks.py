@@ -207,13 +207,13 @@ def setup(fl):
         await it.agent.ask("again")
         session = it.agent.session
         entry = session.history.log.user_messages()[0][0]
-        before = session.id, session.history.log.leaf
+        before = session.history.id, session.history.log.leaf
         for move in (session.history.new(), session.fork(entry), session.navigate(entry, summarise=False)):
             with pytest.raises(MoveCancelled, match=r"Stay\."):
                 await move
         with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled: Stay\.$"):
             await session.compact()
-        assert (session.id, session.history.log.leaf) == before
+        assert (session.history.id, session.history.log.leaf) == before
 
 
 async def test_the_tree_is_told_of_moves_and_may_write_the_summary(tmp_path: Path) -> None:

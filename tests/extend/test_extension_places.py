@@ -68,7 +68,7 @@ async def test_what_was_named_and_is_not_there_is_told(tmp_path: Path) -> None:
     from fairlead import Agent
 
     async with Agent(extensions=[tmp_path / "ext.ts"], cwd=tmp_path, isolated=True) as agent:
-        await agent.session.additions.extensions.ready()
+        await agent.session.extensions.ready()
         assert any("There is no Python extension at" in warning and "ext.ts" in warning for warning in agent.warnings)
     assert it.errors == []
 

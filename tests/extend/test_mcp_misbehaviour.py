@@ -224,7 +224,7 @@ async def test_an_abort_does_not_wait_for_a_server_that_is_being_connected(tmp_p
             await told.agent.session.prompt("go")
             await told.until(e.TurnStart)
             await told.agent.session.abort()
-            end = told.agent.session.last_end
+            end = told.agent.session.activity.last_end
             assert end is not None and end.message.stop_reason == "aborted"
 
 

@@ -119,7 +119,7 @@ def a_tool(name: str, run: Any = None) -> Tool:
 
 async def settled(session: Session) -> None:
     async with asyncio.timeout(PATIENCE):
-        await session.idle()
+        await session.activity.idle()
 
 
 async def talk(session: Session, *texts: str) -> None:

@@ -110,7 +110,7 @@ async def test_a_wait_can_be_called_off(tmp_path: Path, how: str) -> None:
         agent.session.subscribe(lambda event: waiting.set() if isinstance(event, e.RetryStart) else None)
         asking = asyncio.create_task(agent.ask("go"))
         await waiting.wait()
-        assert agent.session.is_streaming
+        assert agent.session.activity.is_streaming
         if how == "abort":
             await agent.session.abort()
         else:

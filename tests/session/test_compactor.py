@@ -134,7 +134,7 @@ async def test_on_request_the_older_part_of_the_conversation_becomes_a_summary(t
     assert result.first_kept_entry_id == entry_of(session.history.log, TWO)
     assert shown(session) == saved(session) == [SUMMARY, TWO, "b"]
     assert session.history.conversation.context_tokens() is None, "until the next answer nobody knows"
-    assert not session.is_streaming and not session.activity.is_compacting
+    assert not session.activity.is_streaming and not session.activity.is_compacting
 
     await talk(session, THREE)
     told = texts(model.answers.requests[-1].messages)
@@ -208,7 +208,7 @@ async def test_a_compaction_on_request_ends_the_run_first_with_all_its_events(tm
         "CompactionStart",
         "CompactionEnd",
     ]
-    assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
+    assert session.activity.last_end is not None and session.activity.last_end.message.stop_reason == "aborted"
     assert shown(session) == [SUMMARY, TWO, ""]
     await session.close()
 
@@ -222,7 +222,7 @@ async def test_meanwhile_a_prompt_and_a_second_request_are_refused(tmp_path: Pat
     with pytest.raises(CompactingError, match=r"^Cannot submit a prompt while compaction is in progress"):
         await session.prompt("at once")
     await signal.reached()
-    assert session.activity.is_compacting and not session.is_streaming
+    assert session.activity.is_compacting and not session.activity.is_streaming
     with pytest.raises(CompactingError, match=r"^Cannot submit a prompt while compaction is in progress"):
         await session.prompt("too soon")
     with pytest.raises(CompactingError, match=r"^The session is being compacted already\.$"):
@@ -328,7 +328,7 @@ async def test_at_the_end_of_a_run_that_filled_the_context_it_is_compacted(tmp_p
     heard = Listener(session)
     await session.prompt(TWO)
     await signal.reached()
-    assert session.is_streaming and session.activity.is_compacting
+    assert session.activity.is_streaming and session.activity.is_compacting
     with pytest.raises(BusyError):
         await session.prompt("too soon")
     signal.go.set()
@@ -346,7 +346,7 @@ async def test_at_the_end_of_a_run_that_filled_the_context_it_is_compacted(tmp_p
     assert (start.reason, end.reason, end.will_retry, end.error) == ("threshold", "threshold", False, None)
     assert end.result is not None and end.result.tokens_before == 601
     assert shown(session) == saved(session) == [SUMMARY, TWO, "b"]
-    assert session.last_end is not None and session.last_end.message.text() == "b"
+    assert session.activity.last_end is not None and session.activity.last_end.message.text() == "b"
     await session.close()
 
 
@@ -399,7 +399,7 @@ async def test_an_abort_of_the_compaction_at_the_end_leaves_the_queues_as_they_a
         await session.abort()
     (end,) = heard.of(e.CompactionEnd)
     assert end == e.CompactionEnd("threshold", aborted=True)
-    assert heard.kinds()[-1] == "AgentSettled" and not session.is_streaming
+    assert heard.kinds()[-1] == "AgentSettled" and not session.activity.is_streaming
     assert shown(session) == saved(session) == [ONE, "a", TWO, "b"]
     assert session.queue.follow_up.texts() == ["later"]
     await session.close()
@@ -491,7 +491,7 @@ async def test_an_abort_between_two_turns_ends_the_compaction_and_the_run(tmp_pa
     async with asyncio.timeout(PATIENCE):
         await session.abort()
     assert heard.of(e.CompactionEnd) == [e.CompactionEnd("threshold", aborted=True)]
-    assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
+    assert session.activity.last_end is not None and session.activity.last_end.message.stop_reason == "aborted"
     assert session.queue.steering.texts() == ["waits"]
     assert len(model.summaries.requests) == 1, "nor is another one begun"
     kinds = [type(message) for message in session.messages]
@@ -578,7 +578,7 @@ async def test_switched_off_neither_a_full_context_nor_an_overflow_is_compacted(
     heard = Listener(session)
     await talk(session, ONE, TWO, THREE)
     assert heard.of(e.CompactionStart) == [] and len(heard.of(e.AgentEnd)) == 3
-    assert session.last_end is not None and session.last_end.message.stop_reason == "error"
+    assert session.activity.last_end is not None and session.activity.last_end.message.stop_reason == "error"
     await compacted(session)
     assert len(model.summaries.requests) == 1, "on request it is"
     await session.close()
@@ -641,7 +641,7 @@ async def test_a_request_that_overflowed_is_sent_again_after_a_compaction(tmp_pa
     told = texts(model.answers.requests[-1].messages)
     assert "In short." in told[0] and told[1:] == [TWO], "without the answer that failed"
     assert shown(session) == saved(session) == [SUMMARY, TWO, "b"]
-    assert session.last_end is not None and session.last_end.message.stop_reason == "stop"
+    assert session.activity.last_end is not None and session.activity.last_end.message.stop_reason == "stop"
     await session.close()
 
 
@@ -658,7 +658,7 @@ async def test_a_request_that_overflows_again_and_again_is_given_up(tmp_path: Pa
     assert "larger-context model" in given_up.error
     assert heard.kinds().count("AgentSettled") == 1 and heard.kinds()[-1] == "AgentSettled"
     assert len(model.answers.requests) == 1 + len(ends)
-    assert session.last_end is not None and session.last_end.message.stop_reason == "error"
+    assert session.activity.last_end is not None and session.activity.last_end.message.stop_reason == "error"
     await session.close()
 
 
@@ -706,7 +706,7 @@ async def test_where_a_compaction_fails_an_overflow_ends_the_run_and_nothing_is_
     assert end == e.CompactionEnd("overflow", error="Auto-compaction failed: Summarization failed: out of order")
     assert len(model.answers.requests) == 2
     assert heard.kinds()[-1] == "AgentSettled"
-    assert session.last_end is not None and session.last_end.message.stop_reason == "error"
+    assert session.activity.last_end is not None and session.activity.last_end.message.stop_reason == "error"
     assert shown(session) == saved(session) == [ONE, "a", TWO]
     await session.close()
 

@@ -48,9 +48,9 @@ async def test_a_message_to_an_idle_session_is_added_at_once(tmp_path: Path) -> 
     session = a_kept_session(one_answer(), tmp_path)
     await talk(session, "hi")
     heard = Listener(session)
-    message = await session.send_message("note", "custom content", details={"a": 1})
+    message = await session.queue.send_message("note", "custom content", details={"a": 1})
     assert heard == [e.MessageStart(message), e.MessageEnd(message)]
-    assert not session.is_streaming
+    assert not session.activity.is_streaming
     assert session.messages[-1] == message
     assert message == CustomMessage("note", "custom content", True, message.timestamp, {"a": 1})
     again = a_kept_session(one_answer(), tmp_path, file=after_a_crash(session))
@@ -61,8 +61,8 @@ async def test_a_message_can_begin_a_run(tmp_path: Path) -> None:
     model = one_answer()
     session = a_session(model, tmp_path)
     heard = Listener(session)
-    await session.send_message("task", [TextContent("do this")], trigger_turn=True)
-    assert session.is_streaming
+    await session.queue.send_message("task", [TextContent("do this")], trigger_turn=True)
+    assert session.activity.is_streaming
     await settled(session)
     assert contents(session) == [[TextContent("do this")], "Yes."]
     asked = model.requests[0].messages[0]
@@ -73,12 +73,12 @@ async def test_a_message_can_begin_a_run(tmp_path: Path) -> None:
 async def test_a_message_that_cannot_begin_a_run_changes_nothing(tmp_path: Path) -> None:
     session = a_session(one_answer(), tmp_path, model=None)
     with pytest.raises(ConfigError):
-        await session.send_message("task", "do this", trigger_turn=True)
-    assert session.messages == [] and not session.is_streaming
+        await session.queue.send_message("task", "do this", trigger_turn=True)
+    assert session.messages == [] and not session.activity.is_streaming
     busy = a_session(one_answer(), tmp_path)
     compaction = busy.compact()
     with pytest.raises(CompactingError):
-        await busy.send_message("task", "do this", trigger_turn=True)
+        await busy.queue.send_message("task", "do this", trigger_turn=True)
     with pytest.raises(NothingToCompact):
         await compaction
     assert busy.messages == []
@@ -89,10 +89,10 @@ async def test_during_a_run_a_message_is_steering_or_a_follow_up(tmp_path: Path)
     session = a_kept_session(Scripted([turn, Turn(text="Then.")]), tmp_path)
     await session.prompt("go")
     await session.follow_up("the user's")
-    await session.send_message("note", "at the end", deliver="follow_up", trigger_turn=True)
+    await session.queue.send_message("note", "at the end", deliver="follow_up", trigger_turn=True)
     heard = Listener(session)
-    await session.send_message("note", "by the way")
-    await session.send_message("note", "as well", deliver="steer")
+    await session.queue.send_message("note", "by the way")
+    await session.queue.send_message("note", "as well", deliver="steer")
     assert session.queue.update() == e.QueueUpdate([], ["the user's"]), "hosts are shown what the user said"
     assert len(session.queue) == 4
     assert heard.kinds() == ["QueueUpdate"] * 2
@@ -104,10 +104,10 @@ async def test_during_a_run_a_message_is_steering_or_a_follow_up(tmp_path: Path)
 
 async def test_a_message_for_the_next_turn_waits_for_a_prompt_and_follows_it(tmp_path: Path) -> None:
     session = a_kept_session(one_answer(), tmp_path)
-    await session.send_message("note", "one", deliver="next_turn")
-    await session.send_message("note", "two", deliver="next_turn", trigger_turn=True)
+    await session.queue.send_message("note", "one", deliver="next_turn")
+    await session.queue.send_message("note", "two", deliver="next_turn", trigger_turn=True)
     assert session.queue.clear() == ([], [])
-    assert not session.is_streaming and session.messages == []
+    assert not session.activity.is_streaming and session.messages == []
     await talk(session, "hi", "again")
     assert contents(session) == ["hi", "one", "two", "Yes.", "again", "Yes."]
 
@@ -118,9 +118,9 @@ async def test_messages_that_wait_outlive_the_process(tmp_path: Path) -> None:
     turn, _ = held()
     running = a_kept_session(Scripted([turn]), tmp_path, file=after_a_crash(session))
     await running.prompt("go")
-    await running.send_message("note", "steers", details={"deep": [1, 2.5, None]})
-    await running.send_message("note", [TextContent("follows")], deliver="follow_up", display=False)
-    await running.send_message("note", "goes with it", deliver="next_turn")
+    await running.queue.send_message("note", "steers", details={"deep": [1, 2.5, None]})
+    await running.queue.send_message("note", [TextContent("follows")], deliver="follow_up", display=False)
+    await running.queue.send_message("note", "goes with it", deliver="next_turn")
     again = a_kept_session(one_answer(), tmp_path, file=after_a_crash(running, "later.jsonl"))
     assert list(again.queue.steering) == list(running.queue.steering)
     assert list(again.queue.follow_up) == list(running.queue.follow_up)
@@ -139,7 +139,7 @@ async def test_a_cleared_queue_has_no_messages_of_extensions_either(tmp_path: Pa
     turn, _ = held()
     session = a_kept_session(Scripted([turn]), tmp_path)
     await session.prompt("go")
-    await session.send_message("note", "steers")
+    await session.queue.send_message("note", "steers")
     await session.steer("the user's")
     assert session.queue.clear() == (["the user's"], [])
     assert len(session.queue) == 0
@@ -154,10 +154,10 @@ async def test_a_message_that_cannot_be_written_is_refused(tmp_path: Path) -> No
     with full_disk(session):
         for deliver in (None, "next_turn"):
             with pytest.raises(SessionError):
-                await session.send_message("note", "lost?", deliver=deliver)
+                await session.queue.send_message("note", "lost?", deliver=deliver)
     assert contents(session) == ["hi", "Yes."] and session.queue.next_turn == []
     with pytest.raises(BadCommand, match="can keep only JSON data"):
-        await session.send_message("note", "odd", details={"what": object()})
+        await session.queue.send_message("note", "odd", details={"what": object()})
     assert said(session) == ["hi"] and len(session.messages) == 2
 
 

@@ -37,7 +37,7 @@ from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 async def main():
     agent = Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="Yes.")]), isolated=True, find_extensions=False)
     async with agent:
-        assert agent.session.additions.extensions.hooks is None
+        assert agent.session.extensions.hooks is None
         print(await agent.ask("hi"))
 
 asyncio.run(main())
@@ -73,7 +73,7 @@ async def test_a_command_of_an_extension_runs_and_the_agent_does_not(tmp_path: P
     heard = Listener(session)
     assert await session.prompt("/say hello world") is None
     assert ran == ["/say hello world"]
-    assert not session.is_streaming and heard == [] and model.requests == []
+    assert not session.activity.is_streaming and heard == [] and model.requests == []
     message = await session.prompt("/say as it is", expand=False)
     assert isinstance(message, UserMessage)
     await settled(session)
@@ -125,7 +125,7 @@ async def test_what_the_user_says_can_be_changed_and_seen_to(tmp_path: Path) -> 
     session = a_session(one_answer(), tmp_path, hooks=TestHooks(input=heard))
     assert await session.prompt("mine") is None
     assert await session.steer("mine") is None
-    assert not session.is_streaming and len(session.queue) == 0
+    assert not session.activity.is_streaming and len(session.queue) == 0
     await session.follow_up("later", source="extension")
     await session.steer("now", source="rpc")
     await talk(session, "hi")
@@ -144,7 +144,7 @@ async def test_of_two_prompts_at_once_one_is_refused_while_an_extension_looks_at
     session = a_session(one_answer(), tmp_path, hooks=TestHooks(input=look))
     first = asyncio.create_task(session.prompt("a"))
     await look.asked()
-    assert session.is_streaming, "it counts as accepted"
+    assert session.activity.is_streaming, "it counts as accepted"
     with pytest.raises(BusyError):
         await session.prompt("b")
     look.go.set()
@@ -208,7 +208,7 @@ async def test_an_extension_can_speak_while_it_looks_at_what_was_said(tmp_path: 
     async def heard(text: str, source: str, behavior: str | None) -> Heard:
         if source != "extension":
             await session.prompt("from the extension", source="extension", behavior="followUp")
-            await session.send_message("note", "a note", deliver="next_turn")
+            await session.queue.send_message("note", "a note", deliver="next_turn")
         return Heard(text)
 
     session = a_session(one_answer(), tmp_path, hooks=TestHooks(input=heard))
@@ -231,7 +231,7 @@ async def test_an_abort_ends_the_prompt_that_an_extension_looks_at(tmp_path: Pat
     await look.asked()
     async with asyncio.timeout(PATIENCE):
         await session.abort()
-    assert look.was_cut_off and not session.is_streaming
+    assert look.was_cut_off and not session.activity.is_streaming
     with pytest.raises(RunAborted, match="aborted while an extension was looking at it"):
         await prompt
     assert session.messages == [] and model.requests == []
@@ -297,7 +297,7 @@ async def test_extensions_know_of_the_session_before_they_are_asked_anything(tmp
     hooks = TestHooks(input=answers(Heard("hi")))
     hooks.on("start startup", greeting)
     session = a_session(one_answer(), tmp_path, hooks=hooks)
-    prompt, ready = asyncio.create_task(session.prompt("hi")), asyncio.create_task(session.additions.extensions.ready())
+    prompt, ready = asyncio.create_task(session.prompt("hi")), asyncio.create_task(session.extensions.ready())
     await greeting.asked()
     assert hooks.told == ["start startup"]
     greeting.go.set()
@@ -315,7 +315,7 @@ async def test_an_extension_can_prompt_as_soon_as_it_knows_of_the_session(tmp_pa
     hooks.on("start startup", begins)
     session = a_session(one_answer(), tmp_path, hooks=hooks)
     async with asyncio.timeout(PATIENCE):
-        await session.additions.extensions.ready()
+        await session.extensions.ready()
         await session.prompt("then this", behavior="followUp")
         await settled(session)
     assert said(session) == ["first of all", "then this"]

@@ -74,7 +74,7 @@ async def test_a_move_that_an_extension_forbids_changes_and_stops_nothing(tmp_pa
     left, before = session.history.conversation, files(tmp_path)
     with pytest.raises(MoveCancelled, match="not now"):
         await move(session)
-    assert session.history.conversation is left and session.is_streaming
+    assert session.history.conversation is left and session.activity.is_streaming
     go.set()
     await settled(session)
     assert texts(session.messages) == ["one", "Yes.", "two", "Done."]
@@ -148,7 +148,7 @@ async def test_what_an_extension_begins_in_a_session_that_ends_is_stopped(tmp_pa
     left = session.history.conversation
     async with asyncio.timeout(PATIENCE):
         await session.history.new()
-    assert not session.is_streaming and session.history.conversation is not left
+    assert not session.activity.is_streaming and session.history.conversation is not left
     assert texts(left.messages) == ["too late", ""]
 
 
@@ -263,7 +263,7 @@ async def test_a_compaction_that_an_extension_forbids_changes_and_stops_nothing(
     heard = Listener(session)
     with pytest.raises(CompactionCancelled, match=r"^Compaction cancelled: not now$"):
         await session.compact()
-    assert session.is_streaming and model.summaries.requests == []
+    assert session.activity.is_streaming and model.summaries.requests == []
     assert heard.of(e.CompactionEnd)[0].aborted
     go.set()
     await settled(session)
@@ -279,7 +279,7 @@ async def test_a_compaction_that_extensions_allow_ends_the_run_first(tmp_path: P
     heard = Listener(session)
     compaction = session.compact()
     await asks.asked()
-    assert session.is_streaming
+    assert session.activity.is_streaming
     asks.go.set()
     result = await compaction
     assert result.summary == "In short."

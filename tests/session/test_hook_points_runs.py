@@ -85,7 +85,7 @@ async def test_extensions_hear_of_another_model_and_level(tmp_path: Path) -> Non
     session = a_session(one_answer(), tmp_path, models=[SCRIPTED_MODEL, other], hooks=hooks)
     session.models.set_model("scripted", "other")
     assert hooks.events == [], "before they are ready they are told nothing"
-    await session.additions.extensions.ready()
+    await session.extensions.ready()
     session.models.cycle_model()
     session.models.set_model("scripted", "scripted-1")
     session.models.set_model("scripted", "other")
@@ -123,7 +123,7 @@ async def test_after_an_abort_the_model_is_not_asked_what_extensions_have_not_se
     async with asyncio.timeout(PATIENCE):
         await session.abort()
     assert look.was_cut_off and model.requests == []
-    assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
+    assert session.activity.last_end is not None and session.activity.last_end.message.stop_reason == "aborted"
 
 
 async def test_whoever_steps_in_before_the_provider_goes_with_each_request(tmp_path: Path) -> None:

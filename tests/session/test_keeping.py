@@ -77,7 +77,7 @@ async def test_a_new_conversation_says_who_it_is_and_where_it_comes_from(tmp_pat
     sessions = kept_in(tmp_path / "sessions")
     conversation = sessions.new(id="chosen", parent="/other.jsonl", path=tmp_path / "deep" / "down" / "mine.jsonl")
     session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=conversation)
-    assert session.id == "chosen"
+    assert session.history.id == "chosen"
     await talk(session, "one")
     header = header_of(tmp_path / "deep" / "down" / "mine.jsonl")
     assert (header["id"], header["parentSession"], header["cwd"]) == ("chosen", "/other.jsonl", str(tmp_path))
@@ -91,10 +91,10 @@ async def test_an_old_conversation_goes_on_where_it_ended(tmp_path: Path) -> Non
     path = await a_file(tmp_path)
     model = Scripted([Turn(text="Again.")])
     session = a_kept_session(model, tmp_path, file=path)
-    assert session.id == header_of(path)["id"]
+    assert session.history.id == header_of(path)["id"]
     await talk(session, "two")
     assert texts(model.requests[0].messages) == ["one", "Yes.", "two"]
-    assert model.requests[0].session_id == session.id
+    assert model.requests[0].session_id == session.history.id
     await session.close()
     assert texts(read_session(path)[0].messages()) == ["one", "Yes.", "two", "Again."]
 

@@ -77,14 +77,14 @@ async def another(tmp_path: Path, *prompts: str, **changes: Any) -> Path:
 async def test_a_run_ends_with_all_its_events_before_a_new_conversation_begins(tmp_path: Path) -> None:
     turn, _ = held()
     session = a_kept_session(Scripted([turn]), tmp_path)
-    first, first_id = file_of(session), session.id
+    first, first_id = file_of(session), session.history.id
     heard = await running(session)
     async with asyncio.timeout(PATIENCE):
         await session.history.new(parent="/parent.jsonl")
     assert heard.kinds()[-5:] == ["MessageEnd", "TurnEnd", "AgentEnd", "AgentSettled", "SessionReplaced"]
     assert saved(first) == ["running", ""], "the aborted answer belongs to the conversation in which it was given"
-    assert session.id != first_id and session.messages == [] and session.last_end is None
-    assert not session.is_streaming
+    assert session.history.id != first_id and session.messages == [] and session.activity.last_end is None
+    assert not session.activity.is_streaming
     SessionFile.open(first)[0].close()  # others may write it now
     assert session.history.log.header.parent_session == "/parent.jsonl"
 
@@ -135,7 +135,7 @@ async def test_a_switch_takes_over_what_the_other_conversation_chose(tmp_path: P
     await talk(session, "here")
     heard = Listener(session)
     assert await session.history.switch(str(path)) is False
-    assert (session.id, said(session)) == (other.id, ["elsewhere"])
+    assert (session.history.id, said(session)) == (other.history.id, ["elsewhere"])
     assert (session.model, session.thinking, session.host.workspace.cwd) == (THIRD, "high", there)
     assert heard.outline(e.SessionReplaced, e.ThinkingLevelChanged, e.ExtensionError) == [
         "ThinkingLevelChanged",
@@ -233,7 +233,7 @@ async def test_a_switch_that_fails_leaves_everything_as_it_was_even_the_run(tmp_
     name = str(file_of(user)) if kind == "in use" else bad_names(tmp_path)[kind]
     with pytest.raises(FairleadError):
         await session.history.switch(name)
-    assert session.is_streaming and session.history.conversation is conversation
+    assert session.activity.is_streaming and session.history.conversation is conversation
     assert session.queue.follow_up.texts() == ["later"]
     assert heard.of(e.SessionReplaced) == []
     go.set()
@@ -278,7 +278,7 @@ async def test_a_fork_elsewhere_is_refused_and_the_run_goes_on(tmp_path: Path, w
     entry = entry_of(conversation.log, "a") if where == "an answer" else "nowhere"
     with pytest.raises(EntryNotFound, match=rf"^Entry {entry} is not a message of the user\.$"):
         await session.fork(entry)
-    assert session.is_streaming and session.history.conversation is conversation
+    assert session.activity.is_streaming and session.history.conversation is conversation
     go.set()
     await session.close()
 
@@ -346,7 +346,7 @@ async def test_an_answer_that_cannot_be_written_is_told_of_once_and_stays_in_the
         await settled(session)
         with pytest.raises(SessionError, match="File too large"):
             await session.prompt("refused")
-        assert not session.is_streaming
+        assert not session.activity.is_streaming
     (problem,) = heard.of(e.ExtensionError)
     assert (problem.extension_path, problem.event) == ("session", "write")
     assert problem.error.endswith("File too large. What could not be written is kept and will be written later.")
@@ -408,7 +408,7 @@ async def test_a_prompt_that_cannot_be_kept_is_refused_and_can_be_repeated(tmp_p
     heard = Listener(session)
     with in_the_way(tmp_path / "sessions"), pytest.raises(SessionError, match="Cannot write session file"):
         await session.prompt("one")
-    assert (heard, model.requests, session.is_streaming) == ([], [], False)
+    assert (heard, model.requests, session.activity.is_streaming) == ([], [], False)
     await talk(session, "one")
     assert saved(file_of(session)) == ["one", "x"]
     await session.close()
@@ -468,7 +468,7 @@ async def test_an_unknown_place_is_refused_and_the_run_goes_on(tmp_path: Path) -
     await running(session)
     with pytest.raises(EntryNotFound, match=r"^Entry nowhere not found\.$"):
         await session.navigate("nowhere", summarise=True)
-    assert session.is_streaming
+    assert session.activity.is_streaming
     go.set()
     await settled(session)
     assert texts(session.messages) == ["running", "held"]

@@ -33,19 +33,19 @@ async def test_a_prompt_runs_until_the_session_has_settled(tmp_path: Path) -> No
     session = a_session(Scripted([Turn(text="Hello.")]), tmp_path)
     heard = Listener(session)
     message = await session.prompt("hi")
-    assert session.is_streaming
+    assert session.activity.is_streaming
     await settled(session)
-    assert not session.is_streaming
+    assert not session.activity.is_streaming
     assert heard.kinds()[0] == "AgentStart" and heard.kinds()[-2:] == ["AgentEnd", "AgentSettled"]
     assert session.messages[0] is message
-    assert session.last_end is not None and session.last_end.message.text() == "Hello."
+    assert session.activity.last_end is not None and session.activity.last_end.message.text() == "Hello."
 
 
 async def test_without_a_model_a_prompt_changes_nothing(tmp_path: Path) -> None:
     session = a_session(Scripted([Turn(text="x")]), tmp_path, model=None)
     with pytest.raises(ConfigError, match=r"No model selected\.\n\nSet a provider's key"):
         await session.prompt("hi")
-    assert not session.is_streaming and session.messages == []
+    assert not session.activity.is_streaming and session.messages == []
     assert session.models.levels() == ["off"]
 
 
@@ -73,7 +73,7 @@ async def test_steering_and_follow_ups_given_while_idle_go_with_the_next_prompt(
     heard = Listener(session)
     await session.follow_up("afterwards")
     await session.steer("by the way")
-    assert not session.is_streaming
+    assert not session.activity.is_streaming
     assert heard[-1] == e.QueueUpdate(["by the way"], ["afterwards"])
     await session.prompt("go")
     await settled(session)
@@ -91,7 +91,7 @@ async def test_an_abort_waits_for_the_end_and_keeps_the_queues(tmp_path: Path) -
     async with asyncio.timeout(20):
         await session.abort()
     assert heard.kinds()[-1] == "AgentSettled"
-    assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
+    assert session.activity.last_end is not None and session.activity.last_end.message.stop_reason == "aborted"
     assert session.queue.update() == e.QueueUpdate(["left"], ["rest"])
     await session.prompt("go on")
     await settled(session)
@@ -105,7 +105,7 @@ async def test_an_abort_while_idle_does_nothing(tmp_path: Path) -> None:
     assert heard == []
     await session.prompt("hi")
     await settled(session)
-    assert session.last_end is not None and session.last_end.message.stop_reason == "stop"
+    assert session.activity.last_end is not None and session.activity.last_end.message.stop_reason == "stop"
 
 
 async def test_a_cleared_queue_gives_its_texts_back(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_an_abort_frees_a_run_from_a_paused_gate(tmp_path: Path) -> None:
     await valve.is_waited_for()
     async with asyncio.timeout(20):
         await session.abort()
-    assert session.last_end is not None and session.last_end.message.stop_reason == "aborted"
+    assert session.activity.last_end is not None and session.activity.last_end.message.stop_reason == "aborted"
 
 
 # Models and thinking

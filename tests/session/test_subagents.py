@@ -378,8 +378,8 @@ async def test_where_no_file_can_be_made_the_sub_agent_fails_and_says_why(tmp_pa
         await talk(session, "start")
     assert statuses(session) == {"look": "failed"}
     assert str(folder) in told(session)
-    assert session.last_end is not None
-    assert session.last_end.message.text() == "all done"
+    assert session.activity.last_end is not None
+    assert session.activity.last_end.message.text() == "all done"
     await session.close()
 
 

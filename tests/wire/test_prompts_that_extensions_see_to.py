@@ -157,7 +157,7 @@ async def test_two_prompts_in_one_write_do_not_both_start_while_an_extension_loo
     async with serving(Scripted([turn]), tmp_path, TestHooks(input=look)) as host:
         host.send(prompt("a", "one"), prompt("b", "two"), STATE)
         await look.asked()
-        assert host.session.is_streaming
+        assert host.session.activity.is_streaming
         look.go.set()
         state = await host.response("s")
         assert state["data"]["isStreaming"] is True, "a getter sees what came before it"

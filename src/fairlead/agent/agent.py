@@ -138,7 +138,7 @@ class Agent:
                 is_settled = isinstance(event, AgentSettled)
         if not is_settled:
             return ""
-        end = self.session.last_end
+        end = self.session.activity.last_end
         assert end is not None, "a run that has settled has an end"
         message = end.message
         if message.stop_reason == "error":
@@ -157,7 +157,7 @@ class Agent:
     async def idle(self) -> None:
         """Wait until no run is active and no extension has asked for another one."""
         await self.extensions.sent()
-        await self.session.idle()
+        await self.session.activity.idle()
 
     def text(self) -> str:
         """Return the text of the last answer, or an empty string if there is none."""

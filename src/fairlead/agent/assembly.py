@@ -141,7 +141,7 @@ class Assembly:
         if approver is not None:
             approver.attach(session.host, session.subscribe)
         if self.servers is not None:
-            self.servers.attach(session.host, session.tools, session.additions.extensions)
+            self.servers.attach(session.host, session.tools, session.extensions)
         if services is not None:
             services.attach(session)
         if TODO_WRITE in _wanted_tools(options) and TODO_WRITE not in session.tools and settings.todo.enabled:

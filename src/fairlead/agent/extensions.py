@@ -119,7 +119,7 @@ class AgentExtensions:
 
     async def _ready(self) -> None:
         if self._session is not None:
-            await self._session.additions.extensions.ready()
+            await self._session.extensions.ready()
 
     # What depends on extensions
 

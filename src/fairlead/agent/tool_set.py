@@ -86,7 +86,7 @@ class ToolServices:
     @property
     def is_running(self) -> bool:
         """Whether the session has a run, or a prompt that is about to start one."""
-        return self._session.is_streaming
+        return self._session.activity.is_streaming
 
     @property
     def queued_messages(self) -> int:

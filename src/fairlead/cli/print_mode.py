@@ -127,7 +127,7 @@ class _Invocation:
 
     def _conclude(self) -> int:
         """Print the answer, or the reason why there is none. Returns the exit code."""
-        end = self._agent.session.last_end
+        end = self._agent.session.activity.last_end
         if end is not None and not self._stopped and end.message.stop_reason not in ("error", "aborted"):
             if self._arguments.mode != "json":
                 self._stdout.write(end.message.text().encode("utf-8", "replace") + b"\n")

@@ -28,7 +28,7 @@ from fairlead.session.history.current import CurrentConversation, History
 from fairlead.session.history.sessions import Sessions
 from fairlead.session.host import Host
 from fairlead.session.run.attempts import Attempts
-from fairlead.session.run.state import Activity, MessageQueue, RunState
+from fairlead.session.run.state import Activity, MessageQueue, RunState, Stopper
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, Scoped, Selection
 from fairlead.session.todos.lazy import LazyTodos
@@ -121,7 +121,7 @@ class Parts:
         )
         self._sessions = options.sessions or Sessions(workspace=workspace, now_ms=runtime.now_ms)
         self.current = CurrentConversation(options.conversation or self._sessions.new(), self.selection, notify)
-        self.queue = MessageQueue(self.current, notify, lambda: self.intake.begin_with_queued())
+        self.queue = MessageQueue(self.current, notify, lambda: self.intake)
         self.host = Host(workspace, runtime.now_ms, notify, self._make_commands)
         self.budget = ContextBudget(
             options.models,
@@ -148,10 +148,9 @@ class Parts:
         self.todos = LazyTodos(self.current, self._make_todo_keeper)
         self.rules = self._make_rules() if options.rules else None
         self.subagents = options.subagents
-        self.activity = Activity(
-            self.run, self.compactor, self.attempts, self.extensions, self.additions, self.host, self.subagents
-        )
-        self.history = History(self.current, self._sessions, notify, self._make_moves)
+        self.activity = Activity(self.run, self.compactor, self.attempts, self.extensions)
+        self.stopper = Stopper(self.activity, self.run, self.compactor, self.additions, self.host, self.subagents)
+        self.history = History(self.current, self._sessions, notify, self.make_moves)
         self._follow_conversation()
         if self.subagents is not None:
             self.subagents.attach(self._as_parent())
@@ -170,7 +169,7 @@ class Parts:
 
     async def close(self) -> None:
         """Stop everything, and let go of everything that is held."""
-        await self.activity.stop()
+        await self.stopper.stop()
         await self.extensions.close()
         await self.toolbox.close()
         self.todos.stop()
@@ -235,7 +234,8 @@ class Parts:
             settle=self._settle,
         )
 
-    def _make_moves(self) -> Moves:
+    def make_moves(self) -> Moves:
+        """Make what goes to other conversations, and to other places in this one."""
         from fairlead.session.history.moves import Moves
 
         return Moves(
@@ -246,6 +246,7 @@ class Parts:
             self.compactor,
             self.extensions,
             self.activity,
+            self.stopper,
             self.queue,
             notify=self._notify,
             on_end=self.host.add_finished_commands,

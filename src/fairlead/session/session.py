@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fairlead.core.events import CompactionResult, Event
-from fairlead.core.messages import Attribution, CustomMessage, ImageContent, Message, UserBlock, UserMessage
-from fairlead.core.model import Model, StreamEnd, ThinkingLevel
+from fairlead.core.messages import Attribution, ImageContent, Message, UserMessage
+from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.queues import Behavior
 from fairlead.session.events import Gate
 from fairlead.session.parts import Parts, SessionOptions
@@ -20,23 +20,23 @@ from fairlead.session.parts import Parts, SessionOptions
 if TYPE_CHECKING:
     from fairlead.session.history.moves import Arrival
     from fairlead.session.hooks import InputSource
-    from fairlead.session.run.intake import Deliver
 
 
 class Session:
     """A conversation with a model that works with tools.
 
     Attributes:
-        history: The conversation: its entries, its file, and the way to other conversations.
+        history: The conversation: its id, its entries, its file, and the way to other conversations.
         models: The models to choose from, and the present choice.
         tools: All tools by name, and which of them are active.
-        queue: The messages that wait, and when they reach the model.
+        queue: The messages that wait, and when they reach the model. Extensions send theirs through it.
         usage: How much of the model's context is in use, and how many tokens and dollars were spent.
         host: The program that uses the session: its workspace, its user interface, its shell commands.
-        additions: What users add: instructions, skills, templates, MCP servers, extensions.
+        additions: What users add: instructions, skills, templates, MCP servers.
+        extensions: The code that users add. It is loaded when first needed.
         todos: The todo list.
         subagents: The sub-agents; None if there cannot be any.
-        activity: What is going on, how to stop it, and what may begin by itself.
+        activity: What is going on, how the last run ended, and what may begin by itself.
     """
 
     #: A misspelt attribute is an error, not a setting without effect.
@@ -45,6 +45,7 @@ class Session:
         "_parts",
         "activity",
         "additions",
+        "extensions",
         "history",
         "host",
         "models",
@@ -65,16 +66,12 @@ class Session:
         self.usage = parts.usage
         self.host = parts.host
         self.additions = parts.additions
+        self.extensions = parts.extensions
         self.todos = parts.todos
         self.subagents = parts.subagents
         self.activity = parts.activity
 
     # State
-
-    @property
-    def id(self) -> str:
-        """The id of the conversation. It changes when the session goes to another one."""
-        return self._parts.current.conversation.id
 
     @property
     def messages(self) -> list[Message]:
@@ -90,16 +87,6 @@ class Session:
     def thinking(self) -> ThinkingLevel:
         """The thinking level in force: the one that was chosen, or the nearest that the model has. `models` changes it."""
         return self.models.thinking
-
-    @property
-    def is_streaming(self) -> bool:
-        """Whether a run is going on. True from the moment a prompt is given until its run has settled."""
-        return self._parts.run.is_active
-
-    @property
-    def last_end(self) -> StreamEnd | None:
-        """How the last model call of the last run ended; None before the first run."""
-        return self._parts.run.last_end
 
     def subscribe(self, listener: Callable[[Event], None], gate: Gate | None = None) -> Callable[[], None]:
         """Call `listener` with every event, in order. It must not block.
@@ -126,7 +113,7 @@ class Session:
         source: InputSource = "interactive",
         behavior: Behavior | None = None,
     ) -> UserMessage | None:
-        """Start a run with a message of the user. `idle` waits for its end.
+        """Start a run with a message of the user. `activity.idle` waits for its end.
 
         Args:
             text: What the user says. If it begins with a slash command, that is run or expanded.
@@ -167,34 +154,6 @@ class Session:
         """Queue a message for when the agent would otherwise stop. Returns and raises what `steer` does."""
         return await self._parts.intake.queue("followUp", text, images, expand=expand, source=source)
 
-    async def send_message(
-        self,
-        custom_type: str,
-        content: str | list[UserBlock],
-        *,
-        display: bool = True,
-        details: Any = None,
-        deliver: Deliver | None = None,
-        trigger_turn: bool = False,
-    ) -> CustomMessage:
-        """Add a message of an extension. During a run it is queued; else it is added at once.
-
-        Args:
-            custom_type: What kind of message it is; the extension chooses the name.
-            content: What the model sees.
-            display: Whether the host shows it.
-            details: JSON data for the host.
-            deliver: The queue during a run: `steer` (the default) or `follow_up`. `next_turn` waits for the next prompt.
-            trigger_turn: Whether to begin a run with it if none is going on.
-
-        Raises:
-            SessionError: It cannot be written.
-            BadCommand: The details are not JSON. With `trigger_turn` also what `prompt` raises.
-        """
-        return await self._parts.intake.send(
-            custom_type, content, display=display, details=details, deliver=deliver, trigger_turn=trigger_turn
-        )
-
     # The conversation
 
     def compact(self, instructions: str | None = None, *, keep_messages: int | None = None) -> asyncio.Task[CompactionResult]:
@@ -215,7 +174,7 @@ class Session:
 
         Raises EntryNotFound if there is no such message, MoveCancelled if an extension blocks it.
         """
-        return await self.history.fork(entry_id)
+        return await self._parts.make_moves().fork(entry_id)
 
     async def navigate(self, target: str | None, *, summarise: bool = False, instructions: str | None = None) -> Arrival:
         """Go to another entry of the conversation's tree, after stopping what runs. Later messages form a new branch there.
@@ -232,17 +191,13 @@ class Session:
             EntryNotFound: There is no such entry.
             MoveCancelled: An extension blocks it. With `summarise` also what `compact` raises. Nothing has changed then.
         """
-        return await self.history.navigate(target, summarise=summarise, instructions=instructions)
+        return await self._parts.make_moves().navigate(target, summarise=summarise, instructions=instructions)
 
     # The end
 
     async def abort(self) -> None:
         """Stop the run, or a compaction, and wait until it has settled. Queued messages stay queued."""
-        await self.activity.abort()
-
-    async def idle(self) -> None:
-        """Wait until neither a run nor a compaction is going on."""
-        await self.activity.idle()
+        await self._parts.stopper.abort()
 
     async def close(self) -> None:
         """Stop everything, and let other processes have the session's file."""

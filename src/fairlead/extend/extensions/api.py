@@ -278,11 +278,11 @@ class Fairlead:
         check_types(Literal["steer", "follow_up", "next_turn"] | None, deliver=deliver)
 
         async def send() -> None:
-            await session.send_message(
+            await session.queue.send_message(
                 custom_type, said, display=display, details=details, deliver=deliver, trigger_turn=trigger_turn
             )
 
-        starts_run = trigger_turn and not session.is_streaming
+        starts_run = trigger_turn and not session.activity.is_streaming
         self._engine.send(self._extension, "send_message", send, starts_run=starts_run)
 
     def send_user_message(self, content: str, images: list[ImageContent] | None = None, *, deliver: Deliver = "steer") -> None:

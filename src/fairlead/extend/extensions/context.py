@@ -38,7 +38,7 @@ class SessionView:
 
     @property
     def id(self) -> str:
-        return self._history.conversation.id
+        return self._history.id
 
     @property
     def file(self) -> Path | None:
@@ -72,7 +72,7 @@ class SessionView:
         """Return copies of the messages of the current branch."""
         from fairlead.extend.extensions.values import copy_message
 
-        return [copy_message(message) for message in self._history.messages]
+        return [copy_message(message) for message in self._history.conversation.messages]
 
 
 class Context:
@@ -129,7 +129,7 @@ class Context:
     @property
     def is_idle(self) -> bool:
         """Whether no run is active."""
-        return not self._session.is_streaming
+        return not self._session.activity.is_streaming
 
     @property
     def is_project_trusted(self) -> bool:
@@ -223,7 +223,7 @@ class CommandContext(Context):
     async def wait_for_idle(self) -> None:
         """Wait until no run is active and all messages that extensions sent have reached the session."""
         await self._engine.outbox.sent()
-        await self._session.idle()
+        await self._session.activity.idle()
 
     async def new_session(self, parent: str | None = None) -> bool:
         """Start a new session. `parent` is the file of the session it comes from, to be recorded in the new one."""

@@ -119,9 +119,9 @@ class LateExtensions:
     async def reload(self) -> None:
         """Find and load all extensions again. Raises BadCommand while a run is active."""
         session = self.host.session
-        extensions = session.additions.extensions
+        extensions = session.extensions
         await extensions.ready()
-        if session.is_streaming:
+        if session.activity.is_streaming:
             from fairlead.errors import BadCommand
 
             raise BadCommand("Extensions cannot be reloaded while the agent is running. Wait for its end, or abort it.")

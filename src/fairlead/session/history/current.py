@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.core.events import EntryAppended, ExtensionError, SessionInfoChanged
-from fairlead.core.messages import AssistantMessage, Message
+from fairlead.core.messages import AssistantMessage
 from fairlead.errors import BadCommand, SessionError
 from fairlead.session.events import Notify
 from fairlead.session.history.conversation import Conversation
@@ -16,7 +16,7 @@ from fairlead.session.selection import Selection
 
 if TYPE_CHECKING:
     from fairlead.session.history.log import Log
-    from fairlead.session.history.moves import Arrival, Moves
+    from fairlead.session.history.moves import Moves
 
 
 class CurrentConversation:
@@ -108,6 +108,11 @@ class History:
     # Looking
 
     @property
+    def id(self) -> str:
+        """The id of the conversation. It changes when the session goes to another one."""
+        return self._current.conversation.id
+
+    @property
     def conversation(self) -> Conversation:
         """The present conversation. It is another one after `new`, `switch`, `fork` and the like."""
         return self._current.conversation
@@ -132,11 +137,6 @@ class History:
         """The id of the entry at which the conversation stands; None at its beginning."""
         log = self._current.begun_log
         return None if log is None else log.leaf
-
-    @property
-    def messages(self) -> list[Message]:
-        """The messages from the beginning to where the conversation stands."""
-        return self._current.conversation.messages
 
     @property
     def count(self) -> int:
@@ -207,15 +207,7 @@ class History:
         """Continue in a new session that has everything up to here."""
         await self._make_moves().clone()
 
-    async def fork(self, entry_id: str) -> str:
-        """See `Session.fork`."""
-        return await self._make_moves().fork(entry_id)
-
     # Going to another place in this conversation
-
-    async def navigate(self, target: str | None, *, summarise: bool, instructions: str | None = None) -> Arrival:
-        """See `Session.navigate`."""
-        return await self._make_moves().navigate(target, summarise=summarise, instructions=instructions)
 
     async def allow_branch(self, entry_id: str) -> None:
         """Check that `branch` may go there, while everything keeps running. Raises EntryNotFound."""

@@ -24,7 +24,7 @@ from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import BRANCH, Entry, entries_in_context, role_of
 from fairlead.session.history.queue_log import undelivered
 from fairlead.session.history.sessions import Sessions
-from fairlead.session.run.state import Activity, MessageQueue
+from fairlead.session.run.state import Activity, MessageQueue, Stopper
 from fairlead.session.selection import Selection
 from fairlead.tools.workspace import Workspace
 
@@ -65,6 +65,7 @@ class Moves:
         compactor: Compactor,
         extensions: Extensions,
         activity: Activity,
+        stopper: Stopper,
         queue: MessageQueue,
         *,
         notify: Notify,
@@ -77,6 +78,7 @@ class Moves:
         self._compactor = compactor
         self._extensions = extensions
         self._activity = activity
+        self._stopper = stopper
         self._queue = queue
         self._notify = notify
         self._on_end = on_end
@@ -85,7 +87,7 @@ class Moves:
 
     async def new(self, parent: str | None) -> None:
         await self._ask_to_switch("new")
-        await self._activity.stop()
+        await self._stopper.stop()
         await self._change(self._sessions.new(parent=parent), "new")
 
     async def switch(self, name: str) -> bool:
@@ -98,10 +100,10 @@ class Moves:
         known = next((each for each in (present, *current.unsaved) if each.is_kept_in(path)), None)
         if known is None:
             conversation, created = self._sessions.open_or_new(path)
-            await self._activity.stop()
+            await self._stopper.stop()
             await self._change(conversation, "resume")
             return created
-        await self._activity.stop()
+        await self._stopper.stop()
         if known is not present and known not in current.unsaved:  # all of it could be written meanwhile, and it was closed
             known = self._sessions.open(path)
         if known.has_begun:  # as if it were opened again: at its end
@@ -124,7 +126,7 @@ class Moves:
             return True
         await self._ask_to_switch("new" if latest is None else "resume", latest)
         conversation = self._sessions.open(latest) if latest is not None else None
-        await self._activity.stop()
+        await self._stopper.stop()
         self._sessions.folder = folder
         await self._change(conversation or self._sessions.new(), "new" if conversation is None else "resume")
         return conversation is not None
@@ -142,7 +144,7 @@ class Moves:
         log.custom_message("handoff", HANDED_OFF.format(summary.text), display=True)
         if model is not None:
             conversation.keep(lambda: log.usage("handoff", model.provider, model.id, summary.usage, "the notes above", keep=True))
-        await self._activity.stop()
+        await self._stopper.stop()
         await self._change(conversation, "new")
 
     async def fork(self, entry_id: str) -> str:
@@ -150,7 +152,7 @@ class Moves:
         if text is None:
             raise EntryNotFound(f"Entry {entry_id} is not a message of the user.")
         await self._ask_to_fork(entry_id, "before")
-        await self._activity.stop()
+        await self._stopper.stop()
         await self._change(self._sessions.fork(self._current.conversation, before=entry_id), "fork")
         return text
 
@@ -158,7 +160,7 @@ class Moves:
         leaf = self._current.log.leaf
         if leaf is not None:
             await self._ask_to_fork(leaf, "at")
-        await self._activity.stop()
+        await self._stopper.stop()
         await self._change(self._sessions.fork(self._current.conversation), "fork")
 
     def adopt(self, conversation: Conversation) -> None:
@@ -196,7 +198,7 @@ class Moves:
         if hooks is not None:
             with suppress(Interrupted):
                 await self._extensions.ask(hooks.session_ends(reason, _file(conversation)))
-            await self._activity.stop()  # whatever they have started meanwhile
+            await self._stopper.stop()  # whatever they have started meanwhile
         if conversation is left:
             self._current.moved()
         else:
@@ -229,7 +231,7 @@ class Moves:
         conversation = self._current.conversation
         log = conversation.log
         entry = log.get(entry_id)
-        await self._activity.stop()
+        await self._stopper.stop()
         before = log.leaf
         conversation.move(entry.id)
         # A session that is opened again stands at its last entry: that has to be on the new branch.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fairlead.core.messages import CustomMessage
+from fairlead.core.messages import CustomMessage, UserBlock
 from fairlead.core.model import StreamEnd
 from fairlead.core.queues import Queued, Queues
 from fairlead.core.runtime import CancelToken
@@ -21,23 +21,52 @@ if TYPE_CHECKING:
     from fairlead.session.history.queue_log import QueueName
     from fairlead.session.host import Host
     from fairlead.session.run.attempts import Attempts
+    from fairlead.session.run.intake import Deliver, Intake
     from fairlead.session.subagents.subagents import Subagents
 
 
 class MessageQueue(Queues):
     """The queues of a session. `steering.mode`, `follow_up.mode` and `interrupt` say when its messages reach the model."""
 
-    def __init__(self, current: CurrentConversation, notify: Notify, start_run: Callable[[], None]) -> None:
+    def __init__(self, current: CurrentConversation, notify: Notify, intake: Callable[[], Intake]) -> None:
         super().__init__()
         #: Messages of extensions that go with the next prompt.
         self.next_turn: list[CustomMessage] = []
         self._current = current
         self._notify = notify
-        self._start_run = start_run
+        self._intake = intake
 
     def start_run(self) -> None:
         """Begin a run with the messages that wait as steering, if there are any. Raises what `Session.prompt` raises."""
-        self._start_run()
+        self._intake().begin_with_queued()
+
+    async def send_message(
+        self,
+        custom_type: str,
+        content: str | list[UserBlock],
+        *,
+        display: bool = True,
+        details: Any = None,
+        deliver: Deliver | None = None,
+        trigger_turn: bool = False,
+    ) -> CustomMessage:
+        """Add a message of an extension. During a run it is queued; else it is added at once.
+
+        Args:
+            custom_type: What kind of message it is; the extension chooses the name.
+            content: What the model sees.
+            display: Whether the host shows it.
+            details: JSON data for the host.
+            deliver: The queue during a run: `steer` (the default) or `follow_up`. `next_turn` waits for the next prompt.
+            trigger_turn: Whether to begin a run with it if none is going on.
+
+        Raises:
+            SessionError: It cannot be written.
+            BadCommand: The details are not JSON. With `trigger_turn` also what `prompt` raises.
+        """
+        return await self._intake().send(
+            custom_type, content, display=display, details=details, deliver=deliver, trigger_turn=trigger_turn
+        )
 
     def enqueue(self, line: QueueName, message: Queued) -> None:
         """Let a message wait. Raises SessionError if it cannot be written."""
@@ -139,7 +168,7 @@ class RunState:
 
 
 class Activity:
-    """Everything that may be going on in a session: a run, a compaction, sub-agents, extensions, commands of the host."""
+    """What is going on in a session, how its last run ended, and what may begin by itself."""
 
     def __init__(
         self,
@@ -147,17 +176,11 @@ class Activity:
         compactor: Compactor,
         attempts: Attempts,
         extensions: Extensions,
-        additions: SessionAdditions,
-        host: Host,
-        subagents: Subagents | None,
     ) -> None:
         self._run = run
         self._compactor = compactor
         self._attempts = attempts
         self._extensions = extensions
-        self._additions = additions
-        self._host = host
-        self._subagents = subagents
 
     # What begins by itself
 
@@ -180,6 +203,16 @@ class Activity:
         self._attempts.enabled = enabled
 
     # What is going on
+
+    @property
+    def is_streaming(self) -> bool:
+        """Whether a run is going on. True from the moment a prompt is given until its run has settled."""
+        return self._run.is_active
+
+    @property
+    def last_end(self) -> StreamEnd | None:
+        """How the last model call of the last run ended; None before the first run."""
+        return self._run.last_end
 
     @property
     def is_compacting(self) -> bool:
@@ -206,19 +239,39 @@ class Activity:
         self._compactor.cancel()
         self._extensions.cancel()
 
-    async def abort(self) -> None:
-        """Stop the run, or a compaction, and wait until it has settled."""
-        self.cancel()
-        self._additions.cancel()
-        await self._run.ended()
-        if self._subagents is not None:
-            await self._subagents.ended()
-        await self._compactor.idle()
-
     async def idle(self) -> None:
         """Wait until no run and no compaction is going on."""
         while self._run.is_active:
             await self._run.ended()
+        await self._compactor.idle()
+
+
+class Stopper:
+    """Stops what is going on in a session: a run, a compaction, sub-agents, commands of the host."""
+
+    def __init__(
+        self,
+        activity: Activity,
+        run: RunState,
+        compactor: Compactor,
+        additions: SessionAdditions,
+        host: Host,
+        subagents: Subagents | None,
+    ) -> None:
+        self._activity = activity
+        self._run = run
+        self._compactor = compactor
+        self._additions = additions
+        self._host = host
+        self._subagents = subagents
+
+    async def abort(self) -> None:
+        """Stop the run, or a compaction, and wait until it has settled."""
+        self._activity.cancel()
+        self._additions.cancel()
+        await self._run.ended()
+        if self._subagents is not None:
+            await self._subagents.ended()
         await self._compactor.idle()
 
     async def stop(self) -> None:

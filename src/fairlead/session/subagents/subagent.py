@@ -169,14 +169,14 @@ class Subagent:
         try:
             if not cancel.fired:
                 await session.prompt(self.assignment.told(), attribution="agent")
-                await session.idle()
+                await session.activity.idle()
         finally:
             forget()
             await session.close()
             self._subagents.settle(self, session.history.conversation, self._model)
         answer = session.history.last_answer()
         self.output = answer.text() if answer is not None else ""
-        return self._judge(session.last_end)
+        return self._judge(session.activity.last_end)
 
     def _judge(self, end: StreamEnd | None) -> Outcome:
         if end is None or end.message.stop_reason == "aborted":

@@ -122,12 +122,12 @@ class OpalSession:
     async def prompt(self, text: str) -> Prompted:
         """Start a run with a prompt, or queue it during a run. Raises FairleadError if it cannot be accepted."""
         session, narrator = self.session, self.narrator
-        hooks = await session.additions.extensions.ready() if text.startswith("/") else None
+        hooks = await session.extensions.ready() if text.startswith("/") else None
         if hooks is not None and hooks.has_command(text):
             return Prompted(False, lambda: self._begin_command(text))
-        if self._is_compacting and not session.is_streaming:
+        if self._is_compacting and not session.activity.is_streaming:
             return await self._prompt_later(text)
-        with self.silent() if not session.is_streaming else nullcontext(nothing) as tell_all:
+        with self.silent() if not session.activity.is_streaming else nullcontext(nothing) as tell_all:
             message = await session.prompt(text, source="rpc", behavior="steer")
             queued = message is not None and session.queue.steering.holds(message)
             # The run that no longer takes messages ends for the compaction.
@@ -177,11 +177,11 @@ class OpalSession:
         """Stop the run or the compaction. Later requests to this session wait until it has ended."""
         self._runs_after_compaction = False
         self.session.activity.cancel()
-        if not self.is_stopping and not self.session.is_streaming and not self._is_compacting:
+        if not self.is_stopping and not self.session.activity.is_streaming and not self._is_compacting:
             self.narrator.stopped_idle()
             return
         before = self._stopping if self.is_stopping else None
-        ends_run = before is None and self.session.is_streaming
+        ends_run = before is None and self.session.activity.is_streaming
         self._stopping = asyncio.create_task(self._stop(before, ends_run), name="fairlead-stop")
 
     async def _stop(self, before: asyncio.Task[None] | None, ends_run: bool) -> None:
@@ -202,7 +202,7 @@ class OpalSession:
     @property
     def status(self) -> RunStatus:
         told = self.narrator.status
-        return "running" if told == "idle" and self.session.is_streaming else told
+        return "running" if told == "idle" and self.session.activity.is_streaming else told
 
     def cancel(self) -> None:
         """Stop whatever is running, without waiting for it."""

@@ -96,7 +96,7 @@ class OpalServer:
 
     @property
     def is_running(self) -> bool:
-        return any(session.session.is_streaming for session in self.table.running)
+        return any(session.session.activity.is_streaming for session in self.table.running)
 
     async def serve(self) -> None:
         await self.dispatcher.serve()
@@ -111,7 +111,7 @@ class OpalServer:
 
     async def idle(self) -> None:
         for session in self.table.running:
-            await session.session.idle()
+            await session.session.activity.idle()
 
     async def late_answers(self) -> None:
         await self.dispatcher.late_answers()

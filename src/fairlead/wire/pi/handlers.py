@@ -43,7 +43,7 @@ async def submit(
 ) -> Late | Answer | None:
     """Pass a prompt to the session. If it is an extension command, later requests do not wait for it."""
     try:
-        hooks = await server.session.additions.extensions.ready(stoppable=True)
+        hooks = await server.session.extensions.ready(stoppable=True)
     except BaseException:
         prompt.close()
         raise
@@ -96,7 +96,8 @@ async def _abort_and_prompt(server: PiServer, command: c.AbortAndPrompt) -> Late
 
 def _clear_queue(server: PiServer, command: c.ClearQueue) -> c.ClearedQueue:
     cleared = c.ClearedQueue(*server.session.queue.clear())
-    if server.outcomes is not None and not server.session.is_streaming:  # otherwise they are reported at the end of the run
+    # During a run they are reported at its end.
+    if server.outcomes is not None and not server.session.activity.is_streaming:
         server.outcomes.report()
     return cleared
 
@@ -119,13 +120,13 @@ def _state(server: PiServer) -> RpcSessionState:
     session = server.session
     state = RpcSessionState(
         model=session.model,
-        is_streaming=session.is_streaming,
-        is_settled=not session.is_streaming,
+        is_streaming=session.activity.is_streaming,
+        is_settled=not session.activity.is_streaming,
         is_compacting=session.activity.is_compacting,
         steering_mode=session.queue.steering.mode,
         follow_up_mode=session.queue.follow_up.mode,
         interrupt_mode=session.queue.interrupt,
-        session_id=session.id,
+        session_id=session.history.id,
         auto_compaction_enabled=session.activity.auto_compaction,
         message_count=session.history.count,
         pending_message_count=len(session.queue),
@@ -146,7 +147,7 @@ def _get_session_stats(server: PiServer, command: c.GetSessionStats) -> SessionS
     sums = session.usage.totals
     tokens = sums.tokens
     stats = SessionStats(
-        session_id=session.id,
+        session_id=session.history.id,
         user_messages=sums.user_messages,
         assistant_messages=sums.assistant_messages,
         tool_calls=sums.tool_calls,

@@ -45,14 +45,16 @@ async def _open_session(server: PiServer, command: c.OpenSession) -> c.OpenedSes
         resumed = await session.history.open_folder(command.session_dir)
     except MoveCancelled:
         return c.OpenedSession(cancelled=True)
-    return c.OpenedSession(cancelled=False, resumed=resumed, session_id=session.id, session_file=str(session.history.path))
+    return c.OpenedSession(
+        cancelled=False, resumed=resumed, session_id=session.history.id, session_file=str(session.history.path)
+    )
 
 
 async def _handoff(server: PiServer, command: c.Handoff) -> c.HandedOff:
     session = server.session
     if not session.history.count:
         raise FairleadError("Nothing to hand off (no messages yet)")
-    if session.is_streaming:
+    if session.activity.is_streaming:
         raise FairleadError("Cannot hand off while a response is in progress")
     try:
         await session.history.hand_off(command.custom_instructions)

@@ -44,11 +44,11 @@ class Outcomes:
         If the extension started a run, the outcome is that of the run. `runs_before` is the value of `unprompted_runs` from
         before the extension was called.
         """
-        hooks = self._session.additions.extensions.hooks
+        hooks = self._session.extensions.hooks
         before = self.unprompted_runs if runs_before is None else runs_before
         if hooks is not None:
             await hooks.sent()
-        if self._session.is_streaming and not self._prompts:
+        if self._session.activity.is_streaming and not self._prompts:
             self._prompts.append(_Accepted(None, ident, was_queued=False, delivered=True))
             return
         result = self._without_prompt(ident, "completed")
@@ -85,11 +85,11 @@ class Outcomes:
 
     def _without_prompt(self, ident: Id, status: Literal["completed", "error"]) -> frames.PromptResult:
         """Return the outcome of a prompt that never reached the agent."""
-        is_settled = not self._session.is_streaming
+        is_settled = not self._session.activity.is_streaming
         return frames.PromptResult(id=ident, agent_invoked=False, status=status, session_settled=is_settled)
 
     def _outcome(self, prompt: _Accepted) -> frames.PromptResult:
-        end = self._session.last_end
+        end = self._session.activity.last_end
         result = frames.PromptResult(id=prompt.id, agent_invoked=prompt.delivered, status="completed", session_settled=True)
         if end is None or end.message.stop_reason == "aborted" or not prompt.delivered:
             result.status = "aborted"

@@ -105,7 +105,7 @@ class AgentServer:
         self.host_left = server.questions.host_left
         self.late_answers = server.dispatcher.late_answers
         self.cancel = agent.session.activity.cancel
-        self.idle = agent.session.idle
+        self.idle = agent.session.activity.idle
         self.warm_up = agent.warm_up
         self.clear_leftovers = agent.clear_leftovers
         self.leave_nothing_behind = agent.leave_nothing_behind
@@ -114,7 +114,7 @@ class AgentServer:
 
     @property
     def is_running(self) -> bool:
-        return self._session.is_streaming
+        return self._session.activity.is_streaming
 
     async def close(self) -> None:
         await self._session.close()

@@ -71,7 +71,7 @@ class PiServer:
         #: Reports the outcome of each prompt. None if hosts of this profile do not get such reports.
         self.outcomes = self.codec.outcomes
         self.dispatcher = Dispatcher(connection, self)
-        self._is_extended = not session.additions.extensions.may_exist
+        self._is_extended = not session.extensions.may_exist
         if dialect_named(profile.name).can_ask:
             session.host.make_ui = self._make_ui
         session.subscribe(self._send_event, gate=connection.output)
@@ -100,7 +100,7 @@ class PiServer:
         return self._extended()
 
     async def _extended(self) -> None:
-        await self.session.additions.extensions.ready(stoppable=True)
+        await self.session.extensions.ready(stoppable=True)
         self._is_extended = True
 
     def serving(self, request: Request) -> AbstractContextManager[None]:

@@ -142,10 +142,10 @@ def _get_messages_page(server: PiServer, command: c.GetMessagesPage) -> Spliced:
     limit = DEFAULT_MESSAGES if command.limit is None else command.limit
     if not 1 <= limit <= MOST_MESSAGES:
         raise BadCommand(f"RPC message page limit must be between 1 and {MOST_MESSAGES}")
-    if session.is_streaming or session.activity.is_compacting:
+    if session.activity.is_streaming or session.activity.is_compacting:
         raise BadCommand("Cannot page messages while the session is changing", code="session_busy")
     log = session.history.log
-    place = f"{session.id}:{log.leaf}"
+    place = f"{session.history.id}:{log.leaf}"
     first = _offset(command.cursor, place)
     messages = log.raw_messages()
     if first > len(messages):
