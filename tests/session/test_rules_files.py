@@ -201,8 +201,8 @@ def test_the_model_is_told_the_rule_its_name_and_its_file(tmp_path: Path) -> Non
 
 def test_the_settings_of_rules(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    assert load_settings(home, tmp_path)[0].ttsr == RuleSettings(True, "discard", "always", "once", 10, [])
+    assert load_settings(home, tmp_path)[0].stream_rules == RuleSettings(True, "discard", "always", "once", 10, [])
     home.settings_path.write_text(json.dumps({"ttsr": {"contextMode": "keep", "interruptMode": "often", "disabledRules": ["a"]}}))
     settings, (warning,) = load_settings(home, tmp_path / "elsewhere")
-    assert settings.ttsr == RuleSettings(context_mode="keep", disabled_rules=["a"])
+    assert settings.stream_rules == RuleSettings(context_mode="keep", disabled_rules=["a"])
     assert 'ttsr.interruptMode: expected one of "always", "never", "prose-only", "tool-only", found "often"' in warning

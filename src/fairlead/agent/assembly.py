@@ -118,7 +118,7 @@ class Assembly:
             max_repeated_calls=settings.max_repeated_calls,
             retry=settings.retry,
             rules=self._rules() if options.rules else (),
-            rule_settings=settings.ttsr,
+            rule_settings=settings.stream_rules,
             todo=settings.todo,
             todo_clear_delay=settings.tasks.todo_clear_delay,
             eager_todos=options.eager_todos,
@@ -278,7 +278,7 @@ class Assembly:
     def _rules(self) -> Sequence[Rule]:
         """Return the stream rules of the user and the project."""
         folders = self._home.rules_folders(self._cwd)
-        if not self._settings.ttsr.enabled or not any(folder.is_dir() for folder in folders.values()):
+        if not self._settings.stream_rules.enabled or not any(folder.is_dir() for folder in folders.values()):
             return ()
         from fairlead.session.rules.rules import load_rules
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from fairlead.config import files, json_files
 from fairlead.config.home import Home
@@ -49,7 +49,7 @@ SandboxMode: TypeAlias = Literal["off", "workspace"]
 
 #: The settings that belong together in a group, by the names of their fields in `Settings`.
 SettingsGroup: TypeAlias = Literal[
-    "compaction", "retry", "images", "tools", "task", "tasks", "todo", "ask", "approvals", "mcp", "output", "ttsr"
+    "compaction", "retry", "images", "tools", "task", "tasks", "todo", "ask", "approvals", "mcp", "output", "stream_rules"
 ]
 
 
@@ -242,7 +242,8 @@ class Settings(_Group, frozen=True):
     sandbox: SandboxMode = "off"
     mcp: McpSettings = McpSettings()
     output: OutputSettings = OutputSettings()
-    ttsr: RuleSettings = RuleSettings()
+    #: The stream rules. Settings files have the name that omp gives them.
+    stream_rules: RuleSettings = field(default=RuleSettings(), name="ttsr")
 
 
 def load_settings(home: Home, cwd: Path, *, approve: bool | None = None) -> tuple[Settings, list[str]]:

@@ -13,7 +13,7 @@ from fairlead.core.messages import CustomMessage, TextContent, ThinkingContent
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
-from fairlead.session.history.entries import CustomMessageEntry, role_of
+from fairlead.session.history.entries import STREAM_RULE, CustomMessageEntry, role_of
 from fairlead.session.rules.rules import Rule, StreamKind, injection, reminder
 from fairlead.session.rules.watch import RuleWatch
 from fairlead.session.toolbox import Toolbox
@@ -22,8 +22,8 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from fairlead.session.history.log import Log
 
-#: The type of the custom message that tells the model of a rule.
-INJECTION = "ttsr-injection"
+#: Begins the error of an answer that was cut off. Hosts of omp know these words.
+CUT_OFF = "TTSR matched rule"
 #: How many answers of one run are cut off. A model may break a rule forever, however often it is told.
 MOST_CUTS = 5
 
@@ -87,7 +87,7 @@ class RuleKeeper:
             return None
         self._cuts += 1
         self._notify(StreamRuleTriggered(list(self._broken)))
-        return f"TTSR matched rule: {', '.join(rule.name for rule in self._broken)}"
+        return f"{CUT_OFF}: {', '.join(rule.name for rule in self._broken)}"
 
     def injection(self) -> CustomMessage | None:
         """What the model is told about the answer that was just cut off; None if none was."""
@@ -112,7 +112,7 @@ class RuleKeeper:
     def _message(self, rules: list[Rule], text: str) -> CustomMessage:
         assert self._watch is not None
         self._watch.mark_injected(rules)
-        return CustomMessage(INJECTION, text, False, self._now_ms(), {"rules": [rule.name for rule in rules]})
+        return CustomMessage(STREAM_RULE, text, False, self._now_ms(), {"rules": [rule.name for rule in rules]})
 
     def _made(self) -> RuleWatch:
         log = self._current.begun_log
@@ -147,7 +147,7 @@ def _told_so_far(log: Log) -> tuple[int, dict[str, int]]:
     for entry in log.path():
         if role_of(entry) == "assistant":
             turn += 1
-        elif isinstance(entry, CustomMessageEntry) and entry.custom_type == INJECTION and entry.details is not UNSET:
+        elif isinstance(entry, CustomMessageEntry) and entry.custom_type == STREAM_RULE and entry.details is not UNSET:
             details: Any = entry.details
             names = cast("dict[str, Any]", details).get("rules") if isinstance(details, dict) else None
             for name in cast("list[Any]", names) if isinstance(names, list) else ():
