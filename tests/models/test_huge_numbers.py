@@ -59,8 +59,8 @@ def test_a_wait_that_cannot_be_read_is_none(value: str) -> None:
 
 
 def test_a_session_says_how_full_it_is_whatever_its_file_says() -> None:
+    from fairlead.session.context.budget import Totals
     from fairlead.session.context.tokens import add_usage, tokens_since
-    from fairlead.session.history.stats import Totals
 
     huge: Any = Usage(10**400, 5, -3, 0, 10**400)
     sums = Totals()

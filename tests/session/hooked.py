@@ -14,7 +14,7 @@ from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.tool import ToolResult
 from fairlead.session.additions import SlashCommand
 from fairlead.session.hooks import Cancelled, CompactionPlan, Heard, Opening, Summary, TreePlan
-from fairlead.session.user_bash import BashDone
+from fairlead.session.host import BashDone
 
 Handler = Callable[..., Awaitable[Any]]
 

@@ -31,8 +31,8 @@ from fairlead.core.messages import BashExecutionMessage, ToolCall, Usage
 from fairlead.errors import CompactionCancelled, EntryNotFound, FairleadError, MoveCancelled
 from fairlead.session.history.entries import BranchSummaryEntry, CompactionEntry
 from fairlead.session.hooks import Cancelled, CompactionPlan, Summary, TreePlan
+from fairlead.session.host import BashDone
 from fairlead.session.session import Session
-from fairlead.session.user_bash import BashDone
 from fairlead.testing import Scripted, Turn
 from fairlead.tools.truncate import whole
 

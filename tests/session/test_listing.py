@@ -15,6 +15,7 @@ from tests.support.json_values import is_array, is_object
 
 from fairlead.core.messages import AssistantMessage, TextContent, Usage, UserMessage, user_text
 from fairlead.errors import SessionError
+from fairlead.session.context.budget import totals
 from fairlead.session.history.entries import new_header
 from fairlead.session.history.listing import (
     find_session,
@@ -25,7 +26,6 @@ from fairlead.session.history.listing import (
 from fairlead.session.history.log import Log
 from fairlead.session.history.paths import iso, session_folder, session_path
 from fairlead.session.history.reading import read_session
-from fairlead.session.history.stats import totals
 from fairlead.session.history.store import SessionFile
 
 

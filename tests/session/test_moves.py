@@ -41,9 +41,9 @@ from fairlead.errors import (
     ProviderError,
     SessionError,
 )
+from fairlead.session.context.budget import totals
 from fairlead.session.history.entries import BranchSummaryEntry
 from fairlead.session.history.reading import read_session
-from fairlead.session.history.stats import totals
 from fairlead.session.history.store import SessionFile
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn

@@ -19,10 +19,10 @@ from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool
 from fairlead.errors import ModelNotFound
+from fairlead.session.context.budget import totals
 from fairlead.session.history.entries import UsageEntry
 from fairlead.session.history.listing import delete_session, list_all_sessions, list_sessions
 from fairlead.session.history.paths import transcripts_folder
-from fairlead.session.history.stats import totals
 from fairlead.session.session import Session
 from fairlead.session.subagents.agents import AgentDefinition
 from fairlead.session.subagents.subagents import Order

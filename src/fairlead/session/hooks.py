@@ -19,7 +19,7 @@ from fairlead.core.queues import Behavior
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolResult
 from fairlead.session.additions import SlashCommand
-from fairlead.session.user_bash import BashDone
+from fairlead.session.host import BashDone
 
 #: Where a message of the user came from.
 InputSource: TypeAlias = Literal["interactive", "rpc", "extension"]

@@ -7,12 +7,18 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from fairlead.core.messages import BashExecutionMessage
+from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.session.events import Notify
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.core.ui import Ui
-    from fairlead.session.user_bash import BashDone, UserCommands
+    from fairlead.session.additions import Extensions
+    from fairlead.session.history.current import CurrentConversation
+    from fairlead.tools.truncate import Truncation
 
 
 class Host:
@@ -85,3 +91,112 @@ class Host:
         """Wait until no command is running."""
         if self._commands is not None:
             await self._commands.ended()
+
+
+class BashDone(Struct):
+    """A command that has ended: its message in the conversation, and how much of its output was left out."""
+
+    message: BashExecutionMessage
+    truncation: Truncation
+
+
+class UserCommands:
+    """Runs the commands of a host, and adds them to the conversation when `is_at_rest` says that it may change."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        now_ms: Callable[[], int],
+        current: CurrentConversation,
+        extensions: Extensions,
+        is_at_rest: Callable[[], bool],
+    ) -> None:
+        self._workspace = workspace
+        self._now_ms = now_ms
+        self._current = current
+        self._extensions = extensions
+        self._is_at_rest = is_at_rest
+        self._running: dict[CancelToken, asyncio.Future[BashDone]] = {}
+        #: Those that ended while something else was going on.
+        self._finished: list[BashExecutionMessage] = []
+
+    def run(
+        self, command: str, *, exclude_from_context: bool = False, on_output: Callable[[str], None] | None = None
+    ) -> asyncio.Future[BashDone]:
+        """See `Host.bash`."""
+        cancel = CancelToken()
+        running = self._running[cancel] = asyncio.ensure_future(self._run(command, cancel, exclude_from_context, on_output))
+        running.add_done_callback(lambda done: self._ended(cancel, done))
+        return running
+
+    def abort(self) -> None:
+        """Stop the latest of the running commands."""
+        if self._running:
+            next(reversed(self._running)).fire()
+
+    def abort_all(self) -> None:
+        for cancel in list(self._running):
+            cancel.fire()
+
+    def add_finished(self) -> None:
+        """Add those that ended meanwhile to the conversation, if it may have them now."""
+        if self._is_at_rest():
+            for message in self._finished:
+                self._current.conversation.add(message)
+            self._finished.clear()
+
+    async def ended(self) -> None:
+        """Wait until none is running."""
+        while self._running:
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    async def _run(
+        self, command: str, cancel: CancelToken, exclude_from_context: bool, on_output: Callable[[str], None] | None
+    ) -> BashDone:
+        """Run `command` to its end. Colours and control characters are removed from its output."""
+        from fairlead.tools.shell.process import run_shell
+
+        done = await self._run_elsewhere(command, cancel, exclude_from_context)
+        if done is not None:
+            return done
+        result = await run_shell(self._workspace, command, cancel=cancel, timeout=None, clean=True, on_output=on_output)
+        message = BashExecutionMessage(
+            command=command,
+            output=result.output,
+            cancelled=result.cancelled,
+            truncated=result.truncation.truncated,
+            timestamp=self._now_ms(),
+            exit_code=None if result.cancelled else result.exit_code,
+            full_output_path=result.full_output_path,
+            exclude_from_context=exclude_from_context,
+        )
+        return BashDone(message, result.truncation)
+
+    async def _run_elsewhere(self, command: str, cancel: CancelToken, exclude_from_context: bool) -> BashDone | None:
+        """The outcome of a command that an extension ran, or that was stopped before it could begin; else None."""
+        hooks = await self._extensions.ready()
+        if hooks is None or not hooks.wants("user_bash"):
+            return None
+        try:
+            return await self._extensions.ask(hooks.user_bash(command, exclude_from_context), cancel)
+        except Interrupted:
+            from fairlead.tools.truncate import whole
+
+            message = BashExecutionMessage(command, "", True, False, self._now_ms(), exclude_from_context=exclude_from_context)
+            return BashDone(message, whole(""))
+
+    def _ended(self, cancel: CancelToken, done: asyncio.Future[BashDone]) -> None:
+        del self._running[cancel]
+        if done.cancelled() or done.exception() is not None:
+            return
+        message, conversation = done.result().message, self._current.conversation
+        if self._is_at_rest():
+            conversation.add(message)
+            return
+        # It must not come between a tool call and its result, nor onto a branch that is about to be left. But the host is
+        # about to get the result, so it is written down.
+        from fairlead.session.history.entries import QUEUE
+        from fairlead.session.history.queue_log import addition
+
+        conversation.keep(lambda: conversation.log.custom(QUEUE, addition("bash", message), keep=True))
+        self._finished.append(message)

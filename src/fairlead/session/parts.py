@@ -18,17 +18,15 @@ from fairlead.core.messages import Message
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Approver, Schedule, Tool
-from fairlead.session.additions import SessionAdditions
+from fairlead.session.additions import Extensions, SessionAdditions
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.budget import ContextBudget, SessionUsage
 from fairlead.session.events import Events
-from fairlead.session.extensions import Extensions
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.current import CurrentConversation, History
 from fairlead.session.history.sessions import Sessions
 from fairlead.session.host import Host
-from fairlead.session.run.attempts import Attempts
-from fairlead.session.run.state import Activity, MessageQueue, RunState, Stopper
+from fairlead.session.run.state import Activity, Attempts, MessageQueue, RunState, Stopper
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, Scoped, Selection
 from fairlead.session.todos.lazy import LazyTodos
@@ -39,14 +37,13 @@ if TYPE_CHECKING:
     from fairlead.session.additions import Additions, Servers
     from fairlead.session.history.moves import Moves
     from fairlead.session.hooks import CallHooks, LateHooks
+    from fairlead.session.host import UserCommands
     from fairlead.session.rules.keeper import RuleKeeper
     from fairlead.session.rules.rules import Rule
     from fairlead.session.run.intake import Intake
-    from fairlead.session.run.run import RunParts
-    from fairlead.session.run.turns import Turns
+    from fairlead.session.run.run import RunParts, Turns
     from fairlead.session.subagents.subagents import Parent, Subagents
     from fairlead.session.todos.keeper import TodoKeeper
-    from fairlead.session.user_bash import UserCommands
 
 
 class SessionOptions(Struct, kw_only=True):
@@ -199,7 +196,7 @@ class Parts:
 
     @cached_property
     def turns(self) -> Turns:
-        from fairlead.session.run.turns import Turns
+        from fairlead.session.run.run import Turns
 
         return Turns(
             self._options,
@@ -253,7 +250,7 @@ class Parts:
         )
 
     def _make_commands(self) -> UserCommands:
-        from fairlead.session.user_bash import UserCommands
+        from fairlead.session.host import UserCommands
 
         return UserCommands(
             self._workspace, self._runtime.now_ms, self.current, self.extensions, lambda: self.activity.is_at_rest

@@ -38,7 +38,7 @@ from fairlead.session.hooks import (
 if TYPE_CHECKING:
     from fairlead.extend.extensions.late import ExtensionHost
     from fairlead.session.additions import SlashCommand
-    from fairlead.session.user_bash import BashDone
+    from fairlead.session.host import BashDone
 
 
 class ExtensionHooks:
@@ -314,7 +314,7 @@ def _bash_done(command: str, exclude_from_context: bool, ran: e.Ran, now_ms: int
     """Return the outcome of a shell command that an extension ran, as if the agent had run it."""
     from fairlead.core.lenient import scrub_text
     from fairlead.core.messages import BashExecutionMessage
-    from fairlead.session.user_bash import BashDone
+    from fairlead.session.host import BashDone
     from fairlead.tools.truncate import count_lines, tail
 
     output = scrub_text(ran.output)

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from fairlead.core.messages import ImageContent
     from fairlead.extend.mcp.config import ServerConfig
     from fairlead.extend.mcp.server import McpServer
-    from fairlead.session.additions import SlashCommand
-    from fairlead.session.extensions import Extensions
+    from fairlead.session.additions import Extensions, SlashCommand
     from fairlead.session.host import Host
     from fairlead.session.toolbox import Toolbox
 

@@ -13,10 +13,10 @@ from fairlead.config.settings import CompactionSettings
 from fairlead.core.events import CompactionEnd, CompactionReason, CompactionResult, CompactionStart, FileLists
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import CompactingError, CompactionCancelled, ConfigError, EntryNotFound, FairleadError, NothingToCompact
+from fairlead.session.additions import Extensions
 from fairlead.session.context.budget import ContextBudget
 from fairlead.session.context.tokens import estimate, estimate_all, should_compact
 from fairlead.session.events import Notify
-from fairlead.session.extensions import Extensions
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.run.state import RunState
 from fairlead.session.selection import Selection

@@ -16,10 +16,10 @@ from fairlead.core.events import ExtensionError, SessionReplaced
 from fairlead.core.messages import BashExecutionMessage, UserMessage, user_text
 from fairlead.core.runtime import Interrupted
 from fairlead.errors import BadCommand, EntryNotFound, MoveCancelled, SessionError
+from fairlead.session.additions import Extensions
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.tokens import estimate_all
 from fairlead.session.events import Notify
-from fairlead.session.extensions import Extensions
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import BRANCH, Entry, entries_in_context, role_of
 from fairlead.session.history.queue_log import undelivered

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.config.files import is_of_kernel
 from fairlead.core import lenient
@@ -253,3 +253,56 @@ def _link(values: list[dict[str, Any]]) -> None:
         kept = value.pop("firstKeptEntryIndex", None) if value.get("type") == "compaction" else None
         if isinstance(kept, int) and 0 <= kept < len(values) and values[kept].get("type") != "session":
             value["firstKeptEntryId"] = values[kept]["id"]
+
+
+class Transcript(Struct):
+    """The complete lines of a session file from the byte `start` to the byte `end`, where the next piece begins."""
+
+    start: int
+    end: int
+    #: Whether the file was shorter than asked for, so that it was read from its beginning.
+    reset: bool
+    #: Header and entries, as JSON; and the messages in them.
+    lines: list[bytes]
+    messages: list[Raw]
+
+
+class _Line(Struct):
+    type: str = ""
+    message: Raw | UnsetType = UNSET
+
+
+_line = msgspec.json.Decoder(_Line)
+
+
+def read_transcript(path: Path, start: int = 0) -> Transcript:
+    """The content of a session file from a byte on. A file that does not exist yet is empty. Raises SessionError."""
+    start = max(start, 0)
+    try:
+        refuse_endless(path)
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            reset = start > size
+            start = 0 if reset else start
+            file.seek(start)
+            data = file.read()
+    except FileNotFoundError:
+        return Transcript(start, start, False, [], [])
+    except OSError as error:
+        raise SessionError(f"Cannot read session file {path}: {error.strerror or error}.") from error
+    end = data.rfind(b"\n") + 1
+    lines: list[bytes] = []
+    messages: list[Raw] = []
+    if not is_utf8(data):  # frames are: U+FFFD stands for what is not
+        lines_of_file = [text.decode("utf-8", "replace").encode() for text in data[:end].split(b"\n")]
+    else:
+        lines_of_file = data[:end].split(b"\n")
+    for text in lines_of_file:
+        try:
+            line = _line.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            continue  # empty, or only the end of a line
+        lines.append(text)
+        if line.type == "message" and not isinstance(line.message, UnsetType):
+            messages.append(line.message)
+    return Transcript(start, start + end, reset, lines, messages)

@@ -30,8 +30,8 @@ from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.core.tool import Approver
+    from fairlead.session.additions import Extensions
     from fairlead.session.events import Events
-    from fairlead.session.extensions import Extensions
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.current import CurrentConversation
     from fairlead.session.host import Host

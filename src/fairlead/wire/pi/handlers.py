@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from fairlead.protocol.pi.protocol_2025 import Prompt2025
     from fairlead.session.additions import SlashCommand
     from fairlead.session.hooks import Hooks
+    from fairlead.session.host import BashDone
     from fairlead.session.session import Session
-    from fairlead.session.user_bash import BashDone
     from fairlead.wire.pi.server import PiServer
 
 

@@ -142,7 +142,7 @@ def _get_subagents(server: PiServer, command: c.GetSubagents) -> c.SubagentList:
 
 
 def _get_subagent_messages(server: PiServer, command: c.GetSubagentMessages) -> Spliced:
-    from fairlead.session.subagents.transcripts import read_transcript
+    from fairlead.session.history.reading import read_transcript
 
     path = _transcript(server, command)
     piece = read_transcript(path, command.from_byte or 0)
