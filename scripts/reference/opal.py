@@ -6,8 +6,8 @@ from typing import Any
 
 from fairlead.protocol.opal.events import EVENTS, NOTIFICATION
 from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
-from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.opal.objects import Method
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
 from fairlead.protocol.schema.builder import Schema, mentioned
 from fairlead.protocol.schema.opal import event_name, exact_definitions, params_name, result_name

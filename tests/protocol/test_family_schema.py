@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES
-from fairlead.protocol.pi.declarations import COMMANDS, FRAMES
 from fairlead.protocol.pi.frames import Response
 from fairlead.protocol.pi.host_requests import REPLIES
 from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
@@ -19,6 +18,7 @@ from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name
 from fairlead.wire.dialects import dialect_named
 from fairlead.wire.pi.profile import PROFILES
+from fairlead.wire.pi.schema import COMMANDS, FRAMES
 
 DIALECTS = list(PROFILES)
 FAMILY = [name for name in PROFILES if name != "pi-2025"]

@@ -22,8 +22,8 @@ import msgspec
 from tests.support.json_values import is_object
 
 from fairlead.protocol.opal.events import EVENTS, NOTIFICATION
-from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.opal.objects import Method
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
 from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.host_requests import REPLIES

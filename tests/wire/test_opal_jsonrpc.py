@@ -11,7 +11,7 @@ import pytest
 from tests.support.opal import batch, opal, request
 
 from fairlead.protocol.opal.events import NOTIFICATION, MessageDelta
-from fairlead.protocol.opal.method import Nothing
+from fairlead.protocol.opal.objects import Nothing
 from fairlead.protocol.opal.server_requests import AskUser
 from fairlead.wire import jsonrpc
 from fairlead.wire.jsonrpc import RpcError, read

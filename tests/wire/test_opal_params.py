@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS, AgentPrompt, ConfigSet, SessionStart
+from fairlead.protocol.opal.objects import Method
 from fairlead.wire.jsonrpc import BadParams
 from fairlead.wire.opal.codec import decode
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fairlead.config.files import Check
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
+    from fairlead.wire.pi.updates import Form
 
 NOTHING_TO_DO = "There is nothing to do. Give a prompt, or --mode rpc to serve a host."
 
@@ -120,10 +121,8 @@ class _Invocation:
         await self._agent.idle()
 
     def _write_events(self) -> None:
-        from fairlead.wire.json_lines import JsonLines
-
-        lines = JsonLines(self._stdout, self._agent, self._profile, "delta" if self._arguments.updates == "delta" else "full")
-        lines.header()
+        form = "delta" if self._arguments.updates == "delta" else "full"
+        _EventLines(self._stdout, self._agent, self._profile, form).write_header()
 
     def _conclude(self) -> int:
         """Print the answer, or the reason why there is none. Returns the exit code."""
@@ -167,6 +166,33 @@ class _Invocation:
         self._stopped = True
         if self._asking is not None:
             self._asking.cancel()
+
+
+class _EventLines:
+    """Writes the events of an agent as lines, as they happen. A slow reader blocks the agent, as is usual in a pipeline."""
+
+    def __init__(self, stdout: _Stdout, agent: Agent, profile: Profile, form: Form) -> None:
+        from fairlead.wire.connection import HostOutput
+        from fairlead.wire.pi.serve import server_type
+        from fairlead.wire.pi.updates import ChunkedOutlet, Pacing, Updates
+
+        self._stdout = stdout
+        self._agent = agent
+        self._output = HostOutput(self._write, limit=agent.settings.output.queue_bytes)
+        outlet = ChunkedOutlet(self._output)
+        updates = Updates(outlet, Pacing.of(agent.settings.output), form)
+        frames = server_type(profile).events_type(outlet, profile, updates)
+        agent.session.subscribe(frames.send_event)
+
+    def write_header(self) -> None:
+        """Write the first line: the header of the session, as in a session file."""
+        from fairlead.session.history.entries import encode_line
+
+        self._output.send(encode_line(self._agent.session.history.log.header) + b"\n")
+
+    def _write(self, frame: bytes) -> None:
+        self._stdout.write(frame)
+        self._output.written(len(frame))
 
 
 class _Stdout(io.FileIO):

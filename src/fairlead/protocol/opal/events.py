@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.protocol.opal.method import OPEN
-from fairlead.protocol.opal.objects import TokenUsage, ToolOutcome
+from fairlead.protocol.opal.objects import OPEN, TokenUsage, ToolOutcome
 
 #: The method of the notification that carries an event.
 NOTIFICATION = "agent/event"

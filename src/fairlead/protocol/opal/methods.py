@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.protocol.opal.method import OPEN, Method, Nothing
 from fairlead.protocol.opal.objects import (
+    OPEN,
     Auth,
     Distribution,
     FeatureChanges,
@@ -16,7 +16,9 @@ from fairlead.protocol.opal.objects import (
     ListedModel,
     ListedSession,
     ListedTask,
+    Method,
     ModelInUse,
+    Nothing,
     TokenUsage,
     ToolNames,
     WantedDistribution,

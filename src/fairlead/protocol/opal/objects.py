@@ -1,12 +1,32 @@
-"""Objects that methods and events share. Field names are the same on the wire."""
+"""What methods and events share: the base class of a request, and objects. Field names are the same on the wire."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from fairlead.protocol.opal.method import DEMANDED
+#: The version of Opal's protocol that fairlead speaks.
+PROTOCOL_VERSION = "0.1.0"
+
+#: Marks an object that Opal's published schema does not describe further. Our schema has its fields under `types`.
+OPEN = Meta(extra={"open": True})
+#: Marks a field that Opal's published schema requires but its server does not.
+DEMANDED = Meta(extra={"demanded": True})
+
+
+class Method(Struct, omit_defaults=True):
+    """A request. The fields are its params; `null` for an optional one means absent."""
+
+    #: Its name on the wire.
+    method: ClassVar[str]
+    #: The type of the response's `result`.
+    result: ClassVar[type[Struct]]
+
+
+class Nothing(Struct):
+    """An empty object: the request was carried out."""
+
 
 # Models
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-from fairlead.protocol.opal.method import Method
+from fairlead.protocol.opal.objects import Method
 
 
 class Confirmation(Struct):

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from fairlead.core.messages import ImageContent, Message
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.queues import InterruptMode, QueueMode
-from fairlead.protocol.pi.state import RpcSessionState, SessionStats
+from fairlead.protocol.pi.frames import RpcSessionState, SessionStats
 
 
 class Command(Struct, tag_field="type", rename="camel", omit_defaults=True):

@@ -185,7 +185,7 @@ def mentioned(schemas: Iterable[Schema], definitions: Mapping[str, Schema]) -> l
 
 
 def marks(info: types.Type) -> frozenset[str]:
-    """The names of the marks of a type: see `fairlead.protocol.opal.method`."""
+    """The names of the marks of a type: see `fairlead.protocol.opal.objects`."""
     if not isinstance(info, types.Metadata):
         return frozenset()
     return frozenset(cast("dict[str, Any]", info.extra or {}))  # pyright: ignore[reportUnknownMemberType]

@@ -10,8 +10,8 @@ from msgspec import inspect as types
 
 from fairlead.protocol.opal.events import EVENTS, NOTIFICATION, Event, SubAgentEvent, SubAgentStart
 from fairlead.protocol.opal.examples import EVENT_EXAMPLES, METHOD_EXAMPLES, SERVER_REQUEST_EXAMPLES
-from fairlead.protocol.opal.method import PROTOCOL_VERSION, Method
 from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.opal.objects import PROTOCOL_VERSION, Method
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
 from fairlead.protocol.schema.builder import Schema, SchemaBuilder, marks, prose, reference
 

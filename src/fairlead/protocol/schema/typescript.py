@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
 from fairlead.protocol.opal.events import NOTIFICATION
-from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.opal.objects import Method
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS
 from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.family import Lines, command_name, family_schema, response_name

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from fairlead.core.model import Model, ThinkingLevel
-from fairlead.protocol.opal.method import Method
 from fairlead.protocol.opal.methods import ConfigSet, SessionStart, SettingsSave
-from fairlead.protocol.opal.objects import FeatureChanges
+from fairlead.protocol.opal.objects import FeatureChanges, Method
 from fairlead.wire.jsonrpc import BadParams, JsonRpcCodec
 from fairlead.wire.messages import Request
 

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from fairlead import __version__
 from fairlead.errors import EntryNotFound, LoginFailed, MoveCancelled, NothingToCompact
 from fairlead.protocol.opal import methods as m
-from fairlead.protocol.opal.method import PROTOCOL_VERSION, Nothing
+from fairlead.protocol.opal.objects import PROTOCOL_VERSION, Nothing
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, RpcError
 from fairlead.wire.messages import Answer, Request, RequestRoute
 from fairlead.wire.opal.codec import level_named, model_named

@@ -12,7 +12,7 @@ from msgspec import Struct
 from fairlead.core.runtime import CancelToken
 from fairlead.core.ui import Approval, NotifyKind, Placement
 from fairlead.protocol.opal import server_requests as asked
-from fairlead.protocol.opal.method import Method
+from fairlead.protocol.opal.objects import Method
 from fairlead.wire.jsonrpc import RESULT, question_line
 from fairlead.wire.messages import HostReply
 from fairlead.wire.questions import HostQuestion, Questions, Unanswered

@@ -15,8 +15,8 @@ from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.commands import ANSWER_NAMES, Command
 from fairlead.wire.messages import HostReply, Id, Message, Problem, Request, UnknownRequest
 from fairlead.wire.pi.encode import Spliced, encode, encode_spliced
-from fairlead.wire.pi.outlet import FrameOutlet
 from fairlead.wire.pi.profile import Profile
+from fairlead.wire.pi.updates import FrameOutlet
 
 if TYPE_CHECKING:
     from fairlead.wire.pi.outcomes import Outcomes

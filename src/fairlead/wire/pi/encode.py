@@ -12,9 +12,8 @@ from fairlead import __version__
 from fairlead.core import events, lenient
 from fairlead.core.messages import Message
 from fairlead.protocol.pi import frames
-from fairlead.wire.pi.outlet import FrameOutlet
 from fairlead.wire.pi.profile import Profile
-from fairlead.wire.pi.updates import QueueUpdates, Updates
+from fairlead.wire.pi.updates import FrameOutlet, QueueUpdates, Updates
 
 _encoder = msgspec.json.Encoder()
 _Encode = Callable[[Any], frames.Frame]

@@ -12,8 +12,7 @@ from fairlead.core.lenient import scrub_text
 from fairlead.core.model import Model
 from fairlead.protocol.pi import commands as c
 from fairlead.protocol.pi.commands import Command
-from fairlead.protocol.pi.frames import BashExecutionUpdate
-from fairlead.protocol.pi.state import ContextUsage, RpcSessionState, SessionStats, Tokens
+from fairlead.protocol.pi.frames import BashExecutionUpdate, ContextUsage, RpcSessionState, SessionStats, Tokens
 from fairlead.wire.messages import Answer, Late, Request, RequestRoute
 from fairlead.wire.pi.encode import Spliced
 

@@ -1,19 +1,22 @@
-"""Collects the lines of each dialect of the family for its schema."""
+"""Collects all commands, frames and replies of the family, and the lines of each dialect, for its schema."""
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core.messages import AssistantBlock, Message, UserBlock
-from fairlead.protocol.pi import frames, omp_commands, session_commands, state
+from fairlead.protocol.pi import frames, host_requests, omp_commands, session_commands
 from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES, COMMAND_EXAMPLES_2025
-from fairlead.protocol.pi.declarations import COMMANDS, FRAMES, GivenPhase, TreeNode
+from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
 from fairlead.protocol.pi.frames import Frame, InnerEvent, Response
-from fairlead.protocol.pi.host_requests import REPLIES
+from fairlead.protocol.pi.host_requests import HOST_COMMANDS, REPLIES
 from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
+from fairlead.protocol.pi.omp_commands import OMP_COMMANDS, SUBAGENT_COMMANDS
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, EVENTS_2025, Compaction, Error
+from fairlead.protocol.pi.session_commands import SESSION_COMMANDS
 from fairlead.protocol.schema.builder import Refinements, reference
 from fairlead.protocol.schema.family import Lines
 from fairlead.session.history.entries import Entry, Header, MessageEntry, OtherEntry
@@ -21,10 +24,88 @@ from fairlead.session.rules.rules import Rule
 from fairlead.session.todos.todos import TodoPhase, TodoTask
 from fairlead.wire.pi.profile import Profile
 
+#: All commands, by name.
+COMMANDS: dict[str, type[Command]] = BASIC_COMMANDS | {
+    str(command.__struct_config__.tag): command
+    for command in (*SESSION_COMMANDS, *SUBAGENT_COMMANDS, *HOST_COMMANDS, *OMP_COMMANDS)
+}
+
+FRAMES: tuple[type[Frame], ...] = (
+    frames.Response,
+    frames.Ready,
+    frames.RpcChunk,
+    frames.AgentStart,
+    frames.AgentEnd,
+    frames.AgentSettled,
+    frames.SessionSettled,
+    frames.PromptResult,
+    frames.TurnStart,
+    frames.TurnEnd,
+    frames.MessageStart,
+    frames.MessageUpdate,
+    frames.MessageEnd,
+    frames.ToolExecutionStart,
+    frames.ToolExecutionUpdate,
+    frames.ToolExecutionEnd,
+    frames.AutoRetryStart,
+    frames.AutoRetryEnd,
+    frames.CompactionStart,
+    frames.CompactionEnd,
+    frames.AutoCompactionStart,
+    frames.AutoCompactionEnd,
+    frames.BashExecutionUpdate,
+    host_requests.HostToolCall,
+    host_requests.HostToolCancel,
+    host_requests.HostUriRequest,
+    host_requests.HostUriCancel,
+    host_requests.ExtensionUiRequest,
+    frames.TtsrTriggered,
+    frames.TodoReminder,
+    frames.TodoAutoClear,
+    frames.EntryAppended,
+    frames.SessionInfoChanged,
+    frames.QueueUpdate,
+    frames.ThinkingLevelChanged,
+    frames.SubagentLifecycle,
+    frames.SubagentProgress,
+    frames.SubagentEvent,
+    frames.ExtensionError,
+)
+
+# Fields that the code checks piece by piece or passes on: the declarations call them JSON, the schema says what they contain
+
+
+class GivenTask(Struct):
+    """A task in `set_todos`. A missing or repeated id is replaced with a new one."""
+
+    content: str
+    id: str | None = None
+    status: Literal["pending", "in_progress", "completed", "abandoned"] | None = None
+    notes: str | None = None
+    details: str | None = None
+
+
+class GivenPhase(Struct):
+    """A group of tasks in `set_todos`."""
+
+    name: str
+    tasks: list[GivenTask]
+    id: str | None = None
+
+
+class TreeNode(Struct, rename="camel"):
+    """An entry and the entries that follow it, oldest first."""
+
+    entry: dict[str, Any]
+    children: list[TreeNode]
+    label: str | UnsetType = UNSET
+    label_timestamp: str | UnsetType = UNSET
+
+
 _ENTRY = get_args(Entry)
 
 _REFINEMENTS: Refinements = {
-    (state.RpcSessionState, "todo_phases"): list[TodoPhase],
+    (frames.RpcSessionState, "todo_phases"): list[TodoPhase],
     (omp_commands.SetTodos, "phases"): list[GivenPhase],
     (omp_commands.TodoPhases, "todo_phases"): list[TodoPhase],
     (omp_commands.SetEventFilter, "events"): list[str] | None,

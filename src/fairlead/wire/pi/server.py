@@ -17,10 +17,9 @@ from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.messages import HostReply, Request, RouteTable
 from fairlead.wire.pi.codec import PiCodec
 from fairlead.wire.pi.encode import EventFrames
-from fairlead.wire.pi.outlet import ChunkedOutlet
 from fairlead.wire.pi.profile import Profile
 from fairlead.wire.pi.routes import command_name, family_routes
-from fairlead.wire.pi.updates import Form, Pacing, Updates
+from fairlead.wire.pi.updates import ChunkedOutlet, Form, Pacing, Updates
 from fairlead.wire.questions import Questions
 
 if TYPE_CHECKING:

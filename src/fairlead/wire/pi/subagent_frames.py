@@ -21,9 +21,8 @@ from fairlead.protocol.pi import frames
 from fairlead.protocol.pi import omp_commands as c
 from fairlead.wire.messages import RequestRoute
 from fairlead.wire.pi.encode import EventFrames, Spliced
-from fairlead.wire.pi.outlet import FrameOutlet
 from fairlead.wire.pi.profile import Profile
-from fairlead.wire.pi.updates import Updates
+from fairlead.wire.pi.updates import FrameOutlet, Updates
 
 if TYPE_CHECKING:
     from fairlead.wire.pi.server import PiServer

@@ -21,7 +21,7 @@ from fairlead.tools.files.write import BOM, TextFile, make_parents, replace_file
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, format_size, head
 from fairlead.tools.workspace import Guard
 from fairlead.wire.opal.encode import META
-from fairlead.wire.opal.tools.file_access import FileAccess
+from fairlead.wire.opal.tools.machine import FileAccess
 
 
 async def run_write_file(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:

@@ -1,7 +1,7 @@
 """The tools that work on the machine, with Opal's names and forms: read_file, write_file, edit_file, grep, shell.
 
 They use the same code as the tools in `fairlead.tools`. In addition, lines have anchors (`files`), files outside the working
-directory are out of reach (`file_access`), and commands can outlive their call (`shell`). `fairlead.wire.opal.encode`
+directory are out of reach (`FileAccess`), and commands can outlive their call (`shell`). `fairlead.wire.opal.encode`
 says what results hold besides text.
 
 This module only declares the tools; their code is imported when a tool is first called.
@@ -9,18 +9,45 @@ This module only declares the tools; their code is imported when a tool is first
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolResult
+from fairlead.errors import ToolError
+from fairlead.tools.files.opening import Target
 from fairlead.tools.subjects import COMMAND, CONTENT, NEW_LINES, PATH
 from fairlead.tools.workspace import Workspace
-from fairlead.wire.opal.tools.file_access import FileAccess
 
 if TYPE_CHECKING:
     from fairlead.wire.opal.tools.shell import Processes
 
-__all__ = ["integer", "machine_tools", "object_schema", "repaired", "string"]
+__all__ = ["FileAccess", "integer", "machine_tools", "object_schema", "repaired", "string"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileAccess:
+    """The files that tools may use: those in the workspace and in `data_dir`, the session's own folder, if it has one."""
+
+    workspace: Workspace
+    data_dir: Path | None = None
+
+    def find(self, path: str, approved: ApprovedFile | None = None, *, data: bool = True) -> Target:
+        """Find the file of a call (see `Workspace.locate`), in the working directory or, with `data`, in `data_dir`.
+
+        Messages name it with links resolved. Raises ToolError if it is outside.
+        """
+        real = self.workspace.locate(path, approved).real
+        bases = [self.workspace.cwd, self.data_dir] if data else [self.workspace.cwd]
+        if any(base is not None and real.is_relative_to(os.path.realpath(base)) for base in bases):
+            return Target(real, real, approved)
+        raise ToolError(f"Path escapes working directory: {path}")
+
+    def name_of(self, path: Path) -> str:
+        """The name of a file from `find` for the model and the host: relative to the working directory if it is in there."""
+        cwd = os.path.realpath(self.workspace.cwd)
+        return path.relative_to(cwd).as_posix() if path.is_relative_to(cwd) else path.as_posix()
 
 
 def machine_tools(workspace: Workspace, data_dir: Path | None = None) -> list[Tool]:
