@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import h11
 import pytest
 from tests.models.raw_server import Talk, answering, raw_server, read_request, saying_nothing, until
+from tests.support.tls_server import tls_server
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
@@ -451,12 +451,6 @@ async def test_an_abort_after_the_answer_leaves_the_connection_alone() -> None:
 
 
 # TLS
-
-
-def tls_server(authority: trustme.CA, name: str = "127.0.0.1") -> ProviderServer:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(name).configure_cert(context)  # pyright: ignore[reportUnknownMemberType] (pyOpenSSL is not installed)
-    return ProviderServer([{"text": "secret"}], ssl=context)
 
 
 async def test_https_with_an_authority_of_ones_own(authority: trustme.CA, authority_file: str) -> None:

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from base64 import b64decode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.models.raw_server import Talk, answering, raw_server, saying_nothing
+from tests.support.tls_server import tls_server
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ProviderError
@@ -140,12 +140,6 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def fetch(http: Http, url: str, cancel: CancelToken | None = None) -> bytes:
     async with http.stream(HttpRequest("POST", url, [], b"{}"), cancel or CancelToken()) as response:
         return await response.read()
-
-
-def tls_server(authority: trustme.CA) -> ProviderServer:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)  # pyright: ignore[reportUnknownMemberType] (pyOpenSSL is not installed)
-    return ProviderServer([{"text": "secret"}], ssl=context)
 
 
 async def test_https_goes_through_a_tunnel_with_the_proxys_credentials(authority: trustme.CA, authority_file: str) -> None:

@@ -17,7 +17,7 @@ from fairlead.tools.background import Stop, change_in_order, in_thread, split_li
 from fairlead.tools.files import edit as diff
 from fairlead.tools.files.edit import TextReplacement, describe
 from fairlead.tools.files.matching import Haystack
-from fairlead.tools.files.opening import Target
+from fairlead.tools.files.targets import Target
 from fairlead.tools.search.walk import walk
 
 LIMIT = 10.0

@@ -15,7 +15,7 @@ from tests.tools.box import Box
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
-from fairlead.tools.files.opening import Target
+from fairlead.tools.files.targets import Target
 from fairlead.tools.files.write import replace_file
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 from fairlead.config.files import read_bytes
-from fairlead.config.locks import locked
 from fairlead.core import lenient
 from fairlead.errors import ConfigError
 
@@ -150,3 +150,20 @@ def _replace(path: Path, data: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def locked(path: Path) -> Generator[None]:
+    """Hold the lock for changes of the file `path`, and wait for it if need be. Raises OSError."""
+    lock = path.with_name(f".{path.name}.lock")
+    if os.name == "nt":  # no flock; a file that is replaced is still never half written
+        yield
+        return
+    import fcntl
+
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from fairlead.config.locks import try_lock
+from fairlead.config.open_files import try_lock
 
 _PREFIX = "fairlead-"
 _LOCK = ".lock"

@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from fairlead.config import locks
+from fairlead.config import json_files
 from fairlead.config.process import run_in_thread
 from fairlead.core import lenient
 from fairlead.core.runtime import CancelToken
@@ -266,7 +266,7 @@ async def renew_if_due(registry: Registry, http: Http, provider: str) -> None:
     oauth = registry.logins().get(provider)
     if oauth is None or not _is_due(registry, provider):
         return
-    lock = locks.locked(registry.home.root / "login")
+    lock = json_files.locked(registry.home.root / "login")
     try:
         await run_in_thread(lock.__enter__)
     except OSError as error:

@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from fairlead.config.files import LIST
 from fairlead.config.home import PROJECT_FOLDER, Home, user_folder
+from fairlead.config.open_files import LIST
 from fairlead.errors import ToolError
 from fairlead.policy.patterns import PathPattern, WildcardPattern
 from fairlead.policy.repositories import GIT, looks_like_repository

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from fairlead.config.files import LIST, PASS, open_below
+from fairlead.config.open_files import LIST, PASS, open_below
 
 GIT = ".git"
 HEAD = "HEAD"

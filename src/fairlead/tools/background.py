@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
-from fairlead.tools.files.opening import Target
+from fairlead.tools.files.targets import Target
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
 from fairlead.extend.templates import split_arguments
 from fairlead.session.additions import SlashCommand
+from fairlead.tools.files.targets import Document
 from fairlead.tools.truncate import head
-from fairlead.tools.workspace import Document
 
 if TYPE_CHECKING:
     from mcp import ClientSession, types
@@ -28,7 +28,7 @@ LIST_TOOL = "mcp_resources"
 
 
 class McpUris:
-    """Implements `fairlead.tools.workspace.Uris`. `servers` waits for servers that are connecting, and returns all by key."""
+    """Implements `fairlead.tools.files.targets.Uris`. `servers` waits for servers that are connecting, and returns all by key."""
 
     def __init__(self, servers: Callable[[CancelToken], Awaitable[Mapping[str, McpServer]]]) -> None:
         self._servers = servers

@@ -76,7 +76,7 @@ class McpServers:
     def attach(self, host: Host, toolbox: Toolbox, extensions: Extensions) -> None:
         """Set the parts of the session that the servers belong to."""
         from fairlead.extend.mcp.resources import McpUris
-        from fairlead.tools.workspace import beside
+        from fairlead.tools.files.targets import beside
 
         self._host, self._toolbox, self._extensions = host, toolbox, extensions
         host.workspace.uris = beside(McpUris(self._ready_servers), host.workspace.uris)

@@ -25,8 +25,9 @@ from fairlead.errors import ToolError
 from fairlead.session.subagents.subagent import cut
 from fairlead.tools.background import Paced
 from fairlead.tools.files.read import MAX_ENCODED
+from fairlead.tools.files.targets import Document
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, count_lines, format_size
-from fairlead.tools.workspace import Document, Workspace
+from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from mcp import ClientSession, types

@@ -22,7 +22,7 @@ from fairlead.core.model import ModelRequest, ThinkingLevel
 from fairlead.core.partial_message import PartialMessage
 from fairlead.models.apis.adapter import Adapter
 from fairlead.models.apis.request_building import EncodedMessages, PrefixCache, encode_json, provider_level
-from fairlead.models.apis.response_reading import decode_event, new_call_id
+from fairlead.models.apis.response_reading import decode_event, new_call_id, record, string
 from fairlead.models.apis.sendable_history import sendable_messages
 from fairlead.models.http.client import HttpRequest
 
@@ -384,7 +384,7 @@ class AnthropicReader:
 
     def _finish(self) -> None:
         if self._stop_reason == "refusal":
-            explanation = _text_in(self._stop_details, "explanation")
+            explanation = string(record(self._stop_details).get("explanation"))
             self._partial.fail("The model refused to complete the request" + (f": {explanation}" if explanation else ""))
             return
         for index in list(self._whole_arguments):
@@ -395,12 +395,5 @@ class AnthropicReader:
         self._partial.finish(reason)
 
     def _fail(self, error: Any, data: bytes) -> None:
-        transient = _text_in(error, "type") in _TRANSIENT_ERRORS
+        transient = string(record(error).get("type")) in _TRANSIENT_ERRORS
         self._partial.fail(data.decode("utf-8", "replace"), transient=transient)
-
-
-def _text_in(value: Any, key: str) -> str | None:
-    if not isinstance(value, dict):
-        return None
-    text: Any = value.get(key)  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]
-    return text if isinstance(text, str) else None

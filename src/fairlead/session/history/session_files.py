@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from fairlead.config.locks import try_lock
+from fairlead.config.open_files import try_lock
 from fairlead.errors import SessionError
 from fairlead.session.history.reading import BINARY, is_blank
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from fairlead.core.events import AgentEnd, AgentStart, EntryAppended, Event, ExtensionError, MessageEnd
 from fairlead.core.limits import Limits
-from fairlead.core.loop import LoopCallbacks, Turn, run_agent
+from fairlead.core.loop import LoopCallbacks, TurnSetup, run_agent
 from fairlead.core.messages import Message
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEnd
 from fairlead.core.partial_message import PartialMessage
@@ -309,7 +309,7 @@ class Turns:
         """What one run may not exceed."""
         return Limits(self._options.max_turns, self._options.max_repeated_calls)
 
-    async def next(self, cancel: CancelToken) -> Turn:
+    async def next(self, cancel: CancelToken) -> TurnSetup:
         """The next turn of a run, for the conversation so far. A problem becomes a stream that fails."""
         options, now_ms = self._options, self._runtime.now_ms
         if self._additions.servers is not None:
@@ -339,7 +339,7 @@ class Turns:
         if system_prompt is None or (self._extensions.calls is not None and cancel.fired):  # the request is not what it should be
             stream = stopped(model, now_ms())
         schedule = options.schedule_immediate if self._queues.interrupt == "immediate" else options.schedule
-        return Turn(model, stream, request, tools, schedule, options.concurrent_tools)
+        return TurnSetup(model, stream, request, tools, schedule, options.concurrent_tools)
 
     async def stream_of(self, model: Model, cancel: CancelToken) -> ModelStream:
         """How to ask the model. Finding its key may take long; an abort does not wait for it. Raises NoCredentials."""

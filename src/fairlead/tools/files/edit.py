@@ -13,7 +13,7 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order, split_lines
 from fairlead.tools.files.matching import Haystack, TextMatch
-from fairlead.tools.files.opening import Target
+from fairlead.tools.files.targets import Target
 from fairlead.tools.files.write import BOM, TextFile, with_line_ends_of
 from fairlead.tools.workspace import Workspace
 

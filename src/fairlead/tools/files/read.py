@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead.config.files import READ, kind_of, opened_folder, stat_at
+from fairlead.config.open_files import READ, kind_of, opened_folder, stat_at
 from fairlead.core.images import dimensions, is_too_large
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent, TextContent
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
-from fairlead.tools.files.opening import Target, failure, require_approved
+from fairlead.tools.files.targets import Document, Target, as_content, failure, require_approved
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, Truncation, format_size
-from fairlead.tools.workspace import Document, Guard, Workspace, as_content
+from fairlead.tools.workspace import Guard, Workspace
 
 _BLOCK = 1024 * 1024
 #: How much of a file is looked at to tell whether it is an image, binary or text.

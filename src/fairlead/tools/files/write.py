@@ -10,15 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairlead.config.files import kind_of, make_folders, opened_folder, stat_at
+from fairlead.config.open_files import kind_of, make_folders, opened_folder, stat_at
 from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order
-from fairlead.tools.files.opening import Target, became_link, failure, require_approved
 from fairlead.tools.files.read import open_regular, read_all
+from fairlead.tools.files.targets import Target, as_content, became_link, failure, require_approved
 from fairlead.tools.truncate import format_size
-from fairlead.tools.workspace import Guard, Workspace, as_content
+from fairlead.tools.workspace import Guard, Workspace
 
 #: A folder that takes no new files although the file itself may be written.
 _NO_NEIGHBOUR = (errno.EACCES, errno.EPERM, errno.EROFS)

@@ -19,8 +19,8 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
-from fairlead.tools.files.opening import Target, found_at
 from fairlead.tools.files.read import open_regular
+from fairlead.tools.files.targets import Target, found_at
 from fairlead.tools.search.globs import chooser
 from fairlead.tools.search.listing import listing
 from fairlead.tools.search.ripgrep_walk import Parts, RipgrepWalk

@@ -7,12 +7,12 @@ import stat
 from collections.abc import Sequence
 from typing import Any
 
-from fairlead.config.files import LIST, opened_folder
+from fairlead.config.open_files import LIST, opened_folder
 from fairlead.core.lenient import scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
-from fairlead.tools.files.opening import became_link, failure, found_at
+from fairlead.tools.files.targets import became_link, failure, found_at
 from fairlead.tools.search.globs import Glob
 from fairlead.tools.search.walk import walk
 from fairlead.tools.truncate import MAX_BYTES, format_size, head

@@ -20,7 +20,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from fairlead.config.files import READ, opened_folder
+from fairlead.config.open_files import READ, opened_folder
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ToolError
 

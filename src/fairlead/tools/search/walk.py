@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairlead.config.files import LIST, open_below, open_real
+from fairlead.config.open_files import LIST, open_below, open_real
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop
-from fairlead.tools.files.opening import Target
 from fairlead.tools.files.read import open_regular
+from fairlead.tools.files.targets import Target
 from fairlead.tools.search.globs import NameMatcher, PathGlob, name_matcher
 
 _log = logging.getLogger("fairlead.tools")

@@ -29,7 +29,8 @@ from fairlead.protocol.pi.host_requests import (
     SetHostUriSchemes,
 )
 from fairlead.session.toolbox import Toolbox
-from fairlead.tools.workspace import Document, Workspace, beside, scheme_of
+from fairlead.tools.files.targets import Document, beside, scheme_of
+from fairlead.tools.workspace import Workspace
 from fairlead.wire.messages import RequestRoute
 from fairlead.wire.pi.codec import decoded
 from fairlead.wire.questions import HostLeft, HostQuestion, Questions, Withdrawn
@@ -107,7 +108,7 @@ def _result(name: str, line: bytes) -> ToolResult:
 
 
 class HostUris:
-    """Implements `fairlead.tools.workspace.Uris`. It adds to the URIs that `workspace` can already read."""
+    """Implements `fairlead.tools.files.targets.Uris`. It adds to the URIs that `workspace` can already read."""
 
     def __init__(self, questions: Questions, workspace: Workspace) -> None:
         workspace.uris = beside(self, workspace.uris)

@@ -15,8 +15,8 @@ from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
 from fairlead.tools.files.edit import Change, TextReplacement, apply, changes_of, hunks_of, lines_of
-from fairlead.tools.files.opening import Target, found_at
 from fairlead.tools.files.read import Window, read_file
+from fairlead.tools.files.targets import Target, found_at
 from fairlead.tools.files.write import BOM, TextFile, make_parents, replace_file, with_line_ends_of
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, format_size, head
 from fairlead.tools.workspace import Guard

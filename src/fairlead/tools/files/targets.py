@@ -1,25 +1,25 @@
-"""The file that a tool call is about. Its path is resolved once and then opened by descriptor, without following links.
+"""What the path in a tool call refers to: a file (`Target`), or a document behind a URI (`Uris`).
 
-What a person, a rule or a guard judged is therefore what is opened. If a part of the path becomes a link in between, the call
-fails; it never leads anywhere else.
+The path of a file is resolved once and then opened by descriptor, without following links. What the user, a rule or a guard
+judged is therefore what is opened. If a part of the path becomes a link in between, the call fails; it never opens another file.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from msgspec import Struct
 
-from fairlead.config.files import opened_folder, stat_at
+from fairlead.config.open_files import opened_folder, stat_at
 from fairlead.core.lenient import scrub_text
+from fairlead.core.messages import ImageContent, TextContent, UserBlock
+from fairlead.core.runtime import CancelToken
+from fairlead.core.tool import ApprovedFile
 from fairlead.errors import ToolError
-
-if TYPE_CHECKING:
-    from fairlead.core.tool import ApprovedFile
-
 
 #: What opening a link reports, with or without O_DIRECTORY.
 _LINK = (errno.ELOOP, errno.ENOTDIR)
@@ -77,3 +77,60 @@ def failure(error: OSError, action: str, target: Target) -> ToolError:
 def became_link(error: OSError, target: Target) -> bool:
     """Return whether an error means that a part of the target's path has become a link since it was resolved."""
     return error.errno in _LINK and os.path.realpath(target.real) != str(target.real)
+
+
+class Document(Struct):
+    """The content of a URI. The model sees `text`, then `images` and `notes`; `details` go to the host with the result."""
+
+    text: str
+    notes: list[str]
+    details: dict[str, Any]
+    images: list[ImageContent] = []
+
+
+class Uris(Protocol):
+    """Reads and writes documents by the URIs of some schemes. A failure raises ToolError, also if `cancel` fired."""
+
+    def has(self, path: str) -> bool:
+        """Return whether `path` is such a URI, not a file."""
+        ...
+
+    async def read(self, uri: str, cancel: CancelToken) -> Document: ...
+
+    async def write(self, uri: str, content: str, cancel: CancelToken) -> list[str]:
+        """Replace all of what is at `uri`. Returns notes for the model."""
+        ...
+
+
+def beside(first: Uris, other: Uris | None) -> Uris:
+    """Combine two providers of documents. `first` wins where both know a scheme."""
+    return first if other is None else _Both(first, other)
+
+
+class _Both(Struct, frozen=True):
+    first: Uris
+    other: Uris
+
+    def has(self, path: str) -> bool:
+        return self.first.has(path) or self.other.has(path)
+
+    async def read(self, uri: str, cancel: CancelToken) -> Document:
+        return await self._who(uri).read(uri, cancel)
+
+    async def write(self, uri: str, content: str, cancel: CancelToken) -> list[str]:
+        return await self._who(uri).write(uri, content, cancel)
+
+    def _who(self, uri: str) -> Uris:
+        return self.first if self.first.has(uri) else self.other
+
+
+def as_content(notes: Sequence[str]) -> list[UserBlock]:
+    """Return notes in the form that the model sees."""
+    return [TextContent("\n".join(f"[{note}]" for note in notes))] if notes else []
+
+
+def scheme_of(path: str) -> str:
+    """Return what stands before `://`, in lower case; empty for a path that has none."""
+    scheme, separator, _ = path.partition("://")
+    plain = scheme.replace("+", "").replace("-", "").replace(".", "")
+    return scheme.lower() if separator and scheme[:1].isalpha() and plain.isalnum() and plain.isascii() else ""
