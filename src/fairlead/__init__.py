@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from fairlead.agent.options import AgentOptions
     from fairlead.core.model import Model, ModelRequest, ModelStream
     from fairlead.core.partial_message import PartialMessage
-    from fairlead.core.runtime import CancelToken
+    from fairlead.core.runtime import CancelToken, NoUi, Ui
     from fairlead.core.tool import Tool, ToolContext, ToolResult, ToolSubject
-    from fairlead.core.ui import NoUi, Ui
     from fairlead.errors import FairleadError, ToolError
     from fairlead.export import export_file
     from fairlead.wire.opal.tools import opal_tools
@@ -77,7 +76,7 @@ _HOMES = {
     "FairleadError": "fairlead.errors",
     "Model": "fairlead.core.model",
     "ModelStream": "fairlead.core.model",
-    "NoUi": "fairlead.core.ui",
+    "NoUi": "fairlead.core.runtime",
     "PartialMessage": "fairlead.core.partial_message",
     "ModelRequest": "fairlead.core.model",
     "Tool": "fairlead.core.tool",
@@ -85,7 +84,7 @@ _HOMES = {
     "ToolError": "fairlead.errors",
     "ToolResult": "fairlead.core.tool",
     "ToolSubject": "fairlead.core.tool",
-    "Ui": "fairlead.core.ui",
+    "Ui": "fairlead.core.runtime",
     "export_file": "fairlead.export",
     "opal_tools": "fairlead.wire.opal.tools",
 }

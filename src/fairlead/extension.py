@@ -15,8 +15,8 @@ from __future__ import annotations
 from msgspec import Meta
 
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, Usage
+from fairlead.core.runtime import Ui
 from fairlead.core.tool import ToolResult
-from fairlead.core.ui import Ui
 from fairlead.errors import FairleadError, ToolError
 from fairlead.extend.extensions.api import Fairlead
 from fairlead.extend.extensions.context import CommandContext, Context, ExecResult, SessionView, ToolRunContext

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.behaviour.examples import EXAMPLES
 
-from fairlead.core.ui import Ui
+from fairlead.core.runtime import Ui
 from fairlead.extend.extensions.api import Fairlead
 from fairlead.extend.extensions.context import CommandContext, Context, SessionView, ToolRunContext
 from fairlead.extend.extensions.events import EVENTS, RESULTS, EventBus, Note

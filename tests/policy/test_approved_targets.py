@@ -14,8 +14,7 @@ from tests.support.races import file_or_link, folder_or_link, link, link_between
 
 from fairlead import Agent
 from fairlead.core.messages import ToolCall, ToolResultMessage
-from fairlead.core.runtime import CancelToken
-from fairlead.core.ui import Approval, NoUi
+from fairlead.core.runtime import Approval, CancelToken, NoUi
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.wire.opal.tools import opal_tools
 from fairlead.wire.opal.tools.files import line_hash

@@ -12,8 +12,7 @@ import pytest
 from fairlead import Agent, Tool, ToolContext, ToolResult
 from fairlead.core.events import Event, ToolApprovalRequested, ToolApprovalResolved
 from fairlead.core.messages import ToolCall, ToolResultMessage
-from fairlead.core.runtime import CancelToken
-from fairlead.core.ui import Approval, NoUi
+from fairlead.core.runtime import Approval, CancelToken, NoUi
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 Answering = Callable[[str, str], Awaitable[Any]]

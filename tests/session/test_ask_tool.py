@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from fairlead.core.messages import TextContent
-from fairlead.core.runtime import CancelToken
+from fairlead.core.runtime import CancelToken, NoUi
 from fairlead.core.tool import ToolContext, ToolResult
-from fairlead.core.ui import NoUi
 from fairlead.errors import ToolError
 from fairlead.session.ask_tool import OTHER, ask_tool
 

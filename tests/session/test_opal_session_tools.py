@@ -17,9 +17,8 @@ from tests.support.gates import wait_for_exit
 from fairlead import Agent
 from fairlead.core.events import SubagentEvent, ToolEnd, ToolStart, ToolUpdate
 from fairlead.core.messages import TextContent, ToolCall
-from fairlead.core.runtime import CancelToken
+from fairlead.core.runtime import CancelToken, NoUi
 from fairlead.core.tool import ToolContext
-from fairlead.core.ui import NoUi
 from fairlead.errors import SessionError
 from fairlead.session.session import Session
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn

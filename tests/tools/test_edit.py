@@ -377,17 +377,17 @@ def test_what_is_shown_of_a_file_is_bounded(box: Box) -> None:
 
 def test_the_search_for_similar_text_looks_at_each_line_once(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     """The work grows with the file, not with its square, and a file that is too long is not searched."""
-    from fairlead.tools.files import similar
+    from fairlead.tools.files import matching
 
     looked_at = 0
-    plain = similar._plain  # pyright: ignore[reportPrivateUsage]
+    comparable = matching._comparable  # pyright: ignore[reportPrivateUsage]
 
     def counted(line: str) -> str:
         nonlocal looked_at
         looked_at += 1
-        return plain(line)
+        return comparable(line)
 
-    monkeypatch.setattr(similar, "_plain", counted)
+    monkeypatch.setattr(matching, "_comparable", counted)
     old = "\n".join(["self.count = 1"] * 300)
     counts: list[int] = []
     for lines in (1_000, 10_000):

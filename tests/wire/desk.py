@@ -15,7 +15,7 @@ from tests.support import published
 
 from fairlead.config.settings import OutputSettings
 from fairlead.core.events import Event
-from fairlead.core.ui import Ui
+from fairlead.core.runtime import Ui
 from fairlead.session.session import Session
 from fairlead.testing import Scripted, Turn
 from fairlead.wire.connection import Connection

@@ -13,8 +13,7 @@ from tests.session.scene import PATIENCE
 from tests.wire.desk import Desk, Frame, desk
 
 from fairlead.core.events import UiPromptEnd, UiPromptStart
-from fairlead.core.runtime import CancelToken
-from fairlead.core.ui import Ui
+from fairlead.core.runtime import CancelToken, Ui
 
 DIALECTS = ["pi", "omp", "xcsh"]
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS)

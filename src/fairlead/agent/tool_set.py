@@ -13,7 +13,7 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from fairlead.core.events import Event
     from fairlead.core.model import Model, ThinkingLevel
-    from fairlead.core.ui import Ui
+    from fairlead.core.runtime import Ui
     from fairlead.session.additions import Additions
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.session import Session

@@ -9,9 +9,23 @@ from html import escape
 from typing import Any
 
 from fairlead.export.ansi import Palette
-from fairlead.export.contents import Contents, call_file, call_subject, diff
+from fairlead.export.contents import (
+    Contents,
+    call_file,
+    call_subject,
+    count,
+    diff,
+    mapping,
+    number,
+    plain_text,
+    pretty_json,
+    snippet,
+    strings,
+    text,
+    usage_of,
+    utc_time,
+)
 from fairlead.export.markup import Markup
-from fairlead.export.values import count, mapping, number, plain_text, pretty_json, snippet, strings, text, usage_of, utc_time
 
 _NAMES = {
     "compaction": "Context compacted",

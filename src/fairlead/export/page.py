@@ -15,7 +15,7 @@ from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError, SessionError
 from fairlead.export.ansi import Palette
 from fairlead.export.articles import Articles, EntryTree, OutlineNode, describe
-from fairlead.export.values import TokensAndCost, count, mapping, plain_text, snippet, text, total, usage_of, utc_time
+from fairlead.export.contents import TokensAndCost, count, mapping, plain_text, snippet, text, total, usage_of, utc_time
 from fairlead.session.history.reading import HEADER_LIMIT, decode_object, header_in, refuse_endless, without_title
 from fairlead.session.history.session_files import remove_leftovers_in, temporary
 

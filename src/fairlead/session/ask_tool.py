@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from fairlead.core.runtime import CancelToken
+from fairlead.core.runtime import CancelToken, Ui
 from fairlead.core.tool import Tool, ToolContext, ToolResult
-from fairlead.core.ui import Ui
 from fairlead.errors import ToolError
 
 #: The last option of every list, and of lists from which several may be chosen. The first text is omp's: its hosts look for it.

@@ -15,7 +15,7 @@ from fairlead.session.events import Notify
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fairlead.core.ui import Ui
+    from fairlead.core.runtime import Ui
     from fairlead.session.additions import Extensions
     from fairlead.session.history.current import CurrentConversation
     from fairlead.tools.truncate import Truncation
@@ -48,7 +48,7 @@ class Host:
         """Asks and informs the person behind the host."""
         if self.make_ui is not None:
             return self.make_ui()
-        from fairlead.core.ui import NoUi
+        from fairlead.core.runtime import NoUi
 
         return NoUi()
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fairlead.core.tool import Tool
 from fairlead.errors import BadCommand
-from fairlead.tools.subjects import with_usual_subject
+from fairlead.tools import with_usual_subject
 
 
 class Toolbox(Mapping[str, Tool]):

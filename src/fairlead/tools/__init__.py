@@ -2,22 +2,54 @@
 
 This module only declares the tools. The code of a tool is imported when the tool is first called.
 
+A tool declares what its calls act on and which arguments hold text for files. Tools from hosts and extensions declare nothing,
+so `with_usual_subject` goes by their name: a rule about `bash` also applies to a `bash` that a host brings.
+
 Private: see `fairlead` for the public modules.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from fairlead.core.tool import Tool, ToolContext, ToolResult
-from fairlead.tools.subjects import COMMAND, CONTENT, EDITS, PATH
+from msgspec.structs import replace
+
+from fairlead.core.tool import KeyPath, Tool, ToolContext, ToolResult, ToolSubject
 from fairlead.tools.workspace import Workspace
 
 __all__ = ["DEFAULT_TOOLS", "Workspace", "builtin_tools"]
 
 #: The tools that are active unless someone chooses others.
 DEFAULT_TOOLS = ("read", "bash", "edit", "write")
+
+
+def _runs_command(arguments: Mapping[str, Any]) -> bool:
+    """Return whether a call only runs a command. Input for a running process is not a command."""
+    return arguments.get("action", "run") == "run" and "input" not in arguments
+
+
+COMMAND = ToolSubject("command", "command", _runs_command)
+PATH = ToolSubject("path", "path")
+
+#: The whole content of a file, and the replacements in one; older calls have a single `newText`.
+CONTENT: frozenset[KeyPath] = frozenset({("content",)})
+EDITS: frozenset[KeyPath] = frozenset({("edits", "newText"), ("newText",)})
+#: The lines that replace others.
+NEW_LINES: frozenset[KeyPath] = frozenset({("new_string",)})
+
+#: By the names that coding agents usually give to such tools.
+_SUBJECTS: Mapping[str, ToolSubject] = {
+    **dict.fromkeys(("bash", "shell"), COMMAND),
+    **dict.fromkeys(("edit", "edit_file", "find", "grep", "ls", "read", "read_file", "write", "write_file"), PATH),
+}
+_FILE_TEXTS: Mapping[str, frozenset[KeyPath]] = {
+    "edit": EDITS,
+    "edit_file": NEW_LINES,
+    "write": CONTENT,
+    "write_file": CONTENT,
+}
 
 
 def builtin_tools(workspace: Workspace) -> dict[str, Tool]:
@@ -232,7 +264,7 @@ async def _run_read(workspace: Workspace, arguments: dict[str, Any], context: To
 
 
 async def _run_bash(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    from fairlead.tools.shell.bash import run_bash
+    from fairlead.tools.shell.process import run_bash
 
     return await run_bash(workspace, arguments, context)
 
@@ -271,3 +303,15 @@ async def _run_ls(workspace: Workspace, arguments: dict[str, Any], context: Tool
     from fairlead.tools.search.listing import run_ls
 
     return await run_ls(workspace, arguments, context)
+
+
+def usual_file_texts(name: str | None) -> frozenset[KeyPath]:
+    """Return which arguments of a tool called `name` usually hold text for files."""
+    return _FILE_TEXTS.get(name or "", frozenset())
+
+
+def with_usual_subject(tool: Tool) -> Tool:
+    """Return `tool`, with the subject and the file texts that tools of its name usually have if it declares none."""
+    if tool.subject is not None or tool.name not in _SUBJECTS:
+        return tool
+    return replace(tool, subject=_SUBJECTS[tool.name], file_texts=tool.file_texts or usual_file_texts(tool.name))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, json
 
-from fairlead.core.runtime import CancelToken
-from fairlead.core.ui import Ui
+from fairlead.core.runtime import CancelToken, Ui
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.ui import ExtensionUi
 

@@ -22,7 +22,7 @@ from fairlead.errors import ConfigError
 from fairlead.session.additions import Origin
 
 if TYPE_CHECKING:
-    from fairlead.core.ui import Ui
+    from fairlead.core.runtime import Ui
     from fairlead.extend.extensions.late import ExtensionHost
 
 

@@ -6,8 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fairlead.core.runtime import CancelToken
-from fairlead.core.ui import Approval, NotifyKind, Placement, Ui
+from fairlead.core.runtime import Approval, CancelToken, NotifyKind, Placement, Ui
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.values import check_types, converted
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ExtensionUi:
-    """Implements `fairlead.core.ui.Ui`. Methods that show something work on every thread, those that ask on the agent's only."""
+    """Implements `fairlead.core.runtime.Ui`. Methods that show work on every thread, those that ask on the agent's only."""
 
     def __init__(self, ui: Ui, deadline: Deadline, engine: Engine) -> None:
         self._ui = ui

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 from msgspec import UNSET, Struct, UnsetType
 
+from fairlead.core.runtime import NotifyKind, Placement
 from fairlead.core.tool import ToolResult
-from fairlead.core.ui import NotifyKind, Placement
 from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.frames import Frame
 

@@ -14,8 +14,8 @@ from fairlead.core import lenient
 from fairlead.core.tool import KeyPath, Tool
 from fairlead.session.rules.patterns import Passage, Pattern, compile_pattern, either
 from fairlead.session.rules.rules import Rule, Scope, StreamKind, scopes_of
+from fairlead.tools import usual_file_texts
 from fairlead.tools.search.globs import Glob
-from fairlead.tools.subjects import usual_file_texts
 
 #: How many characters before new text a match that ends in it may begin.
 LOOKBACK = 8_192

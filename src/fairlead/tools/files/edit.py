@@ -12,7 +12,7 @@ from fairlead.core.lenient import decode, scrub_text
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order, split_lines
-from fairlead.tools.files.matching import Haystack, TextMatch
+from fairlead.tools.files.matching import Haystack, TextMatch, line_numbers, similar_text
 from fairlead.tools.files.targets import Target
 from fairlead.tools.files.write import BOM, TextFile, with_line_ends_of
 from fairlead.tools.workspace import Workspace
@@ -101,15 +101,13 @@ def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> l
 
 def _what_is_there(haystack: Haystack, text: str, index: int, edits: list[tuple[str, str]], stop: Stop) -> str:
     """Return what helps a model to correct an edit whose old text is not in the file."""
-    from fairlead.tools.files.similar import lines_of, similar_text
-
     old, new = edits[index]
     said: list[str] = []
     if _is_made_by_others(text, index, edits, stop):
         said.append("Other edits of the call would make this text, but each edit is made to the file as it was before the call.")
     done = haystack.find(new) if len(new.strip()) >= _LONG_ENOUGH else None
     if done is not None and done.count:
-        [line] = lines_of(text, [done.start])
+        [line] = line_numbers(text, [done.start])
         said.append(f"The new text is in the file already, from line {line} on: the edit may have been made before.")
     if similar := similar_text(text, old, stop):
         said.append(similar)
@@ -127,9 +125,7 @@ def _is_made_by_others(text: str, index: int, edits: list[tuple[str, str]], stop
 
 def _where(text: str, match: TextMatch) -> str:
     """Return the lines in which a text begins that is there more than once."""
-    from fairlead.tools.files.similar import lines_of
-
-    lines = lines_of(text, match.starts)
+    lines = line_numbers(text, match.starts)
     more = match.count - len(match.starts)
     if len(lines) == 1 and not more:
         return f"\n\nAll of them are in line {lines[0]}."

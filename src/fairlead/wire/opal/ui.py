@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from fairlead.core.runtime import CancelToken
-from fairlead.core.ui import Approval, NotifyKind, Placement
+from fairlead.core.runtime import Approval, CancelToken, NotifyKind, Placement
 from fairlead.protocol.opal import server_requests as asked
 from fairlead.protocol.opal.objects import Method
 from fairlead.wire.jsonrpc import RESULT, question_line
@@ -61,7 +60,7 @@ def _message(error: Any) -> str:
 
 
 class OpalUi:
-    """Implements `fairlead.core.ui.Ui` for one session. `show` sends a status."""
+    """Implements `fairlead.core.runtime.Ui` for one session. `show` sends a status."""
 
     def __init__(self, session_id: str, requests: ServerRequests, show: Callable[[str], None]) -> None:
         self._session_id = session_id

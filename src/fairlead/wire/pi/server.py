@@ -23,7 +23,7 @@ from fairlead.wire.pi.updates import ChunkedOutlet, Form, Pacing, Updates
 from fairlead.wire.questions import Questions
 
 if TYPE_CHECKING:
-    from fairlead.core.ui import Ui
+    from fairlead.core.runtime import Ui
     from fairlead.models.logins import Logins
     from fairlead.wire.pi.host_tools import HostTools, HostUris
     from fairlead.wire.pi.subagent_frames import SubagentFrames

@@ -10,8 +10,7 @@ from uuid import uuid4
 from msgspec import UNSET
 
 from fairlead.core.events import Event, UiPromptEnd, UiPromptKind, UiPromptStart
-from fairlead.core.runtime import CancelToken
-from fairlead.core.ui import Approval, NotifyKind, Placement
+from fairlead.core.runtime import Approval, CancelToken, NotifyKind, Placement
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi.frames import Frame
 from fairlead.protocol.pi.host_requests import ExtensionUiRequest, ExtensionUiResponse, UiMethod
@@ -31,7 +30,7 @@ LONGEST_TIMEOUT = 2**31 / 1000
 
 
 class WireUi:
-    """Implements `fairlead.core.ui.Ui`. It emits an event when a dialog starts and when it ends."""
+    """Implements `fairlead.core.runtime.Ui`. It emits an event when a dialog starts and when it ends."""
 
     def __init__(
         self,

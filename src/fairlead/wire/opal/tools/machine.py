@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
+from fairlead.tools import COMMAND, CONTENT, NEW_LINES, PATH
 from fairlead.tools.files.targets import Target
-from fairlead.tools.subjects import COMMAND, CONTENT, NEW_LINES, PATH
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:

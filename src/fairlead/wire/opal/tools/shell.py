@@ -14,9 +14,8 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Paced
-from fairlead.tools.shell.bash import problem_of
 from fairlead.tools.shell.output import CommandOutput, Mark
-from fairlead.tools.shell.process import ShellResult, check, run_into, with_remarks
+from fairlead.tools.shell.process import ShellResult, check, problem_of, run_into, with_remarks
 from fairlead.tools.truncate import MAX_BYTES, Truncation, format_size
 from fairlead.tools.workspace import Confined, Workspace
 
