@@ -25,7 +25,7 @@ from tests.session.scene import (
 from fairlead.core import events as e
 from fairlead.core.messages import CustomMessage, TextContent, UserMessage, user_text
 from fairlead.errors import BadCommand, CompactingError, ConfigError, EntryNotFound, NothingToCompact, SessionError
-from fairlead.session.history.entries import BRANCH, QUEUE, TODOS, CustomEntry
+from fairlead.session.history.entries import QUEUE, TASKS, TODOS, CustomEntry
 from fairlead.session.session import Session
 from fairlead.testing import Scripted, Turn
 
@@ -179,11 +179,10 @@ async def test_an_entry_is_kept_and_told(tmp_path: Path) -> None:
     [
         (QUEUE, {}, "kept by fairlead itself"),
         (TODOS, {}, "kept by fairlead itself"),
-        (BRANCH, {}, "kept by fairlead itself"),
-        ("fairlead.tasks", {}, "kept by fairlead itself"),
+        (TASKS, {}, "kept by fairlead itself"),
         ("mine", {1, object()}, "JSON"),
     ],
-    ids=["queue", "todos", "branch", "tasks", "not JSON"],
+    ids=["queue", "todos", "tasks", "not JSON"],
 )
 def test_an_entry_that_cannot_be_is_refused(tmp_path: Path, custom_type: str, data: Any, error: str) -> None:
     session = a_session(one_answer(), tmp_path)

@@ -172,10 +172,10 @@ class History:
         """
         from msgspec import UNSET, Raw
 
-        from fairlead.session.history.entries import OWN_TYPES
+        from fairlead.session.history.entries import QUEUE, TASKS, TODOS
         from fairlead.session.run.intake import as_json
 
-        if custom_type.startswith(OWN_TYPES):
+        if custom_type in (TASKS, TODOS, QUEUE):
             raise BadCommand(f'Entries of type "{custom_type}" are kept by fairlead itself; choose another name.')
         log = self._current.conversation.lasting_log
         entry = log.custom(custom_type, UNSET if data is None else as_json(data))

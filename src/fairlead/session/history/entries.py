@@ -23,12 +23,12 @@ from fairlead.session.history.paths import iso
 
 VERSION = 3
 
-#: Begins the types of all custom entries that fairlead keeps itself. Extensions cannot use such a type.
-OWN_TYPES = "fairlead."
 #: The type of the custom entries for queued messages: see `fairlead.session.history.queue_log`.
 QUEUE = "fairlead.queue"
 #: The type of the custom entries for the todo list: see `fairlead.session.todos.todos`.
 TODOS = "fairlead.todos"
+#: The type of the custom entries for tasks: see `fairlead.wire.opal.tools.tasks`.
+TASKS = "fairlead.tasks"
 #: The type of the custom entries that note a move to the entry before them: see `fairlead.session.history.moves.branch`.
 BRANCH = "fairlead.branch"
 #: The type of the custom messages that tell the model about a stream rule. The name is omp's, so that both read the same files.

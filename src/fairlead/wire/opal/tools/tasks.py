@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from fairlead.errors import ToolError
 from fairlead.protocol.opal.objects import ListedTask
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.entries import OWN_TYPES, CustomEntry
+from fairlead.session.history.entries import TASKS, CustomEntry
 
 VIEWS = ("open", "done", "blocked", "in_progress", "ready")
 
@@ -335,10 +335,6 @@ def from_entry_data(data: Any) -> TaskList:
         return TaskList()
     tasks = {task.id: task for task in kept.tasks}
     return TaskList(tasks, max([kept.last_id, *tasks]))
-
-
-#: The type of the custom entries that keep the tasks.
-TASKS = f"{OWN_TYPES}tasks"
 
 
 class _Kept(Struct, rename="camel"):
