@@ -14,14 +14,14 @@ from fairlead.core.messages import TextContent, ToolCall, ToolResultMessage, Use
 from fairlead.core.model import ModelRequest, StreamEvent
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool
-from fairlead.session.history.sessions import Sessions
+from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.parts import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import OneModel
 from fairlead.session.session import Session
 from fairlead.session.subagents.agents import BUILT_IN, AgentDefinition
 from fairlead.session.subagents.spawner import Match, SessionSpawner
-from fairlead.session.subagents.subagents import Family, Subagents
+from fairlead.session.subagents.subagents import Family, SessionSubagents
 from fairlead.session.subagents.tool import task_tool
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.tools import builtin_tools
@@ -72,11 +72,13 @@ def a_parent(
     settings = settings or TaskSettings()
     kept = keep or file is not None
     sessions = (
-        kept_in(tmp_path / "sessions") if kept else Sessions(workspace=a_workspace(tmp_path), now_ms=AsyncioRuntime().now_ms)
+        kept_in(tmp_path / "sessions")
+        if kept
+        else ConversationStore(workspace=a_workspace(tmp_path), now_ms=AsyncioRuntime().now_ms)
     )
     spawner = SessionSpawner(lambda: OneModel(SCRIPTED_MODEL, stream), match, settings.agent_model_overrides, ["Appended."])
     known = {agent.name: agent for agent in (*BUILT_IN, *agents)}
-    subagents = Subagents(Family(known, settings, spawner))
+    subagents = SessionSubagents(Family(known, settings, spawner))
     all_tools: Mapping[str, Tool] = {
         **builtin_tools(sessions.workspace),
         **{tool.name: tool for tool in tools},
@@ -98,7 +100,7 @@ def a_parent(
     return Session(spawner.like)
 
 
-def subagents_of(session: Session) -> Subagents:
+def subagents_of(session: Session) -> SessionSubagents:
     assert session.subagents is not None
     return session.subagents
 

@@ -17,7 +17,7 @@ from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.session.compaction.summary import SYSTEM_PROMPT as SUMMARY_PROMPT
 from fairlead.session.history.entries import role_of
 from fairlead.session.history.log import Log
-from fairlead.session.history.sessions import Sessions
+from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.parts import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import OneModel
@@ -73,9 +73,9 @@ def a_workspace(cwd: Path) -> Workspace:
     return Workspace(cwd, {"PATH": "/bin:/usr/bin"}, log_dir=lambda: cwd, keep_log=lambda file: None)
 
 
-def kept_in(folder: Path, cwd: Path | None = None) -> Sessions:
+def kept_in(folder: Path, cwd: Path | None = None) -> ConversationStore:
     """Conversations that have their files in `folder`; the work is in `cwd`, or beside that folder."""
-    return Sessions(workspace=a_workspace(cwd or folder.parent), now_ms=AsyncioRuntime().now_ms, folder=folder)
+    return ConversationStore(workspace=a_workspace(cwd or folder.parent), now_ms=AsyncioRuntime().now_ms, folder=folder)
 
 
 def a_system_prompt(tools: Sequence[Tool]) -> str:
@@ -90,7 +90,7 @@ def a_session(
     **changes: Any,
 ) -> Session:
     """A session that works in `tmp_path`. It is kept in memory, unless the `changes` have `sessions`."""
-    sessions: Sessions | None = changes.get("sessions")
+    sessions: ConversationStore | None = changes.get("sessions")
     options: dict[str, Any] = {
         "models": ManyModels(models, stream),
         "tools": {tool.name: tool for tool in tools},

@@ -32,7 +32,7 @@ from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.initial import chosen_conversation
 from fairlead.session.history.paths import session_folder
 from fairlead.session.history.reading import read_session
-from fairlead.session.history.sessions import Sessions
+from fairlead.session.history.sessions import ConversationStore
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 THIRD = structs.replace(SCRIPTED_MODEL, id="third")
@@ -55,7 +55,7 @@ async def a_file(tmp_path: Path, *prompts: str, folder: str = "sessions") -> Pat
 
 def test_a_new_conversation_is_kept_in_the_folder_of_its_working_directory(tmp_path: Path) -> None:
     root = tmp_path / "sessions"
-    sessions = Sessions(workspace=a_workspace(Path("/home/me/app")), now_ms=lambda: 0, root=root)
+    sessions = ConversationStore(workspace=a_workspace(Path("/home/me/app")), now_ms=lambda: 0, root=root)
     conversation = sessions.new()
     assert conversation.path == root / "--home-me-app--" / f"1970-01-01T00-00-00-000Z_{conversation.id}.jsonl"
     sessions.workspace.cwd = Path("/elsewhere")
@@ -286,7 +286,7 @@ async def test_a_file_in_use_can_be_forked(tmp_path: Path) -> None:
 # Which one to begin with
 
 
-def chosen(tmp_path: Path, sessions: Sessions | None = None, **named: Any) -> Conversation | None:
+def chosen(tmp_path: Path, sessions: ConversationStore | None = None, **named: Any) -> Conversation | None:
     options: dict[str, Any] = {"copy": False, "session": None, "resume": False, "fork": None, "session_id": None}
     sessions = sessions or kept_in(tmp_path / "sessions")
     return chosen_conversation(sessions, tmp_path, **(options | named))
@@ -342,7 +342,7 @@ async def test_a_session_is_begun_as_a_fork_of_another(tmp_path: Path) -> None:
 async def test_a_session_that_is_not_to_be_kept_is_copied_and_its_file_left_alone(tmp_path: Path, how: str) -> None:
     path = await a_file(tmp_path, folder=session_folder(tmp_path, tmp_path).name)
     before = path.read_bytes()
-    sessions = Sessions(workspace=a_workspace(tmp_path), now_ms=lambda: 0)
+    sessions = ConversationStore(workspace=a_workspace(tmp_path), now_ms=lambda: 0)
     named = {"session": path, "resume": True, "session_id": header_of(path)["id"]}[how]
     conversation = chosen(tmp_path, sessions, copy=True, **{how: named})
     session = a_session(Scripted([Turn(text="x")]), tmp_path, sessions=sessions, conversation=conversation)

@@ -25,7 +25,7 @@ from fairlead.models.http.client import Http
 from fairlead.models.model_patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.sessions import Sessions
+from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.parts import SessionOptions
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Models, OneModel
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fairlead.session.approvals import Approvals
     from fairlead.session.rules.rules import Rule
     from fairlead.session.subagents.spawner import SessionSpawner
-    from fairlead.session.subagents.subagents import Subagents
+    from fairlead.session.subagents.subagents import SessionSubagents
 
 #: Tools that are created together with the part of the session they act on, and only if the model may use them.
 TODO_WRITE, TASK, ASK = "todo_write", "task", "ask"
@@ -199,10 +199,10 @@ class Assembly:
             else replace(settings, reserve_tokens=self._options.compaction_reserve)
         )
 
-    def _conversation(self, workspace: Workspace, runtime: AsyncioRuntime) -> tuple[Sessions, Conversation | None]:
+    def _conversation(self, workspace: Workspace, runtime: AsyncioRuntime) -> tuple[ConversationStore, Conversation | None]:
         """Return where conversations are saved, and the one to resume; None starts a new one."""
         options = self._options
-        sessions = Sessions(workspace=workspace, now_ms=runtime.now_ms, durability=options.durability)
+        sessions = ConversationStore(workspace=workspace, now_ms=runtime.now_ms, durability=options.durability)
         folder = options.session_dir
         if folder is None and not options.isolated:
             folder = self._env.get("PI_CODING_AGENT_SESSION_DIR") or self._settings.session_dir
@@ -346,7 +346,7 @@ class Assembly:
             return SessionSpawner(lambda: models, None, overrides, appended)
         return SessionSpawner(lambda: self._model_access(runtime), self._registry.match, overrides, appended)
 
-    def _tools(self, workspace: Workspace, subagents: Subagents | None, services: ToolServices | None) -> dict[str, Tool]:
+    def _tools(self, workspace: Workspace, subagents: SessionSubagents | None, services: ToolServices | None) -> dict[str, Tool]:
         """Return the tools that the session starts with: `tool_set` or the built-in tools, then `extra_tools` and `task`."""
         options = self._options
         if options.tool_set is not None and services is not None:
@@ -360,10 +360,10 @@ class Assembly:
             tools[TASK] = task_tool(subagents)
         return tools
 
-    def _subagents(self, spawner: SessionSpawner) -> Subagents:
+    def _subagents(self, spawner: SessionSpawner) -> SessionSubagents:
         """Return the sub-agents of the session."""
         from fairlead.session.subagents.agents import load_agents
-        from fairlead.session.subagents.subagents import Family, Subagents
+        from fairlead.session.subagents.subagents import Family, SessionSubagents
 
         task = self._settings.task
         folders = self._home.agents_folders(self._cwd)
@@ -372,7 +372,7 @@ class Assembly:
         agents, problems = load_agents(folders, task.disabled_agents, self._home.boundary(self._cwd), trusted=trusted)
         self._warn(problems)
         tool_set = self._options.tool_set
-        return Subagents(Family(agents, task, spawner, builtin_tools if tool_set is None else tool_set.for_workspace))
+        return SessionSubagents(Family(agents, task, spawner, builtin_tools if tool_set is None else tool_set.for_workspace))
 
     def _active_tools(self, tools: Mapping[str, Tool]) -> list[str]:
         options = self._options

@@ -18,7 +18,7 @@ from fairlead.errors import BadOption
 from fairlead.extend.extensions.late import Mode
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.sessions import Durability, Sessions
+from fairlead.session.history.sessions import ConversationStore, Durability
 from fairlead.tools import DEFAULT_TOOLS
 
 
@@ -97,7 +97,7 @@ class AgentOptions(Struct, kw_only=True):
     #: Resume the session with exactly this id, or start it.
     session_id: str | None = None
     #: A function that chooses the conversation, instead of the options above.
-    conversation: Callable[[Sessions], Conversation] | None = None
+    conversation: Callable[[ConversationStore], Conversation] | None = None
     session_name: str | None = None
     #: With `fsync`, saved entries also survive a power cut.
     durability: Durability = "flush"

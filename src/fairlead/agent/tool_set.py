@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fairlead.session.additions import Additions
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.session import Session
-    from fairlead.session.subagents.subagents import Subagents
+    from fairlead.session.subagents.subagents import SessionSubagents
     from fairlead.session.toolbox import Toolbox
 
 
@@ -38,7 +38,7 @@ class ToolServices:
     """
 
     def __init__(
-        self, workspace: Workspace, additions: Additions | None, subagents: Subagents, now_ms: Callable[[], int]
+        self, workspace: Workspace, additions: Additions | None, subagents: SessionSubagents, now_ms: Callable[[], int]
     ) -> None:
         self.workspace = workspace
         self.additions = additions

@@ -30,7 +30,7 @@ class Option(Struct):
     description: str = ""
 
 
-class Question(Struct):
+class AskedQuestion(Struct):
     """A question of the model."""
 
     question: str
@@ -41,7 +41,7 @@ class Question(Struct):
     recommended: float | None = None
 
 
-class Reply(Struct, rename="camel", omit_defaults=True):
+class AskedReply(Struct, rename="camel", omit_defaults=True):
     """The user's answer to one question. Its JSON is for the host (the form is omp's)."""
 
     id: str
@@ -87,14 +87,14 @@ def ask_tool(ui: Callable[[], Ui], timeout: float | None) -> Tool:
 
 async def _run(ui: Callable[[], Ui], timeout: float | None, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     """Ask one question after another, until one gets no answer."""
-    questions = msgspec.convert(arguments["questions"], list[Question])
+    questions = msgspec.convert(arguments["questions"], list[AskedQuestion])
     asker = _Asker(ui(), timeout, context.cancel)
     if not asker.ui.available:
         raise ToolError(
             "Nobody can be asked: there is no user behind this session. "  # prose: verbatim
             "Decide yourself, or end with your question."
         )
-    replies: list[Reply] = []
+    replies: list[AskedReply] = []
     for number, question in enumerate(questions, 1):
         question.id = question.id.strip() or f"q{number}"
         question.options = [option for option in question.options if option.label != OTHER]
@@ -115,7 +115,7 @@ class _Asker(Struct):
     timeout: float | None
     cancel: CancelToken
 
-    async def reply(self, question: Question) -> Reply | None:
+    async def reply(self, question: AskedQuestion) -> AskedReply | None:
         """The user's answer; None if there is none."""
         selected: list[str] = []
         custom = None
@@ -130,7 +130,7 @@ class _Asker(Struct):
                 selected = [question.options[shown.index(choice)].label]
             else:
                 custom = await self._own(question, choice)
-        return Reply(question.id, question.question, selected, custom) if selected or custom is not None else None
+        return AskedReply(question.id, question.question, selected, custom) if selected or custom is not None else None
 
     def why_silent(self) -> str:
         """Why there was no answer."""
@@ -139,14 +139,14 @@ class _Asker(Struct):
         too_late = f", or did not answer within {self.timeout:g} seconds" if self.timeout is not None else ""
         return f"the user dismissed it{too_late}"
 
-    async def _several(self, question: Question) -> Reply | None:
+    async def _several(self, question: AskedQuestion) -> AskedReply | None:
         """Let the user toggle options until they are done: hosts only know lists from which one option is chosen."""
         shown = _shown(question)
         chosen: set[int] = set()
 
-        def reply(custom: str | None = None) -> Reply:
+        def reply(custom: str | None = None) -> AskedReply:
             labels = [option.label for index, option in enumerate(question.options) if index in chosen]
-            return Reply(question.id, question.question, labels, custom)
+            return AskedReply(question.id, question.question, labels, custom)
 
         while True:
             boxes = [f"[{'x' if index in chosen else ' '}] {text}" for index, text in enumerate(shown)]
@@ -158,18 +158,18 @@ class _Asker(Struct):
                 return None if custom is None else reply(custom)
             chosen ^= {boxes.index(choice)}
 
-    async def _own(self, question: Question, choice: str | None) -> str | None:
+    async def _own(self, question: AskedQuestion, choice: str | None) -> str | None:
         """An answer that is not on the list. Some hosts let the user type it right away."""
         return await self._input(question) if choice == OTHER else choice
 
-    async def _select(self, question: Question, options: Sequence[str]) -> str | None:
+    async def _select(self, question: AskedQuestion, options: Sequence[str]) -> str | None:
         return await self.ui.select(question.question, options, timeout=self.timeout, cancel=self.cancel)
 
-    async def _input(self, question: Question) -> str | None:
+    async def _input(self, question: AskedQuestion) -> str | None:
         return await self.ui.input(question.question, timeout=self.timeout, cancel=self.cancel)
 
 
-def _shown(question: Question) -> list[str]:
+def _shown(question: AskedQuestion) -> list[str]:
     """The options as the user sees them."""
     shown: list[str] = []
     for index, option in enumerate(question.options):
@@ -178,13 +178,13 @@ def _shown(question: Question) -> list[str]:
     return shown
 
 
-def _answers(questions: Sequence[Question], replies: Sequence[Reply]) -> str:
+def _answers(questions: Sequence[AskedQuestion], replies: Sequence[AskedReply]) -> str:
     if len(questions) == len(replies) == 1:
         return f"The user answered: {replies[0].text}"
     return "\n".join(["The user answered:", *(f"{reply.id}: {reply.text}" for reply in replies)])
 
 
-def _rest(unanswered: Sequence[Question], why: str) -> list[str]:
+def _rest(unanswered: Sequence[AskedQuestion], why: str) -> list[str]:
     """What the model is told about a question without an answer, and about those that were not asked any more."""
     first, *others = unanswered
     return [

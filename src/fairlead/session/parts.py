@@ -24,7 +24,7 @@ from fairlead.session.context.budget import ContextBudget, SessionUsage
 from fairlead.session.events import Events
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.current import CurrentConversation, History
-from fairlead.session.history.sessions import Sessions
+from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.host import Host
 from fairlead.session.run.state import Activity, Attempts, MessageQueue, RunState, Stopper
 from fairlead.session.runtime import AsyncioRuntime
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from fairlead.session.rules.rules import Rule
     from fairlead.session.run.intake import Intake
     from fairlead.session.run.run import RunParts, Turns
-    from fairlead.session.subagents.subagents import Parent, Subagents
+    from fairlead.session.subagents.subagents import Parent, SessionSubagents
     from fairlead.session.todos.keeper import TodoKeeper
 
 
@@ -61,7 +61,7 @@ class SessionOptions(Struct, kw_only=True):
     #: Models to cycle through; all available ones if empty.
     scoped: Scoped = ()
     #: Where conversations are kept; None: in memory.
-    sessions: Sessions | None = None
+    sessions: ConversationStore | None = None
     #: The conversation to begin with; a new one if None.
     conversation: Conversation | None = None
     #: Whether `model`, and `thinking`, override what that conversation has chosen.
@@ -89,7 +89,7 @@ class SessionOptions(Struct, kw_only=True):
     #: Programs beside it that bring tools; None: there are none.
     servers: Servers | None = None
     #: The sub-agents that it can give work to; None: there are none.
-    subagents: Subagents | None = None
+    subagents: SessionSubagents | None = None
     #: The extensions; None: there are none.
     hooks: LateHooks | None = None
     #: The extensions to ask about tool calls, in the session of a sub-agent.
@@ -116,7 +116,7 @@ class Parts:
         self.additions = SessionAdditions(
             options.additions, options.servers, self.extensions, workspace, runtime, self._system_prompt
         )
-        self._sessions = options.sessions or Sessions(workspace=workspace, now_ms=runtime.now_ms)
+        self._sessions = options.sessions or ConversationStore(workspace=workspace, now_ms=runtime.now_ms)
         self.current = CurrentConversation(options.conversation or self._sessions.new(), self.selection, notify)
         self.queue = MessageQueue(self.current, notify, lambda: self.intake)
         self.host = Host(workspace, runtime.now_ms, notify, self._make_commands)

@@ -34,10 +34,10 @@ class AsyncioRuntime:
         if len(jobs) == 1:
             await jobs[0]()
             return
-        waiting = iter(jobs)
+        remaining = iter(jobs)
 
         async def worker() -> None:
-            for job in waiting:
+            for job in remaining:
                 await job()
 
         async with asyncio.TaskGroup() as group:

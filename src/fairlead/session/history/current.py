@@ -11,7 +11,7 @@ from fairlead.core.messages import AssistantMessage
 from fairlead.errors import BadCommand, SessionError
 from fairlead.session.events import Notify
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.sessions import Sessions
+from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.selection import Selection
 
 if TYPE_CHECKING:
@@ -96,7 +96,9 @@ class History:
     Methods that do so raise MoveCancelled if an extension blocks it.
     """
 
-    def __init__(self, current: CurrentConversation, sessions: Sessions, notify: Notify, make_moves: Callable[[], Moves]) -> None:
+    def __init__(
+        self, current: CurrentConversation, sessions: ConversationStore, notify: Notify, make_moves: Callable[[], Moves]
+    ) -> None:
         #: What is wrong with the conversation that the session began with, in sentences.
         self.problems: list[str] = []
         #: Where conversations are kept.

@@ -8,14 +8,14 @@ from fairlead.errors import ConfigError
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.listing import find_session, latest_session, session_with_id
 from fairlead.session.history.paths import session_folder
-from fairlead.session.history.sessions import Sessions
+from fairlead.session.history.sessions import ConversationStore
 
 #: Characters of an id: what a file's name has room for, and more than any program of the family uses.
 LONGEST_ID = 128
 
 
 def chosen_conversation(
-    sessions: Sessions,
+    sessions: ConversationStore,
     root: Path | None,
     *,
     copy: bool,

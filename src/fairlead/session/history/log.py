@@ -40,7 +40,7 @@ from fairlead.session.history.entries import (
     role_of,
 )
 from fairlead.session.history.paths import iso
-from fairlead.session.history.tree import Label, Node, build_tree, labels_in, tree_json
+from fairlead.session.history.tree import EntryNode, Label, build_tree, labels_in, tree_json
 
 
 class Sink(Protocol):
@@ -234,7 +234,7 @@ class Log:
             yield self._entries[position]
             position = self._parents[position]
 
-    def tree(self) -> list[Node]:
+    def tree(self) -> list[EntryNode]:
         """Return the entries without a parent, each with all of its descendants."""
         return build_tree(self._entries, self._lines, self._parents, self.labels)
 

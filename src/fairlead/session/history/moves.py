@@ -23,7 +23,7 @@ from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.history.entries import BRANCH, Entry, entries_in_context, role_of
 from fairlead.session.history.queue_log import undelivered
-from fairlead.session.history.sessions import Sessions
+from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.run.state import Activity, MessageQueue, Stopper
 from fairlead.session.selection import Selection
 from fairlead.tools.workspace import Workspace
@@ -59,7 +59,7 @@ class Moves:
     def __init__(
         self,
         current: CurrentConversation,
-        sessions: Sessions,
+        sessions: ConversationStore,
         workspace: Workspace,
         selection: Selection,
         compactor: Compactor,
@@ -307,11 +307,11 @@ def resume(
     log = conversation.log
     problems = [*conversation.problems, *selection.restore(log, model=model, level=level)]
     problems += _follow(workspace, log.header.cwd)
-    for waiting in undelivered(log):
-        if isinstance(waiting.message, BashExecutionMessage):
-            conversation.add(waiting.message)
+    for queued in undelivered(log):
+        if isinstance(queued.message, BashExecutionMessage):
+            conversation.add(queued.message)
         else:
-            queue.restore(waiting.queue, waiting.message)
+            queue.restore(queued.queue, queued.message)
     return problems
 
 

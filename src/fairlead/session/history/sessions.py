@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fairlead.session.history.store import SessionFile
 
 
-class Sessions(Struct, kw_only=True):
+class ConversationStore(Struct, kw_only=True):
     """Where the conversations of one agent are kept. An explicit path may be anywhere."""
 
     workspace: Workspace

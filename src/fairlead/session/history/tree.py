@@ -18,12 +18,12 @@ class Label(Struct, frozen=True):
     timestamp: str
 
 
-class Node(Struct):
+class EntryNode(Struct):
     """An entry, its JSON, and the entries that follow it, oldest first."""
 
     entry: Entry
     line: bytes
-    children: list[Node]
+    children: list[EntryNode]
     label: Label | None = None
 
 
@@ -40,10 +40,10 @@ def labels_in(entries: Iterable[Entry]) -> dict[str, Label]:
 
 def build_tree(
     entries: Sequence[Entry], lines: Sequence[bytes], parents: Sequence[int], labels: Mapping[str, Label]
-) -> list[Node]:
+) -> list[EntryNode]:
     """Return the roots of the tree. `lines` are the JSON of the entries, `parents` the positions of their parents (-1: none)."""
-    nodes = [Node(entry, line, [], labels.get(entry.id)) for entry, line in zip(entries, lines, strict=True)]
-    roots: list[Node] = []
+    nodes = [EntryNode(entry, line, [], labels.get(entry.id)) for entry, line in zip(entries, lines, strict=True)]
+    roots: list[EntryNode] = []
     for node, parent in zip(nodes, parents, strict=True):
         (roots if parent < 0 else nodes[parent].children).append(node)
     for node in nodes:
@@ -52,10 +52,10 @@ def build_tree(
     return roots
 
 
-def tree_json(roots: list[Node]) -> bytes:
+def tree_json(roots: list[EntryNode]) -> bytes:
     """Return the nodes as a JSON array. It is nested as deeply as the conversation is long, so this function does not recurse."""
     parts: list[bytes] = [b"["]
-    stack: list[Node | bytes] = _separated(roots)
+    stack: list[EntryNode | bytes] = _separated(roots)
     while stack:
         item = stack.pop()
         if isinstance(item, bytes):
@@ -72,9 +72,9 @@ def tree_json(roots: list[Node]) -> bytes:
     return b"".join(parts)
 
 
-def _separated(nodes: list[Node]) -> list[Node | bytes]:
+def _separated(nodes: list[EntryNode]) -> list[EntryNode | bytes]:
     """Return the nodes in reverse order, with commas between them."""
-    items: list[Node | bytes] = []
+    items: list[EntryNode | bytes] = []
     for node in reversed(nodes):
         items += (node, b",")
     return items[:-1]

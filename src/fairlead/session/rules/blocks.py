@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from fairlead.core import lenient
 from fairlead.core.tool import KeyPath, Tool
-from fairlead.session.rules.patterns import Passage, Pattern, compile_pattern, either
+from fairlead.session.rules.patterns import Passage, RulePattern, compile_pattern, either
 from fairlead.session.rules.rules import Rule, Scope, StreamKind, scopes_of
 from fairlead.tools import usual_file_texts
 from fairlead.tools.search.globs import Glob
@@ -59,7 +59,7 @@ class RuleGroup:
         self.rules = rules
         self._open = -1
         #: Matches where any of the re2 patterns does. That is rare, and only then does it matter which one it was.
-        self.any_fast: Pattern | None = None
+        self.any_fast: RulePattern | None = None
         #: The rules with a pattern that `any_fast` does not cover.
         self.slow: Sequence[CompiledRule] = ()
 

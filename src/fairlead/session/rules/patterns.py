@@ -56,7 +56,7 @@ class Passage:
         return Passage(self.text + text, self.start)
 
 
-class Pattern(Protocol):
+class RulePattern(Protocol):
     """A compiled pattern."""
 
     source: str
@@ -74,7 +74,7 @@ class Pattern(Protocol):
         ...
 
 
-def occurs(pattern: Pattern, passage: Passage) -> bool:
+def occurs(pattern: RulePattern, passage: Passage) -> bool:
     """Whether the pattern matches, and will still match when the text has grown. Raises PatternTimeout.
 
     A match at the end of an incomplete text may depend on that end: `\\bcat\\b` matches "cat", but not the "category" that it
@@ -88,7 +88,7 @@ def occurs(pattern: Pattern, passage: Passage) -> bool:
     return all(pattern.rest_after_match(passage.followed_by(text)) is not None for text in _WHAT_MAY_FOLLOW)
 
 
-def compile_pattern(source: str) -> Pattern:
+def compile_pattern(source: str) -> RulePattern:
     """Compile a regular expression. Raises PatternError."""
     if not source:
         raise PatternError("an empty pattern would match everything")
@@ -102,7 +102,7 @@ def compile_pattern(source: str) -> Pattern:
     return _RegexPattern(source)
 
 
-def either(patterns: Sequence[Pattern]) -> Pattern | None:
+def either(patterns: Sequence[RulePattern]) -> RulePattern | None:
     """Return one pattern that matches where any of these does, in a single pass; None if there is no such pattern.
 
     Use it only for patterns of re2, whose cost hardly depends on the number of alternatives.

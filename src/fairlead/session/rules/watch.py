@@ -14,7 +14,7 @@ from msgspec import UNSET
 from fairlead.config.settings import RuleSettings
 from fairlead.core.tool import Tool
 from fairlead.session.rules.blocks import CompiledRule, RuleGroup, WatchedCall, WatchedText
-from fairlead.session.rules.patterns import TIME_LIMIT, Passage, Pattern, PatternTimeout, occurs
+from fairlead.session.rules.patterns import TIME_LIMIT, Passage, PatternTimeout, RulePattern, occurs
 from fairlead.session.rules.rules import Rule, StreamKind
 
 
@@ -120,7 +120,7 @@ class RuleWatch:
             self._switch_off(compiled, passage)
             return False
 
-    def _occurs(self, pattern: Pattern, passage: Passage) -> bool:
+    def _occurs(self, pattern: RulePattern, passage: Passage) -> bool:
         self.searched += len(passage.text)
         return occurs(pattern, passage)
 

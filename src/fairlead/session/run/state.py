@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fairlead.session.history.queue_log import QueueName
     from fairlead.session.host import Host
     from fairlead.session.run.intake import Deliver, Intake
-    from fairlead.session.subagents.subagents import Subagents
+    from fairlead.session.subagents.subagents import SessionSubagents
 
 
 class MessageQueue(Queues):
@@ -257,7 +257,7 @@ class Stopper:
         compactor: Compactor,
         additions: SessionAdditions,
         host: Host,
-        subagents: Subagents | None,
+        subagents: SessionSubagents | None,
     ) -> None:
         self._activity = activity
         self._run = run
@@ -295,7 +295,7 @@ class Attempts:
         self._runtime = runtime
         self._notify = notify
         self._attempt = 0
-        self._waiting: CancelToken | None = None
+        self._retry_cancel: CancelToken | None = None
 
     def begin(self) -> None:
         """A new run: it has all its attempts."""
@@ -329,22 +329,22 @@ class Attempts:
         self._attempt += 1
         error = end.message.error_message or ""
         self._notify(RetryStart(self._attempt, self._settings.max_retries, delay_ms, error))
-        waiting = self._waiting = CancelToken()
-        forget = cancel.on_fire(waiting.fire)
+        retry_cancel = self._retry_cancel = CancelToken()
+        forget = cancel.on_fire(retry_cancel.fire)
         try:
-            await self._runtime.sleep(delay_ms / 1000, waiting)
+            await self._runtime.sleep(delay_ms / 1000, retry_cancel)
         finally:
             forget()
-            self._waiting = None
-        if waiting.fired:
+            self._retry_cancel = None
+        if retry_cancel.fired:
             self._notify(RetryEnd(False, self._attempt, CANCELLED))
             self._attempt = 0
-        return not waiting.fired
+        return not retry_cancel.fired
 
     def cancel(self) -> None:
         """Make no further attempt, if the run is waiting for one."""
-        if self._waiting is not None:
-            self._waiting.fire()
+        if self._retry_cancel is not None:
+            self._retry_cancel.fire()
 
     def ended(self, end: StreamEnd) -> None:
         """The run is over: if its last attempt failed too, say so."""

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool
-from fairlead.session.history.sessions import Sessions
+from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.parts import SessionOptions
 from fairlead.session.selection import Models
 from fairlead.session.session import Session
@@ -25,7 +25,7 @@ from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.session.subagents.agents import AgentDefinition
-    from fairlead.session.subagents.subagents import Parent, Subagents
+    from fairlead.session.subagents.subagents import Parent, SessionSubagents
 
 
 class Slots:
@@ -130,12 +130,12 @@ class SessionSpawner:
         self._overrides = overrides
         self._appended = appended
 
-    def __call__(self, parent: Parent, agent: AgentDefinition, subagents: Subagents, file: Path | None) -> Session:
+    def __call__(self, parent: Parent, agent: AgentDefinition, subagents: SessionSubagents, file: Path | None) -> Session:
         assert self.like is not None, "sub-agents come after the first session"
         workspace = replace(parent.host.workspace)
         tools = _tools(parent, workspace, subagents)
         first = self.like.sessions
-        sessions = Sessions(
+        sessions = ConversationStore(
             workspace=workspace, now_ms=parent.runtime.now_ms, durability=first.durability if first is not None else "flush"
         )
         kept_in = parent.current.conversation.path
@@ -173,7 +173,7 @@ class SessionSpawner:
         return (parent.selection.model, None) if pattern is None or self._match is None else self._match(pattern)
 
 
-def _tools(parent: Parent, workspace: Workspace, subagents: Subagents) -> dict[str, Tool]:
+def _tools(parent: Parent, workspace: Workspace, subagents: SessionSubagents) -> dict[str, Tool]:
     """The tools of a sub-agent of `parent`: at most those of its parent.
 
     Built-in tools are made again for the workspace. A tool that replaces a built-in one is shared.

@@ -41,7 +41,7 @@ from fairlead.tools.background import Paced
 
 if TYPE_CHECKING:
     from fairlead.session.subagents.agents import AgentDefinition
-    from fairlead.session.subagents.subagents import Subagents
+    from fairlead.session.subagents.subagents import SessionSubagents
 
 #: Seconds between two reports of a sub-agent's progress.
 PROGRESS_INTERVAL = 0.2
@@ -72,7 +72,7 @@ class Assignment(Struct, frozen=True, kw_only=True):
 class Subagent:
     """A sub-agent, from the moment it waits for a slot."""
 
-    def __init__(self, subagents: Subagents, agent: AgentDefinition, assignment: Assignment) -> None:
+    def __init__(self, subagents: SessionSubagents, agent: AgentDefinition, assignment: Assignment) -> None:
         self.agent = agent
         self.assignment = assignment
         #: What it spent, with all its sub-agents.

@@ -62,7 +62,7 @@ class Parent(Struct, frozen=True, kw_only=True):
 class Spawner(Protocol):
     """Makes the session of a sub-agent. Raises a FairleadError if that cannot be done."""
 
-    def __call__(self, parent: Parent, agent: AgentDefinition, subagents: Subagents, file: Path | None) -> Session: ...
+    def __call__(self, parent: Parent, agent: AgentDefinition, subagents: SessionSubagents, file: Path | None) -> Session: ...
 
 
 class Order(Struct, frozen=True):
@@ -118,7 +118,7 @@ class Family:
         return [each if isinstance(each, SubagentSnapshot) else each.snapshot() for each in self._known.values()]
 
 
-class Subagents:
+class SessionSubagents:
     """The sub-agents of one session. `owner` is the sub-agent whose session it is, and `slot` its slot."""
 
     def __init__(self, family: Family, *, depth: int = 0, owner: Subagent | None = None, slot: Slot | None = None) -> None:
@@ -222,7 +222,7 @@ class Subagents:
     # For a sub-agent
 
     def spawn(self, child: Subagent, slot: Slot) -> Session:
-        below = Subagents(self.family, depth=self.depth + 1, owner=child, slot=slot)
+        below = SessionSubagents(self.family, depth=self.depth + 1, owner=child, slot=slot)
         return self.family.spawner(self.parent, child.agent, below, child.assignment.file)
 
     def settle(self, child: Subagent, conversation: Conversation, model: Model | None) -> None:

@@ -13,7 +13,7 @@ from fairlead.errors import ToolError
 
 if TYPE_CHECKING:
     from fairlead.session.subagents.subagent import Subagent
-    from fairlead.session.subagents.subagents import Subagents
+    from fairlead.session.subagents.subagents import SessionSubagents
 
 #: How many bytes of all answers together the model sees. Long answers get what short ones do not need.
 ANSWER_BYTES = 50 * 1024
@@ -23,7 +23,7 @@ GRACE = 1.0
 UPDATE_INTERVAL, INTERVAL_EACH = 0.2, 0.001
 
 
-def task_tool(subagents: Subagents) -> Tool:
+def task_tool(subagents: SessionSubagents) -> Tool:
     """The tool that lets a session give work to `subagents`."""
     agents = "\n".join(f"- {agent.name}: {agent.description}" for agent in subagents.family.agents.values())
     task = {
@@ -67,7 +67,7 @@ def task_tool(subagents: Subagents) -> Tool:
     )
 
 
-async def run_task(subagents: Subagents, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+async def run_task(subagents: SessionSubagents, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     """Let sub-agents work on all tasks. Fails only if none of them has an answer."""
     from fairlead.session.subagents.subagents import Order
     from fairlead.tools.background import Paced

@@ -16,7 +16,7 @@ from fairlead.errors import ConfigError, SessionError
 from fairlead.protocol.opal.objects import ListedSession
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.paths import iso, transcripts_folder
-from fairlead.session.history.sessions import Sessions
+from fairlead.session.history.sessions import ConversationStore
 from fairlead.wire.jsonrpc import BadParams
 
 #: The longest session id that a client may choose.
@@ -56,7 +56,7 @@ class OpalStore(Struct, frozen=True):
         path = self.path(session_id)
         return path.exists() and not is_blank_file(path)
 
-    def open(self, session_id: str, sessions: Sessions) -> Conversation:
+    def open(self, session_id: str, sessions: ConversationStore) -> Conversation:
         """Open the session with that id to resume it, or begin it. Raises SessionError."""
         path = self.path(session_id)
         if not self.has(session_id):

@@ -19,7 +19,7 @@ from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.methods import SessionStart
 from fairlead.protocol.opal.objects import FeatureChanges, Features
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.sessions import Sessions
+from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.session import Session
 from fairlead.wire.connection import HostOutput
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, RpcError, notification_line
@@ -120,7 +120,7 @@ class SessionTable:
         base, store = defaults.base, defaults.store
         allowed = base.tools if wanted.tools is None else wanted.tools
 
-        def conversation(sessions: Sessions) -> Conversation:
+        def conversation(sessions: ConversationStore) -> Conversation:
             return store.open(session_id, sessions) if kept else sessions.new(id=session_id)
 
         options = replace(
