@@ -19,7 +19,7 @@ ANY = "\0"
 _Step: TypeAlias = str
 
 
-#: Any one character; any text within a name; any text; the start of `**/`; the inside of a folder that `**/` matches.
+#: Any one character; any text within a name; any text; the start of `**/`; a folder that `**/` matches.
 _ONE, _NAME, _ALL, _FOLDERS, _FOLDER = "?one", "*name", "**all", "**/start", "**/inside"
 
 

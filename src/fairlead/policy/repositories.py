@@ -135,7 +135,7 @@ class _OpenFolder:
             self.head = None
 
     def identity(self, name: str) -> tuple[int, int] | None:
-        """Return the identity of an entry, or None if there is no entry of that name."""
+        """Return the identity of an entry, or None if there is none."""
         try:
             found = os.stat(name, dir_fd=self.file, follow_symlinks=False)
         except OSError:

@@ -284,7 +284,7 @@ _NAME = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./+-]*")
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 _BLANK = re.compile(r"[ \t\n]")
 
-#: Words that start a different grammar in the place of a command, in bash, dash or another shell that may be installed as `sh`.
+#: Words that start a different grammar where a command could stand, in bash, dash or another shell that may be installed as `sh`.
 _RESERVED = frozenset(
     """case coproc do done elif else end esac fi for foreach function if in namespace nocorrect noglob repeat select then time
     until while""".split()
