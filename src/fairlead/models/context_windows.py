@@ -106,10 +106,10 @@ def _window_in(body: bytes, model_id: str) -> int | None:
 
     listed = list(records(record(decoded(body.decode("utf-8", "replace"))).get("data")))
     entry = next((each for each in listed if each.get("id") == model_id), listed[0] if len(listed) == 1 else {})
-    places: list[dict[str, Any]] = [record(entry.get("meta")), entry, record(entry.get("top_provider"))]
+    sources: list[dict[str, Any]] = [record(entry.get("meta")), entry, record(entry.get("top_provider"))]
     for field in _FIELDS:
-        for place in places:
-            value = place.get(field)
+        for source in sources:
+            value = source.get(field)
             if isinstance(value, int) and not isinstance(value, bool) and value >= _SMALLEST:
                 return value
     return None

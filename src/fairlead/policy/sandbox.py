@@ -357,9 +357,9 @@ class _Entered:
         """Wait until all processes in the sandbox have ended. The first one ends last."""
         if self._dying is None:
             return
-        waiting = select.poll()
-        waiting.register(self._dying, select.POLLIN)
-        waiting.poll(_DYING * 1000)
+        poll = select.poll()
+        poll.register(self._dying, select.POLLIN)
+        poll.poll(_DYING * 1000)
         os.close(self._dying)
         self._dying = None
 
@@ -375,9 +375,9 @@ def _installation() -> list[str]:
     `sys.path` is not mounted as a whole: it may contain such a folder itself.
     """
     packages = (str(Path(__file__).parents[1]), str(Path(msgspec.__file__).parent))
-    places = dict.fromkeys((sys.prefix, sys.base_prefix, *packages))
-    hidden = [place for place in places if any(Path(place).is_relative_to(each) for each in ("/tmp", *_PRIVATE))]
-    return [word for place in hidden for word in ("--ro-bind", place, place)]
+    prefixes = dict.fromkeys((sys.prefix, sys.base_prefix, *packages))
+    hidden = [prefix for prefix in prefixes if any(Path(prefix).is_relative_to(each) for each in ("/tmp", *_PRIVATE))]
+    return [word for prefix in hidden for word in ("--ro-bind", prefix, prefix)]
 
 
 def _is_free(path: Path) -> bool:

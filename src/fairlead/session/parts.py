@@ -65,8 +65,8 @@ class SessionOptions(Struct, kw_only=True):
     #: The conversation to begin with; a new one if None.
     conversation: Conversation | None = None
     #: Whether `model`, and `thinking`, override what that conversation has chosen.
-    model_goes_first: bool = False
-    thinking_goes_first: bool = False
+    model_is_explicit: bool = False
+    thinking_is_explicit: bool = False
     #: How the tools of one turn run while the interrupt mode is `wait`, and while it is `immediate`.
     schedule: Schedule = "together"
     schedule_immediate: Schedule = "exclusive"
@@ -151,7 +151,7 @@ class Parts:
         self._follow_conversation()
         if self.subagents is not None:
             self.subagents.attach(self._as_parent())
-        self.history.problems = self.current.load(model=not options.model_goes_first, level=not options.thinking_goes_first)
+        self.history.problems = self.current.load(model=not options.model_is_explicit, level=not options.thinking_is_explicit)
 
     def _follow_conversation(self) -> None:
         """Have parts forget what belongs to a conversation that is replaced, and read again what one keeps for them."""

@@ -180,8 +180,8 @@ class Selection:
 
     # Sessions
 
-    def write_down(self, log: Log) -> None:
-        """Write down the present choice at the beginning of a conversation."""
+    def save(self, log: Log) -> None:
+        """Save the current choice at the start of a conversation."""
         if self.model is not None:
             log.model_change(self.model.provider, self.model.id)
         log.thinking_level_change(self.wanted)

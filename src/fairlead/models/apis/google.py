@@ -128,7 +128,7 @@ class GoogleGenerativeAI(Adapter):
         with_images = results_with_images(messages[done:])
         images = dict(zip(map(id, with_images), self._images.parts(with_images, _result_images), strict=True))
         results: list[bytes] = []
-        waiting: list[bytes] = []
+        image_parts: list[bytes] = []
         encoded = self._contents.parts(messages, self._content)
         for place in range(done, len(messages)):
             message, part = messages[place], encoded[place]
@@ -139,11 +139,11 @@ class GoogleGenerativeAI(Adapter):
                 continue
             results.append(part)
             if id(message) in images:
-                waiting.append(images[id(message)])
+                image_parts.append(images[id(message)])
             following = messages[place + 1] if place + 1 < len(messages) else None
             if not isinstance(following, ToolResultMessage):
-                turns.append(b'{"role":"user","parts":[%b]}' % b",".join((*results, *waiting)))
-                results, waiting = [], []
+                turns.append(b'{"role":"user","parts":[%b]}' % b",".join((*results, *image_parts)))
+                results, image_parts = [], []
         self._sent.keep(messages[:done], turns[:count])
         return turns
 

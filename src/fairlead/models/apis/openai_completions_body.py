@@ -129,7 +129,7 @@ class ChatBody:
         done, conversation = (0, list[bytes]()) if marks else self._sent.resume(messages)
         count = len(conversation)
         images = self._images_of_results(messages[done:])
-        waiting: list[bytes] = []
+        image_messages: list[bytes] = []
         for place in range(done, len(messages)):
             message, part = messages[place], parts[place]
             if part:
@@ -138,15 +138,15 @@ class ChatBody:
                 done, count = place + 1, len(conversation)  # later messages do not change what came before
                 continue
             if id(message) in images:
-                waiting.append(images[id(message)])
+                image_messages.append(images[id(message)])
             following = messages[place + 1] if place + 1 < len(messages) else None
             if isinstance(following, ToolResultMessage):
                 continue
             # Only after the last one, as nothing may come between the results of one turn.
-            if self._compat.requires_assistant_after_tool_result and (waiting or isinstance(following, UserMessage)):
+            if self._compat.requires_assistant_after_tool_result and (image_messages or isinstance(following, UserMessage)):
                 conversation.append(_AFTER_TOOL_RESULTS)
-            conversation += waiting
-            waiting = []
+            conversation += image_messages
+            image_messages = []
         self._sent.keep(messages[:done], conversation[:count])
         return [self._system(request.system_prompt), *conversation] if request.system_prompt else conversation
 

@@ -242,10 +242,10 @@ def _problem(image: ImageContent, api: str) -> str | None:
 def _for_assistant(message: AssistantMessage, target: _Target) -> _Replaced:
     foreign = _is_foreign(message, target)
     labels = _labels(message.tool_calls(), foreign, target)
-    waiting = iter(labels)
+    labels_left = iter(labels)
     content: list[AssistantBlock] = []
     for block in message.content:
-        kept = _call(block, next(waiting), foreign) if isinstance(block, ToolCall) else _said(block, foreign)
+        kept = _call(block, next(labels_left), foreign) if isinstance(block, ToolCall) else _said(block, foreign)
         if kept is not None:
             content.append(kept)
     if content == message.content:

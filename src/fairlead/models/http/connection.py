@@ -240,13 +240,13 @@ async def _resolve(host: str, port: int) -> list[Any]:
 async def _first_to_connect(addresses: list[Any]) -> socket.socket:
     """Try the addresses in order, each a little after the previous one, or as soon as that has failed."""
     attempts: dict[asyncio.Task[socket.socket], None] = {}
-    waiting = list(reversed(addresses))
+    untried = list(reversed(addresses))
     problem: OSError | None = None
     try:
-        while waiting or attempts:
-            if waiting:
-                attempts[asyncio.ensure_future(_connect_socket(waiting.pop()))] = None
-            patience = _NEXT_ADDRESS_AFTER if waiting else None
+        while untried or attempts:
+            if untried:
+                attempts[asyncio.ensure_future(_connect_socket(untried.pop()))] = None
+            patience = _NEXT_ADDRESS_AFTER if untried else None
             done, _ = await asyncio.wait(attempts, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
             for attempt in done:
                 del attempts[attempt]

@@ -54,7 +54,7 @@ class CurrentConversation:
         """
         conversation, selection = self.conversation, self._selection
         conversation.on_trouble, conversation.on_notice = self._not_written, self._file_changed
-        conversation.on_begin = selection.write_down
+        conversation.on_begin = selection.save
         selection.on_model, selection.on_level = conversation.choose_model, conversation.choose_level
         self.moved()
         return self.resume(model, level) if conversation.has_begun else list(conversation.problems)

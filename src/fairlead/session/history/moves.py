@@ -140,7 +140,7 @@ class Moves:
         # Written before the switch: what cannot be written changes nothing.
         conversation = self._sessions.new(parent=str(left.path) if left.is_saved else None)
         log, model = conversation.log, self._selection.model
-        self._selection.write_down(log)
+        self._selection.save(log)
         log.custom_message("handoff", HANDED_OFF.format(summary.text), display=True)
         if model is not None:
             conversation.keep(lambda: log.usage("handoff", model.provider, model.id, summary.usage, "the notes above", keep=True))

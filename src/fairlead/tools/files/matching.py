@@ -243,12 +243,12 @@ def _most_similar(lines: list[str], wanted: Sequence[str], stop: Stop) -> _Found
     return best
 
 
-def _windows(places: Sequence[int], length: int) -> Iterator[tuple[int, int]]:
+def _windows(starts: Sequence[int], length: int) -> Iterator[tuple[int, int]]:
     """The lines to look at: those at each place, and those from one place to another if the file may have lines in between."""
-    for place in places:
-        for other in places:
-            if place <= other <= place + length + _BETWEEN:
-                yield max(0, place), max(1, other + length)
+    for start in starts:
+        for other in starts:
+            if start <= other <= start + length + _BETWEEN:
+                yield max(0, start), max(1, other + length)
 
 
 def _places(lines: Sequence[str], wanted: Sequence[str], stop: Stop) -> list[int]:

@@ -142,15 +142,15 @@ def _character_class(members: str) -> str:
 def alternatives(pattern: str) -> list[str]:
     """Return the patterns that `{a,b}` stands for."""
     done: list[str] = []
-    waiting = [pattern]
-    while waiting:
-        current = waiting.pop()
+    unexpanded = [pattern]
+    while unexpanded:
+        current = unexpanded.pop()
         found = re.search(r"(?<!\\)\{([^{}]*,[^{}]*)\}", current)
         if found is None:
             done.append(current)
         else:
-            waiting += [current[: found.start()] + choice + current[found.end() :] for choice in found[1].split(",")]
-        if len(done) + len(waiting) > _MAX_ALTERNATIVES:
+            unexpanded += [current[: found.start()] + choice + current[found.end() :] for choice in found[1].split(",")]
+        if len(done) + len(unexpanded) > _MAX_ALTERNATIVES:
             raise ToolError(f"The braces in {pattern} stand for more than {_MAX_ALTERNATIVES} patterns. Use a simpler one.")
     return done
 

@@ -45,13 +45,13 @@ class _Rule:
     def remainders(self, way: Sequence[str]) -> set[str]:
         """Return the patterns that this rule amounts to for paths that start in the folder at the end of `way`."""
         names = ["**", self.text] if self.name is not None else self.text.split("/")
-        places = {0}
+        positions = {0}
         for part in way:
-            here = {place for place in places if names[place] == "**"}
-            places |= {place + 1 for place in here if place + 1 < len(names)}
-            passed = {place + 1 for place in places - here if name_matcher(names[place])(part)}
-            places = here | {place for place in passed if place < len(names)}
-        return {"/".join(names[place:]) for place in places}
+            here = {position for position in positions if names[position] == "**"}
+            positions |= {position + 1 for position in here if position + 1 < len(names)}
+            passed = {position + 1 for position in positions - here if name_matcher(names[position])(part)}
+            positions = here | {position for position in passed if position < len(names)}
+        return {"/".join(names[position:]) for position in positions}
 
 
 class IgnoreFile:
@@ -185,7 +185,7 @@ def rules_above(folder: Path, stop: Path) -> IgnoreRules:
 
 
 def _is_repository(folder: Path) -> bool:
-    """Whether a folder is the root of a git repository. An empty `.git` means nothing to git: a sandbox keeps one in place."""
+    """Whether a folder is the root of a git repository. An empty `.git` means nothing to git: a sandbox keeps one in position."""
     git = folder / ".git"
     return git.is_file() or (git / "HEAD").exists()
 
@@ -248,7 +248,7 @@ def walk(root: Path, cwd: Path, stop: Stop, *, respect_ignored: bool = True) -> 
     """Everything below the real path `root`, a folder before what is in it, names in order.
 
     Hidden files are included; `.git` is not, nor are /proc, /sys and /dev when `root` is `/`. Links are reported but not
-    followed, not even those that take the place of a folder during the walk. Folders that cannot be read count as empty. What
+    followed, not even those that take the position of a folder during the walk. Folders that cannot be read count as empty. What
     .gitignore names is left out, unless `respect_ignored` is false.
     """
     rules = rules_above(root, Path(os.path.realpath(cwd))) if respect_ignored else None
