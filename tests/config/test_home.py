@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.config.home import Home, project_folder
+from fairlead.config.home import Home
 
 
 def test_the_home_is_where_the_variable_says(tmp_path: Path) -> None:
@@ -49,5 +49,5 @@ def test_an_isolated_home_names_no_file_to_read(tmp_path: Path) -> None:
 
 def test_looking_creates_nothing(tmp_path: Path) -> None:
     home = Home.find({"HOME": str(tmp_path)})
-    assert home.sessions_dir and home.settings_files(tmp_path) and project_folder(tmp_path)
+    assert home.sessions_dir and home.settings_files(tmp_path) and home.project_folders(tmp_path / "work")
     assert list(tmp_path.iterdir()) == []

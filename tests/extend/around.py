@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fairlead.config.home import Home
 from fairlead.extend.additions import UserAdditions
 from fairlead.extend.search_paths import SearchPaths
 
@@ -42,7 +43,7 @@ class Around:
             path.write_text(text)
 
     def additions(self, *, skill_commands: bool = True, isolated: bool = False, **changes: Any) -> UserAdditions:
-        search_paths = SearchPaths(home=None if isolated else self.home, user=self.user, **changes)
+        search_paths = SearchPaths(home=None if isolated else Home(self.home, user=self.user), user=self.user, **changes)
         return UserAdditions(lambda: search_paths, skill_commands=skill_commands, warn=self.problems.extend)
 
 

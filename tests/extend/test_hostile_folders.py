@@ -104,7 +104,7 @@ def test_instructions_are_bounded_together(around: Around) -> None:
 def test_a_project_has_so_many_rules_and_no_more(tmp_path: Path) -> None:
     for number in range(MOST_RULES + 5):
         (tmp_path / f"r{number:03}.md").write_text("---\ncondition: x\n---\nNo.")
-    rules, problems = load_rules({"project": tmp_path}, tmp_path)
+    rules, problems = load_rules([("project", tmp_path)], tmp_path)
     assert len(rules) == MOST_RULES and len(problems) == 5
 
 
@@ -113,7 +113,7 @@ def test_a_project_has_so_many_rules_and_no_more(tmp_path: Path) -> None:
 )
 def test_a_rule_has_so_many_conditions_and_no_more(tmp_path: Path, field: str) -> None:
     (tmp_path / "r.md").write_text(f"---\n{field}\n---\nNo.")
-    rules, (problem,) = load_rules({"project": tmp_path}, tmp_path)
+    rules, (problem,) = load_rules([("project", tmp_path)], tmp_path)
     assert rules == [] and ("expected at most 100" in problem or "longer than 1000" in problem)
 
 
@@ -121,7 +121,7 @@ def test_a_rule_of_a_project_that_is_not_trusted_does_not_replace_the_users(tmp_
     for level in ("user", "project"):
         (tmp_path / level).mkdir()
         (tmp_path / level / "same.md").write_text(f"---\ncondition: x\n---\n{level}")
-    folders: dict[Level, Path] = {"user": tmp_path / "user", "project": tmp_path / "project"}
+    folders: list[tuple[Level, Path]] = [("user", tmp_path / "user"), ("project", tmp_path / "project")]
     (rule,), (problem,) = load_rules(folders, tmp_path, trusted=False)
     assert rule.content == "user" and "the project is not trusted" in problem
     (rule,), problems = load_rules(folders, tmp_path, trusted=True)

@@ -15,7 +15,7 @@ from fairlead.config.home import Home
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext
 from fairlead.errors import ToolError
-from fairlead.policy.protected import HardLinks, Masks, Protected, key_files
+from fairlead.policy.protected import HardLinks, Masks, Protected, key_files, read_only_in_sandbox
 from fairlead.policy.sandbox import Bubblewrap
 from fairlead.tools import Workspace, builtin_tools
 from fairlead.tools.search import grep
@@ -37,7 +37,11 @@ class Place:
         env = {"PATH": path if path is not None else os.environ["PATH"], "HOME": str(self.home)}
         self.workspace = Workspace(self.cwd, env, log_dir=lambda: root, keep_log=lambda _: None)
         self.workspace.guard = Protected(
-            key_files(Home.find(env), env), listed, cwd=lambda: self.cwd, home=self.home, confined=confined
+            key_files(Home.find(env), env),
+            listed,
+            cwd=lambda: self.cwd,
+            home=self.home,
+            read_only=read_only_in_sandbox(Home.find(env)) if confined else None,
         )
 
     def call(self, name: str, tools: dict[str, Tool] | None = None, **arguments: Any) -> str:
@@ -471,7 +475,7 @@ def test_a_sandbox_looks_for_what_to_hide_when_it_is_entered_and_not_when_the_co
         searches += 1
         return Masks([], [])
 
-    sandbox = Bubblewrap("/bin/true", place.cwd, scratch=lambda: tmp_path, masks=masks, own=[])
+    sandbox = Bubblewrap("/bin/true", place.cwd, scratch=lambda: tmp_path, masks=masks, own=[], read_only=[])
     confined = sandbox.enter(place.cwd)
     assert searches == 1
     confined.wrapped(["true"], 3)

@@ -91,7 +91,7 @@ def test_a_trusted_project_goes_before_the_user_and_the_user_before_what_is_buil
             written(tmp_path / folder / f"{name}.md", f"---\ndescription: {folder}\n---\nx")
         return tmp_path / folder
 
-    folders: dict[Level, Path] = {"user": define("mine", "task", "both"), "project": define("ours", "both", "own")}
+    folders: list[tuple[Level, Path]] = [("user", define("mine", "task", "both")), ("project", define("ours", "both", "own"))]
     agents, problems = load_agents(folders)
     assert problems == []
     assert {name: agent.source for name, agent in agents.items()} == {
@@ -113,7 +113,7 @@ def test_a_project_that_is_not_trusted_replaces_no_agent_and_chooses_no_model(tm
     written(ours / "Explore.md", "---\ndescription: ours\n---\nx")
     written(ours / "own.md", cheap.format("ours", "own"))
     written(ours / "plain.md", "---\ndescription: ours\ntools: read\n---\nx")
-    folders: dict[Level, Path] = {"user": mine, "project": ours}
+    folders: list[tuple[Level, Path]] = [("user", mine), ("project", ours)]
     within = (tmp_path / "work").resolve()
 
     agents, (problem,) = load_agents(folders, within=within, trusted=False)
@@ -156,12 +156,12 @@ def test_a_bad_definition_leaves_the_others_alone(tmp_path: Path) -> None:
     written(tmp_path / "good.md", "---\ndescription: d\n---\nx")
     written(tmp_path / "notes.txt", "x")
     (tmp_path / "folder.md").mkdir()
-    agents, problems = load_agents({"user": tmp_path, "project": tmp_path / "not there"})
+    agents, problems = load_agents([("user", tmp_path), ("project", tmp_path / "not there")])
     assert set(agents) == {"task", "explore", "good"}
     assert [problem.split(":")[0] for problem in problems] == [str(tmp_path / "bad.md"), str(tmp_path / "folder.md")]
 
 
 def test_an_isolated_run_reads_no_definitions(tmp_path: Path) -> None:
     home = Home(tmp_path, isolated=True)
-    assert home.agents_folders(tmp_path) == {}
-    assert set(Home(tmp_path).agents_folders(tmp_path)) == {"user", "project"}
+    assert home.agents_folders(tmp_path) == ()
+    assert [level for level, _ in Home(tmp_path).agents_folders(tmp_path)] == ["user", "project"]

@@ -122,7 +122,7 @@ def test_without_folders_there_are_no_rules(tmp_path: Path) -> None:
     assert load_rules(home.rules_folders(tmp_path)) == ([], [])
     write(home.root / "rules" / "a.md", "condition: a")
     assert load_rules(Home(home.root, isolated=True).rules_folders(tmp_path)) == ([], [])
-    assert list(Home(tmp_path / ".fairlead").rules_folders(tmp_path)) == ["user"]
+    assert [level for level, _ in Home(tmp_path / ".fairlead").rules_folders(tmp_path)] == ["user"]
 
 
 def test_one_bad_file_costs_no_other_rule(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_one_bad_file_costs_no_other_rule(tmp_path: Path) -> None:
     (tmp_path / "folder.md").mkdir()
     (tmp_path / "latin.md").write_bytes(b"---\ncondition: \xe4\n---\nx")
     os.mkfifo(tmp_path / "pipe.md")
-    rules, problems = load_rules({"project": tmp_path})
+    rules, problems = load_rules([("project", tmp_path)])
     assert [rule.name for rule in rules] == ["good"] and rules[0].condition == ["a"]
     assert [problem.split(": ")[0] for problem in problems] == [
         str(tmp_path / name) for name in ("good.mdc", "bad.md", "folder.md", "latin.md", "pipe.md")
@@ -167,14 +167,14 @@ def test_one_bad_file_costs_no_other_rule(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_with_a_field_is_said(tmp_path: Path, line: str, said: str) -> None:
     path = write(tmp_path / "bad.md", line)
-    rules, (problem,) = load_rules({"user": tmp_path})
+    rules, (problem,) = load_rules([("user", tmp_path)])
     assert rules == []
     assert problem.startswith(f"{path}: ") and said in problem, problem
 
 
 def test_a_condition_needs_something_to_tell(tmp_path: Path) -> None:
     write(tmp_path / "empty.md", "condition: a", body="  ")
-    assert "no text for the model after the front matter" in load_rules({"user": tmp_path})[1][0]
+    assert "no text for the model after the front matter" in load_rules([("user", tmp_path)])[1][0]
 
 
 def test_scopes() -> None:

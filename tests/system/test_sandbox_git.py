@@ -18,9 +18,10 @@ from tests.support.host_tools import ends
 from tests.support.stage import Stage, bash, calls
 from tests.system.test_sandbox_escapes import bubblewrap, folder, sandboxed, start
 
+from fairlead.config.home import Home
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolContext
-from fairlead.policy.protected import Masks
+from fairlead.policy.protected import Masks, read_only_in_sandbox
 from fairlead.policy.sandbox import Bubblewrap
 from fairlead.tools.workspace import Workspace
 from fairlead.wire.opal.tools.machine import machine_tools
@@ -61,6 +62,7 @@ LAYOUTS = {
     "many": "for n in $(seq 1 30); do mkdir -p s$n && lay s$n/.git $PWD/s$n; done",
     "line-ends-in-names": "mkdir -p \"$(printf 'a\\nb')\" && lay \"$(printf 'a\\nb')/.git\"",
 }
+READ_ONLY = read_only_in_sandbox(Home(Path("/home")))
 NAMESPACES = ("unshare -U true", "unshare -Ur true", "unshare -Urm true", "bwrap --unshare-user --ro-bind / / true")
 every_layout = pytest.mark.parametrize("layout", LAYOUTS)
 
@@ -313,7 +315,12 @@ def test_there_are_none_for_a_user_without_privileges_either(root: Path) -> None
     (root / "work").mkdir()
     (root / "scratch").mkdir()
     sandbox = Bubblewrap(
-        shutil.which("bwrap"), root / "work", scratch=lambda: root / "scratch", masks=lambda: Masks([], []), own=[]
+        shutil.which("bwrap"),
+        root / "work",
+        scratch=lambda: root / "scratch",
+        masks=lambda: Masks([], []),
+        own=[],
+        read_only=READ_ONLY,
     )
     sandbox.prove()
     subprocess.run(["chown", "-R", "65534:65534", str(root)], check=True)
@@ -358,7 +365,12 @@ async def test_a_command_of_opal_that_goes_on_is_checked_when_its_call_returns(r
     (root / "scratch").mkdir()
     workspace = Workspace(root / "work", env(root), log_dir=lambda: root / "scratch", keep_log=lambda _: None)
     workspace.sandbox = Bubblewrap(
-        shutil.which("bwrap"), root / "work", scratch=lambda: root / "scratch", masks=lambda: Masks([], []), own=[]
+        shutil.which("bwrap"),
+        root / "work",
+        scratch=lambda: root / "scratch",
+        masks=lambda: Masks([], []),
+        own=[],
+        read_only=READ_ONLY,
     )
     shell = {tool.name: tool for tool in machine_tools(workspace)}["shell"]
     assert shell.close is not None

@@ -278,7 +278,7 @@ class Assembly:
     def _rules(self) -> Sequence[Rule]:
         """Return the stream rules of the user and the project."""
         folders = self._home.rules_folders(self._cwd)
-        if not self._settings.stream_rules.enabled or not any(folder.is_dir() for folder in folders.values()):
+        if not self._settings.stream_rules.enabled or not any(folder.is_dir() for _, folder in folders):
             return ()
         from fairlead.session.rules.rules import load_rules
 
@@ -297,7 +297,7 @@ class Assembly:
             from fairlead.extend.search_paths import SearchPaths
 
             return SearchPaths(
-                home=None if options.isolated else self._home.root,
+                home=None if options.isolated else self._home,
                 user=user_folder(self._env),
                 context_files=options.context_files,
                 find_skills=options.find_skills,
@@ -367,8 +367,8 @@ class Assembly:
 
         task = self._settings.task
         folders = self._home.agents_folders(self._cwd)
-        of_project = folders.get("project")
-        trusted = of_project is None or is_absent(of_project) or self.extensions.trust.known(self._cwd)
+        of_project = [folder for level, folder in folders if level == "project" and not is_absent(folder)]
+        trusted = not of_project or self.extensions.trust.known(self._cwd)
         agents, problems = load_agents(folders, task.disabled_agents, self._home.boundary(self._cwd), trusted=trusted)
         self._warn(problems)
         tool_set = self._options.tool_set

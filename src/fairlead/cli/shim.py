@@ -91,7 +91,7 @@ def _package(folder: Path, dialect: Dialect, release: Release, command: Sequence
         "main": "./dist/index.js",
     }
     if dialect.home is not None:
-        manifest["piConfig"] = {"name": dialect.program, "configDir": dialect.home.project_folder}
+        manifest["piConfig"] = {"name": dialect.program, "configDir": dialect.home.folder}
     return [
         _write(package / "package.json", json.dumps(manifest, indent=2) + "\n", mode=0o644),
         _write(package / "dist" / "index.js", _INDEX.format(version=json.dumps(release.version)), mode=0o644),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -14,22 +15,42 @@ Level: TypeAlias = Literal["user", "project"]
 
 PROJECT_FOLDER = ".fairlead"
 
+#: The files of omp and xcsh. The first one that exists is read; the JSON files are those of older releases.
+_OMP_SETTINGS = ("config.yml", "config.yaml", "settings.json")
+_OMP_MODELS = ("models.yml", "models.yaml", "models.json")
+_PROFILE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
 
 class PeerHome(Struct, frozen=True, kw_only=True):
-    """Where a program that fairlead stands in for keeps its files."""
+    """Where a program that fairlead stands in for keeps its files, and in which layout."""
 
-    #: The folder of the user's files, unless `variable` names another.
+    #: The folder in the user's directory that holds the home, and the folder with a project's files.
     folder: str
-    #: The folder with a project's files.
-    project_folder: str
-    variable: str = "PI_CODING_AGENT_DIR"
+    #: `pi`: settings.json, models.json, auth.json. `omp`: config.yml, models.yml, agent.db, and other names of session folders.
+    layout: Literal["pi", "omp"] = "pi"
+    #: Names another folder instead of `folder`.
+    folder_variable: str | None = None
+    #: Name a profile, which has a home of its own.
+    profile_variables: tuple[str, ...] = ()
+
+    def root(self, env: Mapping[str, str]) -> Path:
+        """Return the folder of the user's files."""
+        profile = next((env[name] for name in self.profile_variables if name in env), "").strip()
+        if not _PROFILE.fullmatch(profile) or profile == "default":
+            profile = ""
+        named = "" if profile else env.get("PI_CODING_AGENT_DIR")
+        if named:
+            return _absolute(named, env)
+        above = user_folder(env) / ((self.folder_variable and env.get(self.folder_variable)) or self.folder)
+        return (above / "profiles" / profile / "agent" if profile else above / "agent").absolute()
 
 
 class Home(Struct, frozen=True):
     """The folder of the user's configuration and sessions.
 
     `pi_folder` is the home of pi, whose models.json and auth.json are read, never written, for what ours
-    do not have. An `isolated` home is never read from: the readers below name no files.
+    do not have. An `isolated` home is never read from: the readers below name no files. With a `peer`, the files are those of
+    that program.
     """
 
     root: Path
@@ -37,6 +58,7 @@ class Home(Struct, frozen=True):
     isolated: bool = False
     #: The user's home directory; None: that of this process's user.
     user: Path | None = None
+    peer: PeerHome | None = None
 
     @classmethod
     def find(cls, env: Mapping[str, str], *, isolated: bool = False, peer: PeerHome | None = None) -> Home:
@@ -48,66 +70,100 @@ class Home(Struct, frozen=True):
         if own:
             return cls(_absolute(own, env), None, isolated, user_folder(env))
         if peer is not None:
-            return cls(_absolute(env.get(peer.variable) or peer.folder, env), None, isolated, user_folder(env))
+            return cls(peer.root(env), None, isolated, user_folder(env), peer)
         pi = env.get("PI_CODING_AGENT_DIR")
         return cls(_absolute("~/.fairlead", env), _absolute(pi, env) if pi else None, isolated, user_folder(env))
 
     @property
+    def has_omp_layout(self) -> bool:
+        return self.peer is not None and self.peer.layout == "omp"
+
+    @property
     def settings_path(self) -> Path:
-        return self.root / "settings.json"
+        """The user's settings."""
+        return self._first(_OMP_SETTINGS) if self.has_omp_layout else self.root / "settings.json"
 
     @property
     def models_path(self) -> Path:
-        return self.root / "models.json"
+        """The user's providers and models."""
+        return self._first(_OMP_MODELS) if self.has_omp_layout else self.root / "models.json"
 
     @property
     def auth_path(self) -> Path:
         return self.root / "auth.json"
 
     @property
+    def key_database(self) -> Path | None:
+        """The database in which omp keeps keys; None: there are no keys outside auth.json."""
+        return self.root / "agent.db" if self.has_omp_layout and not self.isolated else None
+
+    @property
     def sessions_dir(self) -> Path:
         return self.root / "sessions"
+
+    @property
+    def project_names(self) -> tuple[str, ...]:
+        """The names of a project's folders with its own configuration; if two conflict, the later one wins."""
+        return (PROJECT_FOLDER,) if self.peer is None else (self.peer.folder, PROJECT_FOLDER)
+
+    def project_folders(self, cwd: Path) -> tuple[Path, ...]:
+        """Return the folders with a project's own configuration; if two conflict, the later one wins.
+
+        A folder that is the home itself holds what is the user's, not the project's.
+        """
+        return tuple(folder for folder in (cwd / name for name in self.project_names) if folder != self.root)
 
     def boundary(self, folder: Path) -> Path | None:
         """The real path of the directory that project files in `folder` must stay in; None if these are the user's own files."""
         return project_boundary(folder, self.user or Path.home(), self.root)
 
+    def is_of_peer(self, path: Path) -> bool:
+        """Whether a file of the home or of a project's folder is in a folder of the peer's."""
+        return self.peer is not None and path.parent.name != PROJECT_FOLDER
+
     def settings_files(self, cwd: Path) -> tuple[tuple[Level, Path], ...]:
         """Return the settings files to read, and whose they are; a later one overrides an earlier one."""
         if self.isolated:
             return ()
-        user, project = self.settings_path, project_folder(cwd) / "settings.json"
-        return (("user", user),) if user == project else (("user", user), ("project", project))
+        project: list[tuple[Level, Path]] = []
+        for folder in self.project_folders(cwd):
+            project.append(("project", folder / "settings.json"))
+            if self.has_omp_layout and folder.name != PROJECT_FOLDER:
+                project.append(("project", folder / _OMP_SETTINGS[0]))
+        return ("user", self.settings_path), *project
 
-    def agents_folders(self, cwd: Path) -> dict[Level, Path]:
+    def agents_folders(self, cwd: Path) -> tuple[tuple[Level, Path], ...]:
         """Return the folders of agents that can be given work; if two have the same name, the later one wins."""
-        if self.isolated:
-            return {}
-        user, project = self.root / "agents", project_folder(cwd) / "agents"
-        return {"user": user} if user == project else {"user": user, "project": project}
+        return self._folders("agents", cwd)
 
     def models_files(self) -> tuple[Path, ...]:
         """Return the models.json files to read; an earlier one wins, provider by provider."""
-        return self._readable("models.json")
+        return (self.models_path,) if self.has_omp_layout and not self.isolated else self._readable("models.json")
 
     def auth_files(self) -> tuple[Path, ...]:
         """Return the auth.json files to read; an earlier one wins, provider by provider."""
         return self._readable("auth.json")
 
-    def rules_folders(self, cwd: Path) -> dict[Level, Path]:
+    def rules_folders(self, cwd: Path) -> tuple[tuple[Level, Path], ...]:
         """Return the folders of stream rules; if two rules have the same name, the later one wins."""
-        if self.isolated:
-            return {}
-        user, project = self.root / "rules", project_folder(cwd) / "rules"
-        return {"user": user} if user == project else {"user": user, "project": project}
+        return self._folders("rules", cwd)
 
     def mcp_files(self, cwd: Path) -> tuple[tuple[Level, Path], ...]:
         """Return the files of MCP servers, and whose they are; if two servers have the same name, the later file wins."""
         if self.isolated:
             return ()
-        user, own = self.root / "mcp.json", project_folder(cwd) / "mcp.json"
-        project: tuple[tuple[Level, Path], ...] = (("project", cwd / ".mcp.json"), ("project", own))
-        return (("user", user), *(each for each in project if each[1] != user))
+        project = (cwd / ".mcp.json", *(folder / "mcp.json" for folder in self.project_folders(cwd)))
+        return ("user", self.root / "mcp.json"), *(("project", path) for path in project)
+
+    def _folders(self, name: str, cwd: Path) -> tuple[tuple[Level, Path], ...]:
+        if self.isolated:
+            return ()
+        return ("user", self.root / name), *(("project", folder / name) for folder in self.project_folders(cwd))
+
+    def _first(self, names: tuple[str, ...]) -> Path:
+        """Return the first of these files that exists; if none does, the first."""
+        paths = [self.root / name for name in names]
+        return next((path for path in paths if os.path.lexists(path)), paths[0])
 
     def _readable(self, name: str) -> tuple[Path, ...]:
         if self.isolated:
@@ -120,11 +176,6 @@ class Home(Struct, frozen=True):
 def user_folder(env: Mapping[str, str]) -> Path:
     """Return the user's own directory, as `env` has it."""
     return Path(env.get("HOME") or Path.home())
-
-
-def project_folder(cwd: Path) -> Path:
-    """Return where a project keeps its own settings."""
-    return cwd / PROJECT_FOLDER
 
 
 def project_boundary(folder: Path, user: Path, home: Path) -> Path | None:

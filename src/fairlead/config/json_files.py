@@ -112,19 +112,31 @@ def update_object(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     The file is replaced as a whole and readable by its owner alone; its folder is made if it is missing.
     Raises ConfigError, leaving the file as it is, if that cannot be done without losing what it says.
     """
+
+    def changed(data: bytes) -> bytes:
+        content = _strict_object(path, data)
+        change(content)
+        return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+    update_bytes(path, changed)
+
+
+def update_bytes(path: Path, change: Callable[[bytes], bytes]) -> None:
+    """Replace what is in the file `path` by what `change` makes of it; a missing file is empty.
+
+    The file is replaced as a whole and readable by its owner alone; its folder is made if it is missing.
+    Raises ConfigError if it cannot be written, and whatever `change` raises; then the file stays as it is.
+    """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with locked(path):
-            content = _strict_object(path)
-            change(content)
-            _replace(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+            _replace(path, change(read_bytes(path) or b""))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror or error}.") from error
 
 
-def _strict_object(path: Path) -> dict[str, Any]:
-    data = read_bytes(path)
-    if data is None or not data.strip():
+def _strict_object(path: Path, data: bytes) -> dict[str, Any]:
+    if not data.strip():
         return {}
     try:
         value: Any = msgspec.json.decode(data)

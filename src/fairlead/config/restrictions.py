@@ -13,10 +13,10 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from fairlead.config import files, json_files
+from fairlead.config import files
 from fairlead.config.home import Home
 from fairlead.config.json_files import found
-from fairlead.config.settings import FOR_ANY_PROJECT, GUARDING, NOT_FOR_PROJECTS, PATHS, Settings, usable
+from fairlead.config.settings import FOR_ANY_PROJECT, GUARDING, NOT_FOR_PROJECTS, PATHS, Settings, parse_settings, usable
 from fairlead.errors import ConfigError
 
 #: What `project_extensions` reads: the project may become trusted after the settings have been loaded.
@@ -58,17 +58,18 @@ def for_project(
 
 def project_extensions(home: Home, cwd: Path, warnings: list[str]) -> list[str]:
     """Return the paths of extensions that a project's settings name. The caller decides whether the project may have any."""
+    found: list[str] = []
     for level, path in home.settings_files(cwd):
-        if level == "project":
-            try:
-                data = files.read_bytes(path, within=home.boundary(cwd), largest=files.LARGEST_PROJECT_FILE)
-                named = json_files.parse_object(path, data or b"").get("extensions")
-            except ConfigError:  # it was reported when the settings were loaded
-                return []
-            return usable({"extensions": _inside("extensions", named, home, cwd, path, warnings)}, path, warnings).get(
-                "extensions", []
-            )
-    return []
+        if level != "project" or not os.path.lexists(path):
+            continue
+        try:
+            data = files.read_bytes(path, within=home.boundary(cwd), largest=files.LARGEST_PROJECT_FILE)
+            named = parse_settings(home, path, data or b"").get("extensions")
+        except ConfigError:  # it was reported when the settings were loaded
+            continue
+        inside = _inside("extensions", named, home, cwd, path, warnings)
+        found += usable({"extensions": inside}, path, warnings, home).get("extensions", [])
+    return found
 
 
 def _is_trusted(home: Home, cwd: Path, approve: bool | None, default_trust: Any, warnings: list[str]) -> bool:
@@ -159,7 +160,8 @@ def closed(data: bytes | None, before: dict[str, Any], *, of_project: bool) -> t
         of_project: Whether the file is the project's.
     """
     text = None if data is None else data.replace(b"\0", b"").lower()  # the file may be UTF-16
-    named = [key for key in GUARDING if text is None or key.lower().encode() in text]
+    # Without the plural: omp calls its setting approvalMode.
+    named = [key for key in GUARDING if text is None or key.lower().removesuffix("s").encode() in text]
     if not named:
         return {}, ""
     approvals = cast("dict[str, Any]", before.get("approvals", {}))

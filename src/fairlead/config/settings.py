@@ -265,7 +265,7 @@ def load_settings(home: Home, cwd: Path, *, approve: bool | None = None) -> tupl
             if files.is_absent(path):
                 continue
             within = home.boundary(cwd) if level == "project" else None
-            values = _read(path, within, merged)
+            values = _read(home, path, within, merged)
             if within is not None:
                 from fairlead.config.restrictions import for_project
 
@@ -274,20 +274,20 @@ def load_settings(home: Home, cwd: Path, *, approve: bool | None = None) -> tupl
                 from fairlead.config.restrictions import restricted
 
                 merged = merged | restricted(values, merged, path, warnings, of_project=within is not None)
-            values = usable(values, path, warnings)
+            values = usable(values, path, warnings, home)
             merged = _merge(merged, {**values, **{key: [*merged.get(key, ()), *values[key]] for key in PATHS if key in values}})
         except ConfigError as error:
             warnings.append(str(error))
     return (msgspec.convert(merged, Settings) if merged else Settings()), warnings
 
 
-def _read(path: Path, within: Path | None, merged: dict[str, Any]) -> dict[str, Any]:
+def _read(home: Home, path: Path, within: Path | None, merged: dict[str, Any]) -> dict[str, Any]:
     """Return what a settings file says. Raises ConfigError, and makes `merged` stricter, if that cannot be found out."""
     largest = files.LARGEST_FILE if within is None else files.LARGEST_PROJECT_FILE
     data: bytes | None = None
     try:
         data = files.read_if_present(path, within=within, largest=largest)
-        return {} if data is None else json_files.parse_object(path, data)
+        return {} if data is None else parse_settings(home, path, data)
     except ConfigError as error:
         from fairlead.config.restrictions import closed
 
@@ -296,9 +296,33 @@ def _read(path: Path, within: Path | None, merged: dict[str, Any]) -> dict[str, 
         raise ConfigError(f"{error} {meaning}".rstrip()) from error
 
 
-def usable(values: dict[str, Any], path: Path, warnings: list[str]) -> dict[str, Any]:
-    """Return the settings of a file that can be used, with paths that begin at its directory. Each other one leaves a warning."""
-    found = _usable(values, Settings, path, "", warnings)
+def parse_settings(home: Home, path: Path, data: bytes) -> dict[str, Any]:
+    """Return what a settings file says, under fairlead's names. Raises ConfigError if it cannot be understood."""
+    if path.suffix == ".json":
+        values = json_files.parse_object(path, data)
+    else:
+        from fairlead.config import yaml_files
+
+        values = yaml_files.parse_object(path, data)
+    if home.has_omp_layout and home.is_of_peer(path):
+        from fairlead.config.omp_settings import from_omp
+
+        return from_omp(values)
+    return values
+
+
+def usable(values: dict[str, Any], path: Path, warnings: list[str], home: Home) -> dict[str, Any]:
+    """Return the settings of a file that can be used, with paths that begin at its directory. Each other one leaves a warning.
+
+    A file of a peer may have values that only the peer understands, which is only worth a line in the log.
+    """
+    of_peer = home.is_of_peer(path)
+    problems: list[str] = [] if of_peer else warnings
+    found = _usable(values, Settings, path, "", problems)
+    if of_peer and problems:
+        import logging
+
+        logging.getLogger("fairlead.config").info("%s", "\n".join(problems))
     for key in PATHS:
         if key in found:
             found[key] = [name if name.startswith("~") else str(path.parent / name) for name in found[key]]
@@ -306,19 +330,42 @@ def usable(values: dict[str, Any], path: Path, warnings: list[str]) -> dict[str,
 
 
 def persist_setting(home: Home, key: str, value: Any) -> None:
-    """Write one key (`"defaultModel"`, `"retry.enabled"`) to the user's settings.json; None takes it out.
+    """Write one key (`"steeringMode"`, `"retry.enabled"`) to the user's settings; None takes it out.
 
+    A `"defaultModel"` may be given with its provider: `"provider/id"`.
     Raises ConfigError if the value is not one the key can have, or the file cannot be changed.
     """
     if home.isolated:
         raise ConfigError("Settings are not saved in an isolated run.")
+    if key == "defaultModel" and isinstance(value, str):
+        _write_model(home, value)
+        return
     problems: list[str] = []
     if value is not None:
         group, dot, name = key.partition(".")
         _usable({group: {name: value} if dot else value}, Settings, home.settings_path, "", problems)
     if problems:
         raise ConfigError(problems[0])
-    json_files.change_object(home.settings_path, key, value)
+    _write(home.settings_path, key, value)
+
+
+def _write_model(home: Home, name: str) -> None:
+    if home.has_omp_layout:
+        _write(home.settings_path, "modelRoles.default", name)
+        return
+    provider, slash, model_id = name.partition("/")
+    if slash:
+        _write(home.settings_path, "defaultProvider", provider)
+    _write(home.settings_path, "defaultModel", model_id if slash else name)
+
+
+def _write(path: Path, key: str, value: Any) -> None:
+    if path.suffix == ".json":
+        json_files.change_object(path, key, value)
+        return
+    from fairlead.config import yaml_files
+
+    yaml_files.change_value(path, key, value)
 
 
 def _usable(values: dict[str, Any], group: type[Struct], path: Path, prefix: str, warnings: list[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.config import files, json_files
-from fairlead.config.home import PROJECT_FOLDER, Home
+from fairlead.config.home import Home
 from fairlead.config.settings import DefaultTrust
 from fairlead.errors import ConfigError
 
@@ -109,9 +109,9 @@ def how_to_trust(folder: Path) -> str:
     return f"To trust it, run `fairlead trust {real_folder(folder)}`, or pass --approve for one run."
 
 
-def is_own_folder(home: Home, cwd: Path) -> bool:
-    """Return whether what looks like the project's folder is the user's own home."""
-    return real_folder(cwd / PROJECT_FOLDER) == real_folder(home.root)
+def is_own_folder(home: Home, folder: Path) -> bool:
+    """Return whether what looks like a folder of the project is the user's own home."""
+    return real_folder(folder) == real_folder(home.root)
 
 
 def trust_path(home: Home) -> Path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from fairlead.config.files import Budget
-from fairlead.config.home import project_folder
+from fairlead.config.home import Home
 from fairlead.config.process import run_in_thread
 from fairlead.core.lenient import scrub_text
 from fairlead.errors import ConfigError
@@ -54,10 +54,13 @@ class ContextReader:
         found = (self._context_file(folder, is_home=folder == home) for folder in folders)
         return [file for file in found if file is not None and file.text]
 
-    def prompt_file(self, name: str, home: Path, cwd: Path) -> str | None:
+    def prompt_file(self, name: str, home: Home, cwd: Path) -> str | None:
         """Return the text of the file `name` in the project, or else in the home, or None if neither exists."""
-        text = self._text(project_folder(cwd) / name, cwd)
-        return self._text(home / name, None) if text is None else text
+        for folder in reversed(home.project_folders(cwd)):
+            text = self._text(folder / name, cwd)
+            if text is not None:
+                return text
+        return self._text(home.root / name, None)
 
     def _context_file(self, folder: Path, *, is_home: bool) -> ContextFile | None:
         for name in CONTEXT_NAMES:
@@ -212,7 +215,7 @@ def _read(search_paths: SearchPaths, cwd: Path) -> _LoadedAdditions:
     reader = ContextReader(search_paths, problems)
     appended = reader.prompt_file("APPEND_SYSTEM.md", home, cwd)
     instead = reader.prompt_file("SYSTEM.md", home, cwd)
-    context = reader.context_files(home, cwd) if search_paths.context_files else []
+    context = reader.context_files(home.root, cwd) if search_paths.context_files else []
     parts = PromptParts(
         instead=instead,
         appended=() if appended is None else (appended,),

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.config.files import Budget, Check, is_inside
-from fairlead.config.home import PROJECT_FOLDER, Level, project_boundary
+from fairlead.config.home import PROJECT_FOLDER, Home, Level, project_boundary
 from fairlead.errors import ConfigError
 from fairlead.session.additions import Origin
 from fairlead.session.front_matter import FrontMatterError, pick
@@ -61,7 +61,7 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
     """All search paths of a user. `skills` and `templates` come from the command line, `settings_*` from the settings."""
 
     #: fairlead's home, and the user's home directory. If `home` is None, only named paths are searched.
-    home: Path | None
+    home: Home | None
     user: Path
     context_files: bool = True
     find_skills: bool = True
@@ -82,12 +82,12 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
         yield from _discovered(self.discovered_skills)
         if self.home is None or not self.find_skills:
             return
-        yield _folder(cwd / PROJECT_FOLDER, "skills", "project", cwd)
+        yield from self._of_project("skills", cwd)
         for folder in _up_to_repository_root(cwd):
             if folder != self.user:
                 yield from (_folder(folder / name, "skills", "project", folder) for name in SHARED_FOLDERS)
         yield from self._listed("skills", self.settings_skills, cwd)
-        yield _folder(self.home, "skills", "user")
+        yield _folder(self.home.root, "skills", "user")
         yield from (_folder(self.user / name, "skills", "user") for name in SHARED_FOLDERS)
 
     def template_paths(self, cwd: Path) -> Iterator[SearchPath]:
@@ -96,9 +96,9 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
         yield from _discovered(self.discovered_templates)
         if self.home is None or not self.find_templates:
             return
-        yield _folder(cwd / PROJECT_FOLDER, "prompts", "project", cwd)
+        yield from self._of_project("prompts", cwd)
         yield from self._listed("prompts", self.settings_templates, cwd)
-        yield _folder(self.home, "prompts", "user")
+        yield _folder(self.home.root, "prompts", "user")
 
     def present(self, search_paths: Iterable[SearchPath], cwd: Path) -> list[SearchPath]:
         """Return the paths that exist or were named, with the directory that their files must stay in."""
@@ -110,7 +110,7 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
 
     def boundary(self, folder: Path) -> Path | None:
         """Return the directory that project files in `folder` must stay in, or None if they belong to the user."""
-        return None if self.home is None else project_boundary(folder, self.user, self.home)
+        return None if self.home is None else project_boundary(folder, self.user, self.home.root)
 
     def _with_boundary(self, source: SearchPath, cwd: Path) -> SearchPath:
         if source.project is not None:
@@ -118,10 +118,15 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
         if source.named is None:
             return source
         # A named path may be anywhere, because the user chose it. One inside the project is still bound to the project.
-        project = project_boundary(cwd, self.user, self.home or self.user / PROJECT_FOLDER)
+        project = project_boundary(cwd, self.user, self.home.root if self.home else self.user / PROJECT_FOLDER)
         if project is not None and is_inside(Path(os.path.realpath(source.path)), project):
             return replace(source, within=project)
         return source
+
+    def _of_project(self, name: str, cwd: Path) -> Iterator[SearchPath]:
+        """Yield a folder of the project's own folders. What is found first is used, so the one that wins goes first."""
+        folders = () if self.home is None else self.home.project_folders(cwd)
+        return (_folder(folder, name, "project", cwd) for folder in reversed(folders))
 
     def _listed(self, setting: str, names: Sequence[str], cwd: Path) -> Iterator[SearchPath]:
         for name in names:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from fairlead.config.home import PROJECT_FOLDER, Home, user_folder
+from fairlead.config.home import Home, user_folder
 from fairlead.config.open_files import LIST
 from fairlead.errors import ToolError
 from fairlead.policy.patterns import PathPattern, WildcardPattern
@@ -24,8 +24,17 @@ from fairlead.policy.repositories import GIT, looks_like_repository
 _WILD = frozenset("*?")
 #: The maximum number of hard links to protected files that a sandbox hides. Hiding each one costs time.
 _MOST_HIDDEN = 200
-#: What programs outside the sandbox run, or read as configuration, in the working directory.
-READ_ONLY_IN_SANDBOX = (PROJECT_FOLDER, ".mcp.json", GIT)
+#: Files with keys, and with what the user trusts.
+_KEY_FILES = ("auth.json", "trust.json")
+#: Files with keys in the home of another program, which that program and fairlead read.
+_PEER_KEY_FILES = ("auth.json", "trust.json", "models.json", "models.yml", "models.yaml", "agent.db", "agent.db-wal")
+#: The homes of other programs in the user's directory, and the files with keys in them.
+_OTHER_HOMES = ((".pi", ("auth.json",)), (".omp", ("auth.json", "agent.db")), (".xcsh", ("auth.json", "agent.db")))
+
+
+def read_only_in_sandbox(home: Home) -> tuple[str, ...]:
+    """Return the names of what programs outside the sandbox run, or read as configuration, in the working directory."""
+    return (*home.project_names, ".mcp.json", GIT)
 
 
 class Masks(Struct):
@@ -36,7 +45,7 @@ class Masks(Struct):
 
 
 def key_files(home: Home, env: Mapping[str, str]) -> list[Path]:
-    """Return the files in which fairlead and pi keep keys, and fairlead's list of trusted projects.
+    """Return the files in which fairlead and its peers keep keys, and the lists of trusted projects.
 
     Args:
         home: fairlead's home folder.
@@ -46,10 +55,14 @@ def key_files(home: Home, env: Mapping[str, str]) -> list[Path]:
         The paths. The files need not exist.
     """
     user = user_folder(env)
-    own = dict.fromkeys([home.root, user / ".fairlead"])
-    named = env.get("PI_CODING_AGENT_DIR") or "~/.pi/agent"
-    pi = dict.fromkeys([user / ".pi" / "agent", user / named[2:] if named.startswith("~/") else Path(named).absolute()])
-    return [folder / name for folder in own for name in ("auth.json", "trust.json")] + [folder / "auth.json" for folder in pi]
+    names: dict[Path, tuple[str, ...]] = {home.root: _KEY_FILES if home.peer is None else _PEER_KEY_FILES}
+    names.setdefault(user / ".fairlead", _KEY_FILES)
+    others = [(user / folder / "agent", files) for folder, files in _OTHER_HOMES]
+    if named := env.get("PI_CODING_AGENT_DIR"):
+        others.append((user / named[2:] if named.startswith("~/") else Path(named).absolute(), ("auth.json",)))
+    for folder, files in others:
+        names.setdefault(folder, files)
+    return [folder / name for folder, files in names.items() for name in files]
 
 
 class Protected:
@@ -60,18 +73,24 @@ class Protected:
         listed: the user's paths and patterns. A leading `!` lifts the protection.
         cwd: returns the working directory.
         home: the user's home folder.
-        confined: whether writing is limited to what commands in the sandbox can write.
+        read_only: in a sandbox, the names that nothing writes in the working directory. Nothing is written outside it either.
     """
 
     def __init__(
-        self, keys: Sequence[Path], listed: Sequence[str], *, cwd: Callable[[], Path], home: Path, confined: bool = False
+        self,
+        keys: Sequence[Path],
+        listed: Sequence[str],
+        *,
+        cwd: Callable[[], Path],
+        home: Path,
+        read_only: Sequence[str] | None = None,
     ) -> None:
         self._keys = list(keys)
         self._listed = [text for text in listed if not text.startswith("!")]
         self._lifted = [text[1:] for text in listed if text.startswith("!")]
         self._cwd = cwd
         self._home = home
-        self._confined = confined
+        self._read_only = read_only
         self._patterns: dict[tuple[str, str], list[PathPattern]] = {}
         #: Tool calls check from several threads. Only one of them should scan the folders.
         self._looking = threading.Lock()
@@ -86,13 +105,13 @@ class Protected:
     def check_writing(self, path: Path, found: os.stat_result | None) -> None:
         """Check that a tool may write a file. `found` is None if the file does not exist. Raises ToolError if not."""
         self._check(path, found, "write")
-        if not self._confined:
+        if self._read_only is None:
             return
         cwd = _real(self._cwd())
         if not path.is_relative_to(cwd):
             raise ToolError(f"The sandbox does not allow writing {path}: it is outside the working directory {cwd}.")
         names = path.relative_to(cwd).parts
-        if not names or names[0].casefold() in READ_ONLY_IN_SANDBOX or _is_of_repository(cwd, names):
+        if not names or names[0].casefold() in self._read_only or _is_of_repository(cwd, names):
             raise ToolError(f"The sandbox does not allow writing {path}: its content takes effect outside the sandbox.")
 
     def masks(self) -> Masks:

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from fairlead.errors import ConfigError, ToolError
-from fairlead.policy.protected import READ_ONLY_IN_SANDBOX, Masks
+from fairlead.policy.protected import Masks
 from fairlead.policy.repositories import (
     GIT,
     Identity,
@@ -34,8 +34,9 @@ from fairlead.policy.repositories import (
 _PRIVATE = ("/run", "/var/run", "/var/tmp")
 #: Variables that name such channels, which do not exist in the sandbox.
 _WITHOUT = ("DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS", "SSH_AUTH_SOCK", "XDG_RUNTIME_DIR")
-#: What must not be a symbolic link in the working directory: a command could change its target, which takes effect outside.
-_NO_LINKS = (*READ_ONLY_IN_SANDBOX, *(f"{GIT}/{name}" for name in ("hooks", "config", "config.worktree", "commondir")))
+#: What must not be a symbolic link in the working directory, beside what is read-only in it: a command could change its target,
+#: which takes effect outside.
+_NO_LINKS = tuple(f"{GIT}/{name}" for name in ("hooks", "config", "config.worktree", "commondir"))
 #: The maximum number of files and folders to search for repositories before a command starts.
 _MOST_FILES = 1_000_000
 #: The maximum number of repositories to mount read-only. Each mount costs time.
@@ -60,13 +61,21 @@ class Bubblewrap:
         scratch: returns the agent's private temporary folder.
         masks: returns what to hide. Called for each command.
         own: the folders with fairlead's user configuration. Commands see only the skills in them.
+        read_only: the names of what commands cannot change in the working directory.
 
     Raises:
         ConfigError: commands cannot be sandboxed here.
     """
 
     def __init__(
-        self, program: str | None, cwd: Path, *, scratch: Callable[[], Path], masks: Callable[[], Masks], own: Sequence[Path]
+        self,
+        program: str | None,
+        cwd: Path,
+        *,
+        scratch: Callable[[], Path],
+        masks: Callable[[], Masks],
+        own: Sequence[Path],
+        read_only: Sequence[str],
     ) -> None:
         if not sys.platform.startswith("linux"):
             raise ConfigError("The sandbox needs bubblewrap, which runs only on Linux. Start without a sandbox.")
@@ -77,7 +86,8 @@ class Bubblewrap:
         self._scratch = scratch
         self._masks = masks
         self._own = own
-        self._kept_empty = [self._cwd / name for name in READ_ONLY_IN_SANDBOX if _is_free(self._cwd / name)]
+        self._read_only = read_only
+        self._kept_empty = [self._cwd / name for name in read_only if _is_free(self._cwd / name)]
         #: Commands that were started and not yet checked at their end.
         self._entered: set[_Entered] = set()
         #: Held while a command is prepared, so that no other command can start in the meantime.
@@ -90,7 +100,7 @@ class Bubblewrap:
             if looks_like_repository(lambda name, folder=folder: os.path.lexists(folder / name)):
                 text = f"The working directory {self._cwd} cannot be a sandbox: {folder} belongs to a git repository"
                 raise ConfigError(f"{text}, whose configuration commands could change. Start elsewhere, or without a sandbox.")
-        for path in (self._cwd / name for name in _NO_LINKS):
+        for path in (self._cwd / name for name in (*read_only, *_NO_LINKS)):
             if path.is_symlink():
                 text = f"{path} is a link that commands in the sandbox could replace, and it takes effect outside."
                 raise ConfigError(f"{text} Replace it with its target, or start without a sandbox.")
@@ -131,7 +141,7 @@ class Bubblewrap:
             running = list(self._entered)
             found = self._repositories()
             masks = self._masks()
-            kept = [self._cwd / name for name in READ_ONLY_IN_SANDBOX if not _is_free(self._cwd / name)]
+            kept = [self._cwd / name for name in self._read_only if not _is_free(self._cwd / name)]
             try:
                 entered = _Entered(self, cwd, found, kept, running, masks)
             except OSError as error:
@@ -180,7 +190,7 @@ class Bubblewrap:
             # A link in the working directory may lead there, and outside it is an ordinary folder.
             temporary = take_away(self._temporary_files(), set())
             # A program outside may have deleted or replaced a mounted file, which removes the mount.
-            changed = [name for name in READ_ONLY_IN_SANDBOX if self._is_another(name, entered)]
+            changed = [name for name in self._read_only if self._is_another(name, entered)]
             aside = {name: move_aside(self._cwd, name) for name in changed}
         except OSError as error:
             return [f"{self._cwd} could not be searched for git repositories: {error.strerror}. Do not use git there."]
@@ -251,7 +261,7 @@ class Bubblewrap:
         # These come before the read-only mounts: a mount shows a folder as it is outside and would cover the mounts below it.
         for path in in_place:
             words += ["--bind", str(path), str(path)]
-        for path in (self._cwd / name for name in READ_ONLY_IN_SANDBOX):
+        for path in (self._cwd / name for name in self._read_only):
             if path.exists() and not path.is_symlink():
                 words += ["--ro-bind", str(path), str(path)]
             else:  # an empty folder takes the name, so that commands cannot use it

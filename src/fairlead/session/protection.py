@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fairlead.config.home import Home, user_folder
 from fairlead.config.settings import ApprovalMode, Settings
 from fairlead.errors import ConfigError
-from fairlead.policy.protected import Protected, key_files
+from fairlead.policy.protected import Protected, key_files, read_only_in_sandbox
 from fairlead.policy.sandbox import Bubblewrap
 from fairlead.tools.workspace import Workspace
 
@@ -24,7 +24,7 @@ def protection(home: Home, settings: Settings, workspace: Workspace) -> Protecte
         settings.protected_paths,
         cwd=lambda: workspace.cwd,
         home=user_folder(workspace.env),
-        confined=workspace.sandbox is not None,
+        read_only=None if workspace.sandbox is None else read_only_in_sandbox(home),
     )
 
 
@@ -43,6 +43,7 @@ def sandbox(home: Home, settings: Settings, workspace: Workspace, scratch: Calla
         scratch=scratch,
         masks=protection(home, settings, workspace).masks,
         own=own,
+        read_only=read_only_in_sandbox(home),
     )
     made.prove()
     return made

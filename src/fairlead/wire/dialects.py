@@ -116,7 +116,7 @@ class Program(Struct, frozen=True, kw_only=True):
         return self.dialect.version_line.format(version=self.release.version)
 
 
-_PI_HOME = PeerHome(folder="~/.pi/agent", project_folder=".pi")
+_PI_HOME = PeerHome(folder=".pi")
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
@@ -148,7 +148,12 @@ DIALECTS: dict[str, Dialect] = {
             module="fairlead.wire.pi.serve",
             releases=(Release("18.3.4", "@oh-my-pi/pi-coding-agent"),),
             version_line="omp/{version}",
-            home=PeerHome(folder="~/.omp/agent", project_folder=".omp"),
+            home=PeerHome(
+                folder=".omp",
+                layout="omp",
+                folder_variable="PI_CONFIG_DIR",
+                profile_variables=("OMP_PROFILE", "PI_PROFILE"),
+            ),
             has_node_launcher=True,
         ),
         Dialect(
@@ -157,7 +162,7 @@ DIALECTS: dict[str, Dialect] = {
             module="fairlead.wire.pi.serve",
             releases=(Release("19.54.0"),),
             version_line="xcsh/{version}",
-            home=PeerHome(folder="~/.xcsh/agent", project_folder=".xcsh"),
+            home=PeerHome(folder=".xcsh", layout="omp", folder_variable="PI_CONFIG_DIR"),
             has_node_launcher=True,
         ),
         Dialect(

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.config.files import list_folder, read_bytes
-from fairlead.config.home import Home, Level, project_folder
+from fairlead.config.home import Home, Level
 from fairlead.errors import ConfigError
 from fairlead.session.additions import Origin
 
@@ -39,12 +39,11 @@ def may_have_extensions(host: ExtensionHost) -> bool:
         return True
     if not host.find:
         return False
-    project = project_folder(host.cwd)
     return (
         bool(host.listed)
         or _has_entries(host.home.root / FOLDER)
-        or _has_entries(project / FOLDER)
-        or _names_extensions(host, project)
+        or any(_has_entries(folder / FOLDER) for folder in host.home.project_folders(host.cwd))
+        or _names_extensions(host)
         or any_package_declares_one()
     )
 
@@ -64,8 +63,9 @@ def _has_entries(folder: Path) -> bool:
         return True
 
 
-def _names_extensions(host: ExtensionHost, project: Path) -> bool:
-    if not os.path.lexists(project / "settings.json"):
+def _names_extensions(host: ExtensionHost) -> bool:
+    """Whether the project's settings name extensions."""
+    if not any(level == "project" and os.path.lexists(path) for level, path in host.home.settings_files(host.cwd)):
         return False
     from fairlead.config.restrictions import project_extensions
 
@@ -122,13 +122,15 @@ def find_project_extensions(host: ExtensionHost, cwd: Path) -> list[FoundExtensi
     from fairlead.config.restrictions import project_extensions
     from fairlead.config.trust import is_own_folder
 
-    if not host.find or is_own_folder(host.home, cwd):
+    folders = [folder for folder in host.home.project_folders(cwd) if not is_own_folder(host.home, folder)]
+    if not host.find or not folders:
         return []
     problems: list[str] = []
     paths = project_extensions(host.home, cwd, problems)
     host.warn(problems)
     within = host.home.boundary(cwd)
-    found = [*_in_folder(project_folder(cwd), "project", within), *_listed(paths, host.user, "project", within)]
+    found = [each for folder in reversed(folders) for each in _in_folder(folder, "project", within)]
+    found += _listed(paths, host.user, "project", within)
     return [each if within is None or each.problem else _checked(each, within) for each in found]
 
 
@@ -146,7 +148,7 @@ def _listed(names: Sequence[str], user: Path, scope: Level, within: Path | None 
 
 
 def _in_folder(base: Path, scope: Level, within: Path | None = None) -> Iterator[FoundExtension]:
-    """Find the extensions in the folder `extensions` of a home or of a project's `.fairlead`."""
+    """Find the extensions in the folder `extensions` of a home, or of a folder of the project."""
     yield from _inside(base / FOLDER, scope, base, within=within)
 
 

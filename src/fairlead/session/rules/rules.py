@@ -93,7 +93,7 @@ DEFAULT_SCOPES = (Scope("text"), Scope("tool"))
 
 
 def load_rules(
-    folders: Mapping[Level, Path], within: Path | None = None, *, trusted: bool = True
+    folders: Sequence[tuple[Level, Path]], within: Path | None = None, *, trusted: bool = True
 ) -> tuple[list[Rule], list[str]]:
     """Return the rules in the folders, sorted by name, and a sentence for every file that cannot be used.
 
@@ -102,11 +102,11 @@ def load_rules(
     """
     rules: dict[str, Rule] = {}
     problems: list[str] = []
-    for level, folder in folders.items():
+    for level, folder in folders:
         bound = within if level == "project" else None
         budget = files.Budget(files=MOST_RULES, size=LARGEST_RULES)
         for path in _rule_files(folder, bound, budget, problems):
-            if path.stem in rules and level == "project" and not trusted:
+            if level == "project" and not trusted and path.stem in rules and rules[path.stem].source.level == "user":
                 problems.append(f"{path}: not used: you have a rule with this name, and the project is not trusted.")
                 continue
             try:

@@ -80,7 +80,7 @@ BUILT_IN = (
 
 
 def load_agents(
-    folders: Mapping[Level, Path], disabled: Sequence[str] = (), within: Path | None = None, *, trusted: bool = True
+    folders: Sequence[tuple[Level, Path]], disabled: Sequence[str] = (), within: Path | None = None, *, trusted: bool = True
 ) -> tuple[dict[str, AgentDefinition], list[str]]:
     """Load all agents. Of two with the same name, the later one is used.
 
@@ -98,7 +98,7 @@ def load_agents(
 
     found = {agent.name: agent for agent in BUILT_IN}
     problems: list[str] = []
-    for source, folder in folders.items():
+    for source, folder in folders:
         bound = within if source == "project" else None
         budget = Budget(files=MOST_AGENTS, size=LARGEST_AGENTS)
         agents: dict[str, AgentDefinition] = {}
@@ -121,7 +121,8 @@ def _harmless(
     agents: Mapping[str, AgentDefinition], others: Mapping[str, AgentDefinition], folder: Path, problems: list[str]
 ) -> dict[str, AgentDefinition]:
     """What may be used of the agents of a project that is not trusted. One sentence says what is ignored."""
-    taken = {name.lower() for name in others}  # a model hardly tells Explore from explore
+    # Without regard to case: a model hardly tells Explore from explore.
+    taken = {name.lower() for name, other in others.items() if other.source != "project"}
     ignored = [f"the agent {name}, because another one has the same name" for name in agents if name.lower() in taken]
     used: dict[str, AgentDefinition] = {}
     for name, agent in agents.items():
@@ -133,7 +134,7 @@ def _harmless(
     if ignored:
         from fairlead.config.trust import how_to_trust
 
-        project = how_to_trust(folder.parent.parent)  # the directory is .fairlead/agents in the project
+        project = how_to_trust(folder.parent.parent)  # the directory is agents in a folder of the project
         problems.append(f"{folder}: ignored, because the project is not trusted: {'; '.join(ignored)}. {project}")
     return used
 

@@ -187,8 +187,7 @@ def _get_last_assistant_text(server: PiServer, command: c.GetLastAssistantText) 
 
 def _set_model(server: PiServer, command: c.SetModel) -> Model:
     if command.persist and server.session.models.find(command.provider, command.model_id):
-        server.persist("defaultProvider", command.provider)
-        server.persist("defaultModel", command.model_id)
+        server.persist("defaultModel", f"{command.provider}/{command.model_id}")
     return server.session.models.set_model(command.provider, command.model_id)
 
 
