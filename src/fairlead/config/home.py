@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -18,7 +17,6 @@ PROJECT_FOLDER = ".fairlead"
 #: The files of omp and xcsh. The first one that exists is read; the JSON files are those of older releases.
 _OMP_SETTINGS = ("config.yml", "config.yaml", "settings.json")
 _OMP_MODELS = ("models.yml", "models.yaml", "models.json")
-_PROFILE = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 class PeerHome(Struct, frozen=True, kw_only=True):
@@ -36,7 +34,7 @@ class PeerHome(Struct, frozen=True, kw_only=True):
     def root(self, env: Mapping[str, str]) -> Path:
         """Return the folder of the user's files."""
         profile = next((env[name] for name in self.profile_variables if name in env), "").strip()
-        if not _PROFILE.fullmatch(profile) or profile == "default":
+        if profile == "default" or not _is_profile(profile):
             profile = ""
         named = "" if profile else env.get("PI_CODING_AGENT_DIR")
         if named:
@@ -203,6 +201,13 @@ def project_boundary(folder: Path, user: Path, home: Path) -> Path | None:
         if os.path.lexists(each / ".git"):
             return each
     return real
+
+
+def _is_profile(name: str) -> bool:
+    """Whether omp accepts a name for a profile. Other names mean the default profile."""
+    import re
+
+    return bool(name) and re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name) is not None and not name.endswith(".")
 
 
 def _absolute(path: str, env: Mapping[str, str]) -> Path:

@@ -118,7 +118,7 @@ class _Reading:
         merged: dict[str, Any] = {}
         for key_node, value_node in cast("list[tuple[Node, Node]]", node.value):
             key, value = self.value(key_node, depth + 1), self.value(value_node, depth + 1)
-            if key == "<<" and cast("Any", key_node).style is None:
+            if key == "<<" and not cast("Any", key_node).style:
                 for each in cast("list[Any]", value if isinstance(value, list) else [value]):
                     merged = {**cast("dict[str, Any]", each), **merged} if isinstance(each, dict) else merged
             else:
@@ -128,7 +128,7 @@ class _Reading:
 
 def _scalar(node: ScalarNode) -> Any:
     text = cast("str", node.value)
-    if cast("Any", node).style is not None:  # it is in quotes, or a block
+    if cast("Any", node).style:  # it is in quotes, or a block
         return text
     if node.tag == "tag:yaml.org,2002:str" and not _differs(text):
         return text
@@ -148,7 +148,7 @@ def _scalar(node: ScalarNode) -> Any:
 
 def _differs(text: str) -> bool:
     """Whether YAML 1.2 gives the text another type than YAML 1.1 does, in which it is a text."""
-    return bool(_FLOAT.fullmatch(text)) or text[:2] in ("0x", "0o")
+    return text.startswith("0o") or ("e" in text.lower() and _FLOAT.fullmatch(text) is not None)
 
 
 def _as_yaml(value: str | bool | float | None) -> str:
@@ -196,7 +196,7 @@ def _inserted(text: str, mapping: MappingNode, names: list[str], value: str) -> 
     if mapping.flow_style:
         return f"{text[: first.index]}{_flow(names, value)}, {text[first.index :]}"
     indent = " " * first.column
-    return f"{text[: first.index]}{_block(names, value, indent)}{indent}{text[first.index :]}"
+    return f"{text[: first.index]}{_block(names, value, indent).lstrip()}{indent}{text[first.index :]}"
 
 
 def _replaced(path: Path, text: str, node: Node, inner: list[str], value: str) -> str:

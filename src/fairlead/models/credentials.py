@@ -1,9 +1,8 @@
 """Finds and stores the keys of providers.
 
-A key comes from the first of these that has one: the command line, auth.json, the provider's environment variable, `apiKey`
-in models.json. A value in auth.json or models.json is one of three things: `!command`, which means what the command prints;
-the name of an environment variable that is set; or the key itself. If a provider supports login, the token in auth.json is
-its key.
+A key comes from the first of these that has one: the command line, auth.json (in the home of omp or xcsh also agent.db), the
+provider's environment variable, `apiKey` in models.json. `ConfigValue` says what a value in these files stands for. If a
+provider supports login, the token in auth.json is its key.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from fairlead.config import files, json_files
 from fairlead.config.home import Home
 from fairlead.errors import ConfigError, NoCredentials
 from fairlead.models.catalog import PROVIDERS
+from fairlead.models.config_value import ConfigValue, escaped
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -106,7 +106,8 @@ class CredentialStore:
 
     def configured(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> bool:
         """Tell whether a provider has a key, without running a command. With `logins`, the token of a login counts as a key."""
-        return self._written(provider, models_json_key, logins) is not None
+        value = self._written(provider, models_json_key, logins)
+        return value is not None and not value.missing(self._env)
 
     def key(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> str | None:
         """Find the key of a provider. Call it from a thread: it may have to wait for a command.
@@ -120,24 +121,29 @@ class CredentialStore:
             The key; None if there is none.
 
         Raises:
-            NoCredentials: the command that should print the key failed.
+            NoCredentials: the command that should print the key failed, or a variable is not set.
         """
-        written = self._written(provider, models_json_key, logins)
-        if written is None:
-            return None
-        value, literal = written
-        return value if literal else self.resolve(value, f"The key of {provider}")
+        value = self._written(provider, models_json_key, logins)
+        return None if value is None else self._resolve(value, f"The key of {provider}")
 
-    def resolve(self, value: str, what: str) -> str:
-        """Return what a value in a file stands for. `what` names it in errors. Raises NoCredentials if a command fails."""
-        if value.startswith("!"):
-            return self._output(value[1:].strip(), what)
-        if named := self._env.get(value):
-            return named
-        if "_" in value and value.isupper() and value.isidentifier() and value not in self._unset:
-            self._unset.add(value)
-            self._warnings.append(f"{what} is given as {value}, but no such environment variable is set: {value} itself is sent.")
-        return value
+    def resolve(self, text: str, what: str) -> str:
+        """Return what a value in a file stands for. `what` names it in errors.
+
+        Raises NoCredentials if a command fails or a variable is not set.
+        """
+        return self._resolve(ConfigValue(text), what)
+
+    def _resolve(self, value: ConfigValue, what: str) -> str:
+        if value.command is not None:
+            return self._output(value.command, what)
+        if missing := value.missing(self._env):
+            raise NoCredentials(f"{what} needs environment variables that are not set: {', '.join(missing)}.")
+        resolved = value.resolved(self._env)
+        if value.looks_like_variable and resolved == value.text and resolved not in self._unset:
+            self._unset.add(resolved)
+            text = f"{what} is given as {resolved}, but no such environment variable is set: {resolved} itself is sent."
+            self._warnings.append(text)
+        return resolved
 
     def has_login(self, provider: str) -> bool:
         """Tell whether auth.json has a login for the provider that is not a key."""
@@ -156,20 +162,21 @@ class CredentialStore:
         except msgspec.ValidationError:
             return None
 
-    def _written(self, provider: str, models_json_key: str | None, logins: bool) -> tuple[str, bool] | None:
-        """Find the key as it is written, and whether it stands for itself."""
+    def _written(self, provider: str, models_json_key: str | None, logins: bool) -> ConfigValue | None:
+        """Find the key as it is written."""
         if self._flag_key and provider == self._flag_provider:
-            return self._flag_key, True
-        stored = _key_of(self._auth_entry(provider))
-        if stored:
-            return stored, False
+            return ConfigValue(self._flag_key, is_literal=True)
+        entry = self._auth_entry(provider)
+        if stored := _key_of(entry):
+            own: Any = cast("dict[str, Any]", entry).get("env")
+            return ConfigValue(stored, cast("dict[str, Any]", own) if isinstance(own, dict) else {})
         if logins and (token := self.token(provider)) is not None:
-            return token.access, True
+            return ConfigValue(token.access, is_literal=True)
         known = PROVIDERS.get(provider)
         for variable in known.key_variables if known else ():
             if value := self._env.get(variable, "").strip():
-                return value, True
-        return (models_json_key, False) if models_json_key else None
+                return ConfigValue(value, is_literal=True)
+        return ConfigValue(models_json_key) if models_json_key else None
 
     def _auth_entry(self, provider: str) -> Any:
         entries: dict[str, Any] | None = self._auth  # `reload` may reset it from another thread at any time
@@ -177,6 +184,9 @@ class CredentialStore:
             entries = {}
             for path in self._home.auth_files():
                 entries = {**self._read_auth(path), **entries}
+            database = self._home.key_database
+            if database is not None and os.path.lexists(database):
+                entries = {**_database_keys(database, self._warnings), **entries}
             self._auth = entries
         return entries.get(provider)
 
@@ -203,7 +213,7 @@ def store_key(home: Home, provider: str, key: str) -> None:
     """Write a key to auth.json, which only its owner may read. Raises ConfigError if that fails."""
     if not provider or not key.strip():
         raise ConfigError("The provider and the key must not be empty.")
-    _store(home, provider, {"type": "api_key", "key": key.strip()})
+    _store(home, provider, {"type": "api_key", "key": escaped(key.strip())})
 
 
 def store_login(home: Home, provider: str, token: LoginToken) -> None:
@@ -217,6 +227,37 @@ def _store(home: Home, provider: str, entry: dict[str, Any]) -> None:
     if home.isolated:
         raise ConfigError("Keys are not stored in an isolated run.")
     json_files.update_object(home.auth_path, lambda content: content.update({provider: entry}))
+
+
+def _database_keys(path: Path, warnings: list[str]) -> dict[str, Any]:
+    """Read the keys in the database of omp, in the form of auth.json. A file that cannot be read leaves a warning."""
+    import sqlite3
+    from contextlib import closing
+    from urllib.parse import quote
+
+    query = "SELECT provider, data FROM auth_credentials WHERE credential_type = 'api_key' {} ORDER BY id DESC"
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=1)) as database:
+            columns = {str(row[1]) for row in database.execute("PRAGMA table_info(auth_credentials)")}
+            if not columns:
+                return {}
+            enabled = "AND disabled_cause IS NULL" if "disabled_cause" in columns else ""
+            rows: list[tuple[Any, Any]] = database.execute(query.format(enabled)).fetchall()
+    except sqlite3.Error as error:
+        warnings.append(f"{path}: the keys in it cannot be read: {error}.")
+        return {}
+    return {str(provider): _stored_key(data) for provider, data in rows}
+
+
+def _stored_key(data: Any) -> dict[str, Any]:
+    """Return a row of the database in the form of auth.json."""
+    import msgspec
+
+    try:
+        fields = msgspec.json.decode(data)
+    except (msgspec.DecodeError, TypeError):
+        fields = None
+    return {**cast("dict[str, Any]", fields), "type": "api_key"} if isinstance(fields, dict) else {}
 
 
 def _key_of(entry: Any) -> str | None:

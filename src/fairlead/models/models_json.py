@@ -1,6 +1,7 @@
 """models.json: the user's own providers and models, and changes to the built-in ones.
 
-The format is pi's. Keys and headers stay as written here; `credentials` finds out what they stand for.
+The format is pi's; omp and xcsh write the same as YAML. Keys and headers stay as written here; `credentials` finds out what
+they stand for.
 """
 
 from __future__ import annotations
@@ -100,6 +101,8 @@ class ProviderEntry(Struct, rename="camel", frozen=True):
     auth_header: bool | None = None
     compat: dict[str, Any] | None = None
     oauth: OAuthEntry | None = None
+    #: `none`: its models need no key. omp and xcsh have this.
+    auth: str | None = None
     models: list[ModelEntry] | None = None
     model_overrides: dict[str, ModelChange] | None = None
 
@@ -148,10 +151,15 @@ def read_models_json(path: Path, warnings: list[str]) -> dict[str, ProviderEntry
         data = files.read_bytes(path)
         if data is None:
             return {}
-        try:
-            providers = msgspec.json.decode(data, type=_ModelsFile).providers or {}
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            providers = _read_piecewise(path, json_files.parse_object(path, data), warnings)
+        if path.suffix == ".json":
+            try:
+                providers = msgspec.json.decode(data, type=_ModelsFile).providers or {}
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                providers = _read_piecewise(path, json_files.parse_object(path, data), warnings)
+        else:
+            from fairlead.config import yaml_files
+
+            providers = _read_piecewise(path, yaml_files.parse_object(path, data), warnings)
     except ConfigError as error:
         warnings.append(str(error))
         return {}

@@ -189,7 +189,7 @@ class Registry:
         if expires is not None and expires <= time.time() * 1000:
             raise NoCredentials(f"The login for {model.provider} has expired. Log in again.")
         if key is None:
-            if not needs_no_key(model.base_url, headers):
+            if entry.auth != "none" and not needs_no_key(model.base_url, headers):
                 raise self._no_key(model.provider)
         elif entry.auth_header:
             headers["Authorization"] = f"Bearer {key}"
@@ -307,7 +307,9 @@ class Registry:
         return self._credentials.configured(provider, entry.api_key, logins=entry.oauth is not None)
 
     def _can_use(self, model: Model) -> bool:
-        return self._has_key(model.provider) or needs_no_key(model.base_url, self._headers(model))
+        if self._has_key(model.provider) or needs_no_key(model.base_url, self._headers(model)):
+            return True
+        return self._entry(model.provider).auth == "none"
 
     def _no_key(self, provider: str) -> NoCredentials:
         known = PROVIDERS.get(provider)
