@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from bench import peers
 from bench.contestants import Turn, scripted_provider, surroundings
 from tests.system.omp_clients import DriveOmp
 from tests.system.pi_clients import Drive, rpc_client
+from tests.system.public_hosts import Compare, Home, what_is_printed
 
 HARNESS = Path(__file__).with_name("client_harness.mjs")
 
@@ -48,6 +50,21 @@ def drive_omp(tmp_path: Path, omp_launcher: str) -> DriveOmp:
         return run_script(script, turns, tmp_path, runtime=peers.bun(), module=client.module(), cli=omp_launcher)
 
     return drive
+
+
+@pytest.fixture
+def compare(tmp_path: Path) -> Compare:
+    def compare(drive: Callable[[Home], str], *turns: Turn, pi: peers.Peer = peers.PI_15, launcher: str = "pi") -> str:
+        theirs = what_is_printed(drive, turns, pi, tmp_path / "1")
+        ours = what_is_printed(drive, turns, launcher, tmp_path / "2")
+        difference = list(
+            difflib.unified_diff(theirs.splitlines(), ours.splitlines(), "with pi", "with fairlead", n=1, lineterm="")
+        )
+        if difference:
+            pytest.fail("\n".join(difference), pytrace=False)
+        return theirs
+
+    return compare
 
 
 def write_launcher(folder: Path, dialect: str) -> str:
