@@ -99,7 +99,7 @@ def _furnished(root: Path, agent: Agent, port: int) -> Home:
     else:
         shim = [str(Path(sys.executable).with_name("fairlead")), "shim", agent, str(programs)]
         subprocess.run(shim, check=True, capture_output=True)
-    # Hosts ask registries for newer versions. Here they find none, and nobody at the other end of a proxy.
+    # Hosts ask registries for newer versions. Here npm fails, and no proxy answers.
     _write_program(programs / "npm", "exit 1")
     environment = {
         "PATH": os.pathsep.join([str(programs), str(peers.node().parent), "/usr/bin", "/bin"]),
