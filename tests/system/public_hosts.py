@@ -31,6 +31,12 @@ READ: Turn = {"toolCalls": [{"name": "read", "arguments": {"path": "a.txt"}}]}
 MISSING: Turn = {"toolCalls": [{"name": "read", "arguments": {"path": "missing.txt"}}]}
 REFUSED: Turn = {"status": 400, "error": "The request is malformed."}
 
+#: What a user has added to pi, by path in its home.
+ADDITIONS = {
+    "prompts/greet.md": "---\ndescription: Greet a person\nargument-hint: <name>\n---\nSay hello to $1.\n",
+    "skills/tidy/SKILL.md": "---\nname: tidy\ndescription: How to tidy up\n---\nPut everything in its place.\n",
+}
+
 
 @dataclass(frozen=True)
 class Home:
@@ -94,6 +100,9 @@ def _furnished(root: Path, agent: Agent, port: int) -> Home:
     }
     (home / "models.json").write_text(json.dumps({"providers": {"scripted": provider}}))
     (home / "settings.json").write_text(json.dumps({"defaultProvider": "scripted", "defaultModel": "one"}))
+    for path, text in ADDITIONS.items():
+        (home / path).parent.mkdir(parents=True)
+        (home / path).write_text(text)
     if isinstance(agent, Peer):
         _write_program(programs / "pi", f'exec {shlex.join(agent.command())} "$@"')
     else:

@@ -52,14 +52,16 @@ def test_an_acp_adapter_works_alike(compare: Compare) -> None:
             client.request("session/set_config_option", sessionId=session, configId="model", value="scripted/two")
             client.request("session/set_mode", sessionId=session, modeId="low")
             client.request("session/list")
+            for text in ("/greet Ann", "/skill:tidy now"):
+                client.prompt(session, text)
             client.request("session/load", sessionId=session, cwd=str(home.directory), mcpServers=[])
-            client.prompt(session, "Go on.")
             client.lines.append(f"exit {host.end()}")
         return without_message_counts("\n".join(client.lines))
 
     printed = compare(drive, *LOOK, REFUSED, {"text": "Last words."})
     assert printed.count("Done with **that**.") == 2  # heard and replayed
     assert '"title": "A name"' in printed
+    assert "Say hello to Ann." in printed
     assert printed.endswith("exit 0")
 
 
