@@ -7,6 +7,7 @@ import re
 import shlex
 
 import pytest
+from bench.contestants import Turn
 from bench.peers import ACPX, CCUSAGE_PI, PI_073, PI_ACP, PYTHON_HOSTS
 from tests.support.telegram_api import USER, TelegramApi
 from tests.system.public_hosts import (
@@ -28,6 +29,9 @@ pytestmark = pytest.mark.system
 WORK = (BASH, {"text": "Done with **that**."}, WRITE, EDIT, READ, MISSING, {"text": "Edited."})
 #: For an adapter that reads a file itself when a tool begins to change it: what it shows then is chance.
 LOOK = (BASH, {"text": "Done with **that**."}, READ, MISSING, {"text": "Seen."})
+
+#: A file that a tool waits for.
+GO = "go"
 
 
 def without_message_counts(text: str) -> str:
@@ -98,6 +102,11 @@ def test_a_headless_acp_client_prints_alike(compare: Compare) -> None:
 # Clients in Python
 
 
+def terminal(home: Home) -> Conversation:
+    """Start a client that a person types into. It writes what it prints at once, also to a pipe."""
+    return Conversation(home, [*PYTHON_HOSTS.command(), "-u", "-m", "pi_py_agent.cli", "--no-color"])
+
+
 def test_a_terminal_client_prints_alike(compare: Compare) -> None:
     lines = (
         *("/model", "/models", "/state", "Use the shell.", "Write and edit.", "Fail."),
@@ -105,7 +114,7 @@ def test_a_terminal_client_prints_alike(compare: Compare) -> None:
     )
 
     def drive(home: Home) -> str:
-        with Conversation(home, [*PYTHON_HOSTS.command(), "-m", "pi_py_agent.cli", "--no-color"]) as host:
+        with terminal(home) as host:
             printed = [host.read_until("\nYou: ")]
             for line in lines:
                 host.write(line)
@@ -115,6 +124,33 @@ def test_a_terminal_client_prints_alike(compare: Compare) -> None:
     printed = compare(drive, *WORK, REFUSED)
     assert "│ from the shell" in printed
     assert "0) Use the shell." in printed
+    assert printed.endswith("exit 0")
+
+
+def test_a_terminal_client_steers_and_aborts_alike(compare: Compare) -> None:
+    steps = (
+        *(("Begin.", "→ bash"), ("Turn left.", "[steered: Turn left.]"), ("+Then rest.", "[queued follow-up: Then rest.]")),
+        *((GO, "\nYou: "), ("Hang.", "→ bash"), ("/abort", "\nYou: "), ("Stumble.", "\nYou: "), ("/state", "\nYou: ")),
+    )
+
+    def drive(home: Home) -> str:
+        with terminal(home) as host:
+            printed = [host.read_until("\nYou: ")]
+            for line, mark in steps:
+                if line == GO:
+                    (home.directory / GO).touch()
+                else:
+                    host.write(line)
+                printed.append(host.read_until(mark))
+            printed.append(f"exit {host.end()}")
+        # Whether the client prints an answer before or after an event is chance.
+        return re.sub(r"\[(aborting|steered: .*|queued follow-up: .*)\]\n", "", without_message_counts("".join(printed)))
+
+    waiting: Turn = {"toolCalls": [{"name": "bash", "arguments": {"command": f"until [ -e {GO} ]; do sleep 0.02; done"}}]}
+    hanging: Turn = {"toolCalls": [{"name": "bash", "arguments": {"command": "sleep 60"}}]}
+    overloaded: Turn = {"status": 529, "error": "Overloaded"}
+    printed = compare(drive, waiting, {"text": "Left."}, {"text": "Resting."}, hanging, overloaded, {"text": "Up again."})
+    assert re.search(r"Left\..*Resting\..*\[retrying 1/3…\]\nUp again\.", printed, re.DOTALL)
     assert printed.endswith("exit 0")
 
 
