@@ -140,14 +140,14 @@ def test_an_isolated_run_reads_nothing_of_the_home_or_the_project(fairlead: Comm
 def test_models_are_listed_all_or_by_words(fairlead: Command) -> None:
     listed = fairlead("--list-models")
     head, *rows = [line.split() for line in listed.stdout.splitlines()]
-    assert head[:2] == ["provider", "model"]
+    assert head[:6] == ["provider", "model", "context", "max-out", "thinking", "images"]
     assert [row[:2] for row in rows[:4]] == [
         ["fake", "fake-1"],
         ["fake", "fake-2"],
         ["fake", "fake-small"],
         ["fakeoai", "fake-oai"],
     ]
-    assert rows[0][2:] == ["200K", "16.38K", "yes", "yes", "3", "15"]
+    assert rows[0][2:] == ["200K", "16.4K", "yes", "yes", "3", "15"]
     some = fairlead("--list-models", "FAKE/ small")
     assert [line.split()[1] for line in some.stdout.splitlines()[1:]] == ["fake-small"]
 
@@ -170,3 +170,8 @@ def test_verbose_says_what_the_run_is_made_of(fairlead: Command) -> None:
     assert home == f"fairlead: home {fairlead.around.home}"
     assert run == "fairlead: run ended: fake/fake-1, stop reason stop"
     assert "sk-fake" not in done.stderr
+
+
+def test_prices_reach_the_host_as_the_user_wrote_them(fairlead: Command) -> None:
+    done = fairlead("--mode", "rpc", "--dialect", "pi", "--model", "fake/fake-1", input='{"type":"get_state"}\n')
+    assert '"cost":{"input":3,"output":15,"cacheRead":0.3,"cacheWrite":3.75}' in done.stdout

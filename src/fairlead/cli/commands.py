@@ -104,7 +104,7 @@ def list_models(agent: Agent, search: str) -> int:
         hint = f" matches {search!r}" if search else " can be used: no provider has a key. Set one, such as ANTHROPIC_API_KEY"
         complain(f"No model{hint}.")
         return 1
-    rows = [("provider", "model", "context", "max out", "thinking", "images", "$/M in", "$/M out"), *map(_model_row, models)]
+    rows = [("provider", "model", "context", "max-out", "thinking", "images", "$/M in", "$/M out"), *map(_model_row, models)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -125,4 +125,4 @@ def _model_row(model: Model) -> tuple[str, ...]:
 
 
 def _thousands(count: int) -> str:
-    return f"{count / 1e6:g}M" if count >= 1_000_000 else f"{count / 1000:.4g}K"
+    return f"{round(count / 1e6, 1):g}M" if count >= 1_000_000 else f"{round(count / 1000, 1):g}K"

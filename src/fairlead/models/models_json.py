@@ -23,12 +23,12 @@ Inputs = list[Literal["text", "image"]]
 
 
 class PartialPrice(Struct, rename="camel", frozen=True):
-    """The prices that an override changes."""
+    """The prices that an override changes. A whole number stays one: hosts show it as the user wrote it."""
 
-    input: float | None = None
-    output: float | None = None
-    cache_read: float | None = None
-    cache_write: float | None = None
+    input: int | float | None = None
+    output: int | float | None = None
+    cache_read: int | float | None = None
+    cache_write: int | float | None = None
 
     def apply_to(self, price: Price) -> Price:
         """Return `price` with these changes."""
