@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import shutil
 from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -216,7 +217,8 @@ def full_disk(session: Session) -> Generator[None]:
 
 @contextmanager
 def in_the_way(folder: Path) -> Generator[None]:
-    """A file stands where a folder is to be made."""
+    """A file stands in place of a folder in which nothing has been saved yet."""
+    shutil.rmtree(folder, ignore_errors=True)
     folder.write_bytes(b"")
     try:
         yield

@@ -64,7 +64,8 @@ def test_a_conversation_that_is_only_looked_at_does_not_begin(tmp_path: Path) ->
     assert conversation.context_tokens() == 0
     assert not conversation.has_begun and not conversation.is_saved
     assert conversation.close()
-    assert not (tmp_path / "sessions").exists()
+    assert path_of(conversation).parent.is_dir()
+    assert not path_of(conversation).exists()
 
 
 def test_a_choice_makes_the_file_which_goes_again_if_nothing_else_follows(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_the_model_and_the_level_are_those_of_the_conversation(tmp_path: Path) -
 @pytest.mark.parametrize("first", ["model", "thinking"])
 def test_a_model_or_level_that_was_named_goes_first_and_is_written_down(tmp_path: Path, first: str) -> None:
     path = with_choices(tmp_path)
-    named = {f"{first}_goes_first": True}
+    named = {f"{first}_is_explicit": True}
     models = [SCRIPTED_MODEL, THIRD]
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path, file=path, models=models, thinking="low", **named)
     expected = ("scripted-1", "high") if first == "model" else ("third", "low")

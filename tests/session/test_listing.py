@@ -133,13 +133,18 @@ def test_a_file_with_a_name_of_its_own_is_found_by_its_header(tmp_path: Path) ->
     assert find_session("0198c", tmp_path) == path
 
 
-def test_an_id_that_is_not_clear_names_the_candidates(tmp_path: Path) -> None:
-    paths = [written(tmp_path, id) for id in ("0198aaaa", "0198aabb")]
-    with pytest.raises(SessionError) as caught:
-        find_session("0198aa", tmp_path)
-    assert str(caught.value) == "\n".join(
-        ['More than one session has an id that begins with "0198aa":', *(f"  {path}" for path in paths)]
-    )
+def test_an_id_that_fits_several_sessions_means_the_newest_of_the_folder(tmp_path: Path) -> None:
+    here, there = tmp_path / "--here--", tmp_path / "--there--"
+    ages = {(here, "0198aaaa"): 300, (here, "0198aa"): 200, (here, "0198aabb"): 400, (there, "0198aacc"): 900, (there, "77a"): 1}
+    paths = {id: written(folder, id) for folder, id in ages}
+    other = written(tmp_path / "--third--", "77b")
+    os.utime(other, (500, 500))
+    for (_, id), age in ages.items():
+        os.utime(paths[id], (age, age))
+    assert find_session("0198a", here, tmp_path) == paths["0198aabb"]
+    assert find_session("0198aa", here, tmp_path) == paths["0198aa"], "it has exactly this id"
+    assert find_session("0198aac", here, tmp_path) == paths["0198aacc"]
+    assert find_session("77", here, tmp_path) == other, "no session of this folder fits"
     with pytest.raises(SessionError, match='No session has an id that begins with "0199"'):
         find_session("0199", tmp_path, tmp_path)
 

@@ -173,7 +173,7 @@ async def test_a_switch_to_where_nothing_is_begins_there_with_the_first_prompt(t
     session = a_kept_session(Scripted([Turn(text="x")]), tmp_path)
     assert await session.history.switch("new/mine.jsonl") is True
     path = tmp_path / "new" / "mine.jsonl"
-    assert file_of(session) == path and not path.parent.exists()
+    assert file_of(session) == path and path.parent.is_dir() and not path.exists()
     await talk(session, "one")
     assert saved(path) == ["one", "x"]
     await session.close()

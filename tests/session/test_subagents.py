@@ -373,7 +373,6 @@ async def test_where_no_file_can_be_made_the_sub_agent_fails_and_says_why(tmp_pa
     cast = Cast(start=[task_call("look"), DONE], look=[DONE])
     session = a_parent(cast, tmp_path, keep=True)
     folder = transcripts_folder(file_of(session))
-    folder.parent.mkdir()
     with in_the_way(folder):
         await talk(session, "start")
     assert statuses(session) == {"look": "failed"}

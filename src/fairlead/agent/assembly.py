@@ -122,6 +122,7 @@ class Assembly:
             todo=settings.todo,
             todo_clear_delay=settings.tasks.todo_clear_delay,
             eager_todos=options.eager_todos,
+            drops_queue=options.drops_queue,
             compaction=self._compaction(),
             sessions=sessions,
             conversation=conversation,
@@ -202,7 +203,12 @@ class Assembly:
     def _conversation(self, workspace: Workspace, runtime: AsyncioRuntime) -> tuple[ConversationStore, Conversation | None]:
         """Return where conversations are saved, and the one to resume; None starts a new one."""
         options = self._options
-        sessions = ConversationStore(workspace=workspace, now_ms=runtime.now_ms, durability=options.durability)
+        sessions = ConversationStore(
+            workspace=workspace,
+            now_ms=runtime.now_ms,
+            user=self._home.user if self._home.has_omp_layout else None,
+            durability=options.durability,
+        )
         folder = options.session_dir
         if folder is None and not options.isolated:
             folder = self._env.get("PI_CODING_AGENT_SESSION_DIR") or self._settings.session_dir

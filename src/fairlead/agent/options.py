@@ -105,6 +105,8 @@ class AgentOptions(Struct, kw_only=True):
     compaction_reserve: Annotated[int, Meta(ge=0)] = DEFAULT_RESERVE_TOKENS
     #: Whether the model makes a plan before the first prompt of a session, unless the user's settings say otherwise.
     eager_todos: bool = False
+    #: Whether queued messages are dropped when the session goes to another conversation.
+    drops_queue: bool = False
     schedule: Schedule = "together"
     interrupt: InterruptMode = "wait"
     #: Groups of settings that keep their built-in defaults, whatever the user's files say.

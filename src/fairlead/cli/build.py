@@ -61,9 +61,8 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         **given(arguments, "approval", "sandbox"),
         max_turns=_count("--max-turns", arguments.max_turns),
     )
-    for flag, given_too in (("--session", arguments.session), ("--continue", arguments.resume)):
-        if given_too and arguments.resume_named:
-            raise ConfigError(f"{flag} and --resume ask for different sessions. Give one of them.")
+    if arguments.session and arguments.resume_named:
+        raise ConfigError("--session and --resume ask for different sessions. Give one of them.")
     options.session = arguments.session or arguments.resume_named or None
     if arguments.system_prompt is not None:
         options.system_prompt = _text_or_file(arguments.system_prompt)
@@ -80,6 +79,7 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         options.compaction_reserve = profile.compaction_reserve
         options.eager_todos = profile.eager_todos
         options.reset_settings = profile.reset_settings
+        options.drops_queue = profile.drops_queue
     if arguments.no_builtin_tools:
         options.default_tools = ()
     return options

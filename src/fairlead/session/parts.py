@@ -83,6 +83,8 @@ class SessionOptions(Struct, kw_only=True):
     todo_clear_delay: float = 60
     #: Whether the model plans before the first prompt, where the settings do not say.
     eager_todos: bool = False
+    #: Whether queued messages are dropped when the session goes to another conversation; if not, they wait there.
+    drops_queue: bool = False
     compaction: CompactionSettings = CompactionSettings()
     #: What users add to its prompts; None: nothing.
     additions: Additions | None = None
@@ -247,6 +249,7 @@ class Parts:
             self.queue,
             notify=self._notify,
             on_end=self.host.add_finished_commands,
+            drops_queue=self._options.drops_queue,
         )
 
     def _make_commands(self) -> UserCommands:

@@ -184,7 +184,7 @@ class Selection:
         """Save the current choice at the start of a conversation."""
         if self.model is not None:
             log.model_change(self.model.provider, self.model.id)
-        log.thinking_level_change(self.wanted)
+        log.thinking_level_change(self.thinking)  # the level in force, as pi writes it
 
     def restore(self, log: Log, *, model: bool = True, level: bool = True) -> list[str]:
         """Choose what a conversation chose last. What is not restored is written down there instead.

@@ -7,7 +7,6 @@ from pathlib import Path
 from fairlead.errors import ConfigError
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.listing import find_session, latest_session, session_with_id
-from fairlead.session.history.paths import session_folder
 from fairlead.session.history.sessions import ConversationStore
 
 #: Characters of an id: what a file's name has room for, and more than any program of the family uses.
@@ -44,7 +43,7 @@ def chosen_conversation(
         raise ConfigError(f"{' and '.join(wanted)} ask for different sessions. Give one of them.")
     folder = sessions.place()
     if folder is None and root is not None:
-        folder = session_folder(root, sessions.workspace.cwd)
+        folder = sessions.place_below(root)
     if fork is not None:
         return sessions.fork_file(find_session(str(fork), folder, root))
     if session_id is not None:
@@ -77,7 +76,7 @@ def _usable(session_id: str) -> str:
 def _named(session: str | Path | None, resume: bool, fork: str | Path | None, session_id: str | None) -> list[tuple[str, bool]]:
     return [
         ("--session", session is not None),
-        ("--continue", resume),
+        ("--continue", resume and session is None),  # a session that is named is resumed anyway
         ("--fork", fork is not None),
         ("--session-id", session_id is not None),
     ]

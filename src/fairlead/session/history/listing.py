@@ -78,7 +78,8 @@ def latest_session(folder: Path) -> Path | None:
 def find_session(name: str, folder: Path | None, root: Path | None = None) -> Path:
     """Return the session that a user names: by a path, or by the beginning of an id.
 
-    Ids are looked up in `folder`, then in the other folders of `root`. Raises SessionError if none or several match.
+    Ids are looked up in `folder`, then in the other folders of `root`. If several match, the exact id is used, else the session
+    that changed last, as in pi. Raises SessionError if none matches.
     """
     if "/" in name or os.sep in name or name.endswith(".jsonl"):
         # Path.expanduser would raise for users that do not exist.
@@ -87,14 +88,12 @@ def find_session(name: str, folder: Path | None, root: Path | None = None) -> Pa
     found = [path for path in here if header_of(path) is not None]
     if not found and root is not None:
         elsewhere = [path for other in _folders(root) if other != folder for path in _with_id(name, other)]
+        elsewhere.sort(key=_changed, reverse=True)
         found = [path for path in elsewhere if header_of(path) is not None] or here or elsewhere
     found = found or here
     if not found:
         raise SessionError(f'No session has an id that begins with "{name}". List the sessions to see their ids, or give a path.')
-    if len(found) > 1:
-        candidates = "\n".join(f"  {path}" for path in sorted(found))
-        raise SessionError(f'More than one session has an id that begins with "{name}":\n{candidates}')
-    return found[0]
+    return next((path for path in found if id_in_name(path) == name), found[0])
 
 
 def session_with_id(id: str, folder: Path) -> Path | None:
@@ -132,6 +131,13 @@ def _newest_first(folder: Path) -> list[tuple[int, Path]]:
         raise SessionError(f"Cannot list the sessions in {folder}: {error.strerror or error}.") from error
     remove_leftovers(leftovers)
     return sorted(found, reverse=True)
+
+
+def _changed(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # deleted meanwhile
+        return 0.0
 
 
 def _is_empty(path: Path) -> bool:

@@ -70,6 +70,7 @@ class Moves:
         *,
         notify: Notify,
         on_end: Callable[[], None],
+        drops_queue: bool = False,
     ) -> None:
         self._current = current
         self._sessions = sessions
@@ -82,6 +83,7 @@ class Moves:
         self._queue = queue
         self._notify = notify
         self._on_end = on_end
+        self._drops_queue = drops_queue
 
     # To another conversation
 
@@ -165,6 +167,8 @@ class Moves:
 
     def adopt(self, conversation: Conversation) -> None:
         """Work with another conversation. Nothing may be running."""
+        if self._drops_queue and len(self._queue):
+            self._queue.clear()
         queued = len(self._queue)
         problems = self._current.replace(conversation)
         self._notify(SessionReplaced())

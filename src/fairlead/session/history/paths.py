@@ -19,13 +19,27 @@ def new_session_id() -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def session_folder(root: Path, cwd: Path) -> Path:
-    """Return the folder for the sessions of a working directory: `/home/me/app` -> `<root>/--home-me-app--`."""
+def session_folder(root: Path, cwd: Path, user: Path | None = None) -> Path:
+    """Return the folder for the sessions of a working directory: `/home/me/app` -> `<root>/--home-me-app--`.
+
+    With the user's directory `/home/me`, the name is that of omp: `<root>/-app`, and `<root>/-tmp-app` for `/tmp/app`.
+    """
+    if user is not None:
+        real = Path(os.path.realpath(cwd))
+        for base, prefix in ((user, "-"), (Path(os.environ.get("TMPDIR") or "/tmp"), "-tmp")):
+            if real.is_relative_to(above := Path(os.path.realpath(base))):
+                return root / _omp_name(prefix, "-".join(real.relative_to(above).parts))
+        cwd = real
     name = str(cwd.absolute())
     name = name[1:] if name[:1] in ("/", "\\") else name
     for separator in "/\\:":
         name = name.replace(separator, "-")
     return root / f"--{name}--"
+
+
+def _omp_name(prefix: str, rest: str) -> str:
+    rest = rest.replace("\\", "-").replace(":", "-")
+    return f"{prefix}{rest}" if prefix.endswith("-") or not rest else f"{prefix}-{rest}"
 
 
 def session_path(folder: Path, session_id: str, timestamp: str) -> Path:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,18 +28,28 @@ class ConversationStore(Struct, kw_only=True):
     root: Path | None = None
     #: One folder for all working directories, instead.
     folder: Path | None = None
+    #: The user's directory, if folders are to be named as omp names them: see `session_folder`.
+    user: Path | None = None
     durability: Durability = "flush"
 
     def place(self) -> Path | None:
         """The directory for new conversations; None if they are not kept."""
         if self.folder is not None:
             return self.folder
-        return session_folder(self.root, self.workspace.cwd) if self.root is not None else None
+        return self.place_below(self.root) if self.root is not None else None
+
+    def place_below(self, root: Path) -> Path:
+        """Return the folder for the sessions of the working directory."""
+        return session_folder(root, self.workspace.cwd, self.user)
 
     def new(self, *, id: str | None = None, parent: str | None = None, path: Path | None = None) -> Conversation:
-        """A new conversation. Nothing is written before the first message."""
+        """A new conversation. Its file is written with the first message; the folder for it is made now."""
         session_id, now = id or new_session_id(), self.now_ms()
-        path = path or self._path(self.place(), session_id, now)
+        if path is None:
+            folder = self.place()
+            path = self._path(folder, session_id, now)
+            if folder is not None:
+                _make_folder(folder)
         cwd = self.workspace.cwd
 
         def begin() -> tuple[Log, SessionFile | None]:
@@ -64,6 +76,7 @@ class ConversationStore(Struct, kw_only=True):
         try:
             path.stat()
         except FileNotFoundError:
+            _make_folder(path.parent)
             return self.new(path=path), True
         except OSError:
             pass  # opening it says what is wrong
@@ -105,3 +118,15 @@ class ConversationStore(Struct, kw_only=True):
         from fairlead.session.history.store import SessionFile
 
         return log, SessionFile.create(path, log, durability=self.durability)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of a session file, since hosts look into it as soon as they know the name of the file.
+
+    If that fails, the first write says why.
+    """
+    if not os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir may raise
+        from fairlead.session.history.session_files import make_folders
+
+        with suppress(OSError):
+            make_folders(folder)

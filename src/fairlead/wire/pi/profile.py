@@ -51,6 +51,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     reset_settings: tuple[SettingsGroup, ...] = ()
     #: Whether the model plans before the first prompt of a session, unless the settings give a value.
     eager_todos: bool = False
+    #: Whether a queue is dropped when the session goes to another conversation. Otherwise it waits in the one that is left.
+    drops_queue: bool = False
     #: Whether each prompt gets a `prompt_result`, and the session a `session_settled`.
     prompt_results: bool
     #: Whether a `cancel` request withdraws a dialog whose answer is no longer needed.
@@ -76,6 +78,7 @@ PI = Profile(
     sends_will_retry=True,
     sends_all_compactions=True,
     compaction_reserve=DEFAULT_RESERVE_TOKENS,
+    drops_queue=True,
     prompt_results=False,
     withdraws_dialogs=False,
     titles="always",
