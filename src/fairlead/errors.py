@@ -3,6 +3,7 @@
     FairleadError                the base class: catch it to catch them all
     ├── ConfigError              a file, flag or environment variable has a value that cannot be used
     │   ├── BadOption            an option of an agent has an invalid value; also a ValueError
+    │   ├── ExtensionNotLoaded   an extension that was named explicitly cannot be loaded; no prompt runs without it
     │   ├── ModelNotFound        no model has this name or matches this pattern
     │   └── NoCredentials        the provider needs a key, and there is none
     ├── BusyError                the session is running, and the call does not say how to queue the message
@@ -36,6 +37,7 @@ __all__ = [
     "CompactionCancelled",
     "ConfigError",
     "EntryNotFound",
+    "ExtensionNotLoaded",
     "FairleadError",
     "LimitReached",
     "LoginFailed",
@@ -60,6 +62,13 @@ class ConfigError(FairleadError):
 
 class BadOption(ConfigError, ValueError):
     """An option of an agent has an invalid value. The text names the option, the value and the valid values."""
+
+
+class ExtensionNotLoaded(ConfigError):
+    """An extension that the command line, the program or the user's settings name cannot be loaded.
+
+    It may be what protects the user, so no prompt runs without it.
+    """
 
 
 class ModelNotFound(ConfigError):

@@ -149,7 +149,7 @@ def test_it_ends_only_when_the_run_has_settled(tmp_path: Path) -> None:
 
 def test_an_extension_that_cannot_be_loaded_is_told_of_and_the_agent_works(tmp_path: Path) -> None:
     source = "def setup(fl):\n    raise RuntimeError('load failure')\n"
-    with stage(tmp_path, "pi", flags=["-e", "ext.py"], files={"ext.py": source}) as host:
+    with stage(tmp_path, "pi", flags=["-e", "ext.py", "--extension-errors", "continue"], files={"ext.py": source}) as host:
         assert host.request("get_state")["success"]
         frames = host.prompt("hi")
         error = host.until("extension_error")
@@ -185,7 +185,8 @@ def setup(fl):
 
 
 def test_getters_do_not_wait_for_extensions_and_commands_do(tmp_path: Path) -> None:
-    with stage(tmp_path, "pi", flags=["-e", "ext.py"], files={"ext.py": WAITING}) as host:
+    flags = ["-e", "ext.py", "--extension-errors", "continue"]
+    with stage(tmp_path, "pi", flags=flags, files={"ext.py": WAITING}) as host:
         assert host.request("get_state")["success"]
         host.began.wait()
         host.send({"id": "c", "type": "get_commands"})

@@ -14,6 +14,7 @@ from tests.extend.extended import Extended, calling, extended
 from fairlead.core import events as e
 from fairlead.core.messages import CustomMessage, ToolCall, UserMessage, user_text
 from fairlead.core.model import ModelRequest
+from fairlead.errors import ExtensionNotLoaded
 from fairlead.testing import Turn
 
 HEADER = "import asyncio, sys\nfrom typing import Annotated, Literal\nfrom fairlead.extension import *\n"
@@ -126,7 +127,8 @@ def setup(fl):
     ],
 )
 async def test_what_is_no_tool_is_refused_when_it_is_registered(tmp_path: Path, tool: str, error: str) -> None:
-    async with extended(tmp_path, f"def setup(fl):\n    @fl.register_tool\n    {tool}\n") as it:
+    source = f"def setup(fl):\n    @fl.register_tool\n    {tool}\n"
+    async with extended(tmp_path, source, extension_errors="continue") as it:
         assert await it.agent.ask("hi") == "ok"
         assert error in it.errors[0][2]
 
@@ -427,9 +429,13 @@ async def test_reload_takes_everything_back_and_loads_what_is_there_now(tmp_path
         await it.agent.ask("hi")
         assert it.notes("old") == [] and it.notes("start") == ["reload"]
         (tmp_path / "one.py").write_text("def setup(fl):\n    raise RuntimeError('broken')\n")
-        assert await it.agent.reload_extensions() == []
-        assert it.errors == [("one.py", "load", "broken")]
-        assert await it.agent.ask("still here") == "ok"
+        with pytest.raises(ExtensionNotLoaded, match=r"one\.py\": broken"):
+            await it.agent.reload_extensions()
+        with pytest.raises(ExtensionNotLoaded, match="broken"):
+            await it.agent.ask("still here?")
+        (tmp_path / "one.py").write_text(dedent(new))
+        assert await it.agent.reload_extensions() == ["one"]
+        assert await it.agent.ask("here again") == "ok"
 
 
 async def test_what_is_left_of_a_reloaded_extension_cannot_act(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ async def test_an_extension_that_cannot_be_loaded_is_told_of_and_the_others_work
     tmp_path: Path, source: str, error: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     good = "def setup(fl):\n    fl.on('turn_start', lambda event: fl.append_entry('here'))"
-    async with extended(tmp_path, source, good, settings=SHORT) as it:
+    async with extended(tmp_path, source, good, settings=SHORT, extension_errors="continue") as it:
         assert await it.agent.ask("hi") == "ok"
         ((file, event, told),) = it.errors
         assert (file, event) == ("one.py", "load") and error in told

@@ -165,7 +165,7 @@ class Agent:
         return "" if answer is None else answer.text()
 
     async def reload_extensions(self) -> list[str]:
-        """Load all extensions again and return their names. Raises BadCommand while a run is active."""
+        """Load all extensions again and return their names. Raises BadCommand while a run is active, and ExtensionNotLoaded."""
         return await self.extensions.reload()
 
     @property

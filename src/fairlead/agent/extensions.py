@@ -12,7 +12,7 @@ from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home, user_folder
 from fairlead.config.settings import Settings
 from fairlead.core.model import Model, ThinkingLevel
-from fairlead.errors import ModelNotFound
+from fairlead.errors import ExtensionNotLoaded, ModelNotFound
 from fairlead.extend.additions import UserAdditions
 from fairlead.models.registry import Registry
 from fairlead.session.session import Session
@@ -63,6 +63,7 @@ class AgentExtensions:
             timeout=self._settings.extension_timeout_seconds,
             flags=options.extension_flags,
             mode=options.mode,
+            on_error=options.extension_errors,
             find_trust=lambda: self.trust,
             registry=self._registry,
             additions=additions,
@@ -86,15 +87,23 @@ class AgentExtensions:
         except RuntimeError:
             return
         if self.late is not None:
-            self._preparing = loop.create_task(self._ready())
+            self._preparing = loop.create_task(self._ready_or_warned())
+
+    async def load_required(self) -> None:
+        """Load the extensions that were named explicitly, unless their errors are only reported. Raises ExtensionNotLoaded."""
+        if self.late is not None and self._options.extension_errors == "exit":
+            await self.late.load_required()
 
     async def load(self) -> None:
-        """Load extensions before the session starts, as far as that is possible without asking the user."""
+        """Load extensions before the session starts, as far as that is possible without asking the user.
+
+        Raises ExtensionNotLoaded.
+        """
         if self.late is not None:
             await self.late.load_without_asking()
 
     async def reload(self) -> list[str]:
-        """Load all extensions again and return their names. Raises BadCommand while a run is active."""
+        """Load all extensions again and return their names. Raises BadCommand while a run is active, and ExtensionNotLoaded."""
         if self.late is None:
             return []
         await self.late.reload()
@@ -120,6 +129,12 @@ class AgentExtensions:
     async def _ready(self) -> None:
         if self._session is not None:
             await self._session.extensions.ready()
+
+    async def _ready_or_warned(self) -> None:
+        try:
+            await self._ready()
+        except ExtensionNotLoaded as error:
+            self._warn([str(error)])
 
     # What depends on extensions
 

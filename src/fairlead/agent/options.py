@@ -15,7 +15,7 @@ from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule, Tool
 from fairlead.errors import BadOption
-from fairlead.extend.extensions.late import Mode
+from fairlead.extend.extensions.late import Mode, OnError
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore, Durability
@@ -57,6 +57,9 @@ class AgentOptions(Struct, kw_only=True):
     #: settings and in installed packages.
     extensions: Sequence[str | Path] = ()
     find_extensions: bool = True
+    #: What to do when an extension in `extensions` or in the user's settings cannot be loaded: `exit` refuses every prompt,
+    #: `continue` reports the error and works without the extension.
+    extension_errors: OnError = "exit"
     #: Flags for extensions, each with its value if it has one.
     extension_flags: Mapping[str, str | None] = {}
     #: How the agent is used. Extensions can read this.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
 
+#: How pi names the extensions that it brings along. What they do is part of fairlead, or there is no such thing.
+_BUILT_IN = "builtin:"
 #: The largest number of digits in a number that a flag takes.
 _DIGITS = 9
 
@@ -43,7 +45,7 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         find_prompt_templates=not arguments.no_prompt_templates,
         skills=arguments.skill,
         prompt_templates=arguments.prompt_template,
-        extensions=arguments.extension,
+        extensions=[path for path in arguments.extension if not path.startswith(_BUILT_IN)],
         find_extensions=not arguments.no_extensions,
         extension_flags=_for_extensions(arguments),
         mode=_mode(arguments),
@@ -58,6 +60,7 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         resume=arguments.resume or arguments.resume_named == "",
         session_name=arguments.name,
         **given(arguments, "provider", "model", "api_key", "thinking", "fork", "session_id", "session_dir", "durability"),
+        **given(arguments, "extension_errors"),
         **given(arguments, "approval", "sandbox"),
         max_turns=_count("--max-turns", arguments.max_turns),
     )

@@ -87,8 +87,22 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("-np", "--no-prompt-templates"), "no_prompt_templates", "switch", "use only the templates of --prompt-template"),
     Flag(("--mcp-config",), "mcp_config", "list", "a file of MCP servers; may be repeated", "FILE"),
     Flag(("--no-mcp",), "no_mcp", "switch", "use only the servers of --mcp-config"),
-    Flag(("-e", "--extension"), "extension", "list", "an extension or a folder of extensions; may be repeated", "PATH"),
+    Flag(
+        ("-e", "--extension", "--hook", "--trusted-extension"),
+        "extension",
+        "list",
+        "an extension or a folder of extensions; may be repeated",
+        "PATH",
+    ),
     Flag(("-ne", "--no-extensions"), "no_extensions", "switch", "use only the extensions of --extension"),
+    Flag(
+        ("--extension-errors",),
+        "extension_errors",
+        "value",
+        "when an extension that you named cannot be loaded: exit, or continue without it",
+        "WHAT",
+        ("exit", "continue"),
+    ),
     Flag(("-a", "--approve"), "approve", "switch", "trust the project for this run: use its extensions, servers and settings"),
     Flag(("-na", "--no-approve"), "no_approve", "switch", "do not trust the project for this run"),
     Flag(("-t", "--tools"), "tools", "value", "the tools that the model may use, separated by commas", "NAMES"),
@@ -144,7 +158,7 @@ IGNORED_SWITCHES = frozenset(
     --allow-home --auto-approve --yolo --hide-thinking --no-hide-thinking --no-startup-checks""".split()
 )
 IGNORED_VALUES = frozenset(
-    """--provider-session-id --hook --skills --theme --use-theme --tui-mode
+    """--provider-session-id --skills --theme --use-theme --tui-mode
     --export --plan --smol --slow --config --plugin-dir""".split()
 )
 
@@ -176,6 +190,7 @@ class Arguments(Struct):
     tools: str | None = None
     extension: list[str] = []
     no_extensions: bool = False
+    extension_errors: str | None = None
     approve: bool = False
     no_approve: bool = False
     no_tools: bool = False

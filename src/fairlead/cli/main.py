@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from fairlead.cli.console import complain, configure_logging, say
 from fairlead.cli.flags import Arguments, UsageError, help_text, parse, unknown_flag
-from fairlead.errors import ConfigError, FairleadError
+from fairlead.errors import ConfigError, ExtensionNotLoaded, FairleadError
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
@@ -35,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         complain(f"Error: {error}")
         return 2
+    except ExtensionNotLoaded as error:
+        complain(f"Error: {error} (--extension-errors continue starts without it)")
+        return 1
     except FairleadError as error:
         complain(f"Error: {error}")
         return 1
@@ -132,6 +135,7 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
 
     async def prepare(agent: Agent) -> None:
         log_choices(agent, dialect.name)
+        await agent.extensions.load_required()
         if arguments.unknown:
             from fairlead.cli.build import parse_extension_flags
 

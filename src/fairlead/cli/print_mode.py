@@ -60,6 +60,7 @@ def _read_input() -> str:
 
 
 async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profile: Profile, piped: str, stdout: _Stdout) -> int:
+    await agent.extensions.load_required()
     if arguments.unknown:
         from fairlead.cli.build import parse_extension_flags
 

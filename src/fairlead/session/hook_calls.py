@@ -58,11 +58,18 @@ class HookCalls:
         return await asyncio.shield(self._loading or self._begin(self._load()))
 
     async def reload(self, load: Callable[[], Awaitable[object]]) -> None:
-        """Have the hooks load everything again. Whatever needs them meanwhile waits: they do not know their own commands then."""
+        """Have the hooks load everything again. Whatever needs them meanwhile waits: they do not know their own commands then.
+
+        If that fails, the hooks count as not loaded: what needs them gets the error.
+        """
         hooks = await self.ready()
 
         async def reloaded() -> Hooks:
-            await load()
+            try:
+                await load()
+            except BaseException:
+                self.hooks = None
+                raise
             return hooks
 
         await asyncio.shield(self._begin(reloaded()))

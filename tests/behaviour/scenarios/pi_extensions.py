@@ -128,8 +128,8 @@ def ext_shutdown(host: Stage) -> None:
     host.exit_code()
 
 
-@scenario(says("x"), flags=["-e", "ext.py"], files={"ext.py": "def setup(fl):\n    raise RuntimeError('load failure')\n"})
+@scenario(
+    says("x"), flags=["-e", "ext.py"], files={"ext.py": "def setup(fl):\n    raise RuntimeError('load failure')\n"}, exit_code=1
+)
 def ext_load_error(host: Stage) -> None:
-    host.request("get_state", id="ready")
-    host.request("get_state")
-    host.prompt("hi")
+    host.exit_code()

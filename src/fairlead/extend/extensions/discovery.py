@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct, json
 from msgspec.structs import replace
 
 from fairlead.config.files import list_folder, read_bytes
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 #: The group of entry points with which installed packages declare extensions.
 GROUP = "fairlead.extensions"
 FOLDER = "extensions"
+#: The names of files that pi, omp and xcsh load as extensions, and of those that make a folder such an extension.
+_SCRIPT_SUFFIXES = frozenset((".js", ".ts", ".mjs", ".mts", ".cjs", ".cts", ".jsx", ".tsx"))
+_SCRIPT_ENTRIES = ("index.ts", "index.js")
+#: The keys of a `package.json` in which a package declares extensions.
+_MANIFEST_KEYS = ("pi", "omp", "xcsh")
+_IS_SCRIPT = "It is written in JavaScript or TypeScript, which fairlead cannot run. Extensions are written in Python."
 #: How many bytes of an `entry_points.txt` are read at most.
 _MAX_ENTRY_POINTS_BYTES = 1 << 20
 
@@ -100,6 +106,8 @@ class FoundExtension(Struct, frozen=True):
     entry_point: str | None = None
     #: Why it cannot be loaded, if it cannot.
     problem: str | None = None
+    #: Whether the command line, the program or the user's settings name it. No prompt runs without it.
+    is_required: bool = False
 
     @property
     def shown_path(self) -> str:
@@ -108,13 +116,14 @@ class FoundExtension(Struct, frozen=True):
 
 
 def find_user_extensions(host: ExtensionHost) -> list[FoundExtension]:
-    """Find the extensions of the command line, the user and installed packages. If two have the same name, the first is used."""
-    found = list(_named(host.named))
-    if host.find:
-        found += _in_folder(host.home.root, "user")
-        found += _listed(host.listed, host.user, "user")
-        found += _installed()
-    return found
+    """Find the extensions in the home and those of installed packages. If two have the same name, the first is used."""
+    return [*_in_folder(host.home.root, "user"), *_installed()] if host.find else []
+
+
+def find_required_extensions(host: ExtensionHost) -> list[FoundExtension]:
+    """Find the extensions that the command line, the program or the user's settings name."""
+    found = [*_named(host.named), *(_listed(host.listed, host.user, "user") if host.find else ())]
+    return [replace(each, is_required=True) for each in found]
 
 
 def find_project_extensions(host: ExtensionHost, cwd: Path) -> list[FoundExtension]:
@@ -177,11 +186,13 @@ def _at(path: Path, origin: Origin, within: Path | None = None) -> Iterator[Foun
     """Find the extension at `path`, or all extensions in it if it is a directory of extensions."""
     if _is_extension(path):
         yield _found(path, origin)
-    elif os.path.isdir(path):  # noqa: PTH112 (a directory that cannot be read is not an error here)
-        yield from _inside(path, origin.scope, None, origin, within)
+    elif _is_script(path):
+        yield FoundExtension(path.stem, path, origin, problem=_IS_SCRIPT)
     else:
+        # A directory that cannot be read is not an error here.
+        found = list(_inside(path, origin.scope, None, origin, within)) if os.path.isdir(path) else []  # noqa: PTH112
         problem = f"There is no Python extension at {path}: expected a .py file, or a directory with an __init__.py."
-        yield FoundExtension(path.stem, path, origin, problem=problem)
+        yield from found or [FoundExtension(path.stem, path, origin, problem=problem)]
 
 
 def _inside(
@@ -194,15 +205,34 @@ def _inside(
     yield from (FoundExtension(folder.name, folder, where, problem=problem) for problem in problems)
     for name in names:
         path = folder / name
-        if not name.startswith((".", "_")) and _is_extension(path):
-            found = Origin(path, "auto", "project" if scope == "project" else "user", base)
-            yield _found(path, found if origin is None else Origin(path, origin.source, origin.scope))
+        if name.startswith((".", "_")):
+            continue
+        here = Origin(path, "auto", "project" if scope == "project" else "user", base)
+        if origin is not None:
+            here = Origin(path, origin.source, origin.scope)
+        if _is_extension(path):
+            yield _found(path, here)
+        elif _is_script(path):
+            yield FoundExtension(path.stem, path, here, problem=_IS_SCRIPT)
 
 
 def _is_extension(path: Path) -> bool:
     if path.suffix == ".py":
         return os.path.isfile(path)  # noqa: PTH113
     return os.path.isfile(path / "__init__.py")  # noqa: PTH113
+
+
+def _is_script(path: Path) -> bool:
+    """Whether pi, omp or xcsh would load this as an extension."""
+    if path.suffix in _SCRIPT_SUFFIXES:
+        return os.path.isfile(path) and not path.name.endswith(".d.ts")  # noqa: PTH113
+    if any(os.path.isfile(path / name) for name in _SCRIPT_ENTRIES):  # noqa: PTH113
+        return True
+    try:
+        manifest = json.decode(read_bytes(path / "package.json") or b"{}")
+    except (ConfigError, DecodeError):
+        return False
+    return isinstance(manifest, dict) and any(name in manifest for name in _MANIFEST_KEYS)
 
 
 def _found(path: Path, origin: Origin) -> FoundExtension:
@@ -243,7 +273,7 @@ def setup_function(found: FoundExtension, module_name: str) -> Callable[[Any], A
 
 def forget_module(module_name: str) -> None:
     """Remove the modules of an extension from `sys.modules`, so that the next import loads them again."""
-    for loaded in [each for each in sys.modules if each == module_name or each.startswith(f"{module_name}.")]:
+    for loaded in [each for each in list(sys.modules) if each == module_name or each.startswith(f"{module_name}.")]:
         del sys.modules[loaded]
     importlib.invalidate_caches()
 

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 import math
 import threading
 import traceback
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any
 
 from fairlead.config.process import on_process_ending
 from fairlead.core.events import ExtensionError
-from fairlead.errors import FairleadError
+from fairlead.errors import ExtensionNotLoaded, FairleadError
 from fairlead.extend.extensions.api import Fairlead
 from fairlead.extend.extensions.calling import Deadline, call, error_text, interrupt_soon, without_our_frames
 from fairlead.extend.extensions.context import CommandContext, Context
 from fairlead.extend.extensions.discovery import (
     FoundExtension,
     find_project_extensions,
+    find_required_extensions,
     find_user_extensions,
     forget_module,
     setup_function,
     without_bytecode,
 )
 from fairlead.extend.extensions.events import EventBus, Listeners
+from fairlead.extend.extensions.outbox import Outbox
 from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations
 from fairlead.extend.extensions.values import checked_result
 from fairlead.session.additions import SlashCommand
@@ -42,84 +41,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("fairlead.extend")
 
 
-class WorkQueue:
-    """Runs pieces of work one after another, in a task that exists while there is work. The work must not raise."""
-
-    def __init__(self) -> None:
-        self._pending: deque[Callable[[], Awaitable[None]]] = deque()
-        self._task: asyncio.Task[None] | None = None
-
-    def put(self, work: Callable[[], Awaitable[None]]) -> None:
-        self._pending.append(work)
-        if self._task is None:
-            # The work does not inherit the context variables of the caller.
-            self._task = asyncio.get_running_loop().create_task(self._work(), context=contextvars.Context())
-
-    @property
-    def busy(self) -> bool:
-        return self._task is not None
-
-    def runs_in(self, task: asyncio.Task[object] | None) -> bool:
-        """Whether `task` is the one that runs the work."""
-        return task is not None and task is self._task
-
-    async def idle(self) -> None:
-        """Wait until all work is done."""
-        while self._task is not None:
-            await asyncio.wait([self._task])
-
-    async def _work(self) -> None:
-        try:
-            while self._pending:
-                await self._pending.popleft()()
-        finally:
-            self._task = None
-
-
-class Outbox:
-    """Work that takes time, such as starting a run. It is done in order, and extensions do not wait for it.
-
-    What a command sends is held back until the command is done or waits for something. A host that sent the command thus gets the
-    response before the events of a run that the command starts.
-    """
-
-    def __init__(self) -> None:
-        self._held: list[Callable[[], Awaitable[None]]] = []
-        self._holding = 0
-        self._queue = WorkQueue()
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._held and not self._queue.busy
-
-    def put(self, work: Callable[[], Awaitable[None]]) -> None:
-        self._held.append(work)
-        if not self._holding:
-            self.send()
-
-    def send(self) -> None:
-        """Start all work that was held back."""
-        held, self._held = self._held, []
-        for work in held:
-            self._queue.put(work)
-
-    @contextmanager
-    def held(self) -> Generator[None]:
-        """Hold work back until `send` is called, or until the caller has sent its response."""
-        self._holding += 1
-        try:
-            yield
-        finally:
-            self._holding -= 1
-            # The caller sends its response in this same step of the event loop.
-            asyncio.get_running_loop().call_soon(self.send)
-
-    async def sent(self) -> None:
-        """Start all work, and wait until it is done."""
-        self.send()
-        await self._queue.idle()
-
-
 class Engine:
     """Loads extensions and calls their code. Their failures are reported as ExtensionError events and do not stop the agent."""
 
@@ -132,8 +53,10 @@ class Engine:
         self.listeners: dict[str, list[Handler]] = {}
         self.registrations = Registrations(self)
         self._bus: Listeners = {}
-        #: Whether the user's and the project's extensions are loaded, and whether the session has started.
-        self._has_own = self._has_projects = self._began = False
+        #: Whether the required, the user's and the project's extensions are loaded, and whether the session has started.
+        self._has_required = self._has_own = self._has_projects = self._began = False
+        #: Why a required extension is not loaded.
+        self._failure: ExtensionNotLoaded | None = None
         self._thread = threading.get_ident()
         self._loop = asyncio.get_running_loop()
         #: The tasks that run handlers, and those that no caller waits for.
@@ -147,8 +70,10 @@ class Engine:
     async def load(self, *, ask: bool = True) -> None:
         """Load the user's extensions, then those of the project if it is trusted: the user's extensions have a say in that.
 
-        Without `ask`, the project's extensions are loaded only if it is already known that they may run.
+        Without `ask`, the project's extensions are loaded only if it is already known that they may run. Raises
+        ExtensionNotLoaded if a required extension cannot be loaded, and again whenever it is called after that.
         """
+        await self.load_required()
         if not self._has_own:
             self._has_own = True
             await self._load_all(find_user_extensions(self.host))
@@ -157,6 +82,31 @@ class Engine:
         if projects and (await trust.decide(cwd) if ask else trust.known(cwd)):
             self._has_projects = True
             await self._load_all(projects)
+
+    async def load_required(self) -> None:
+        """Load the extensions that the command line, the program or the user's settings name.
+
+        Raises ExtensionNotLoaded if one cannot be loaded, and again whenever it is called after that.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if not self._has_required:
+            self._has_required = True
+            try:
+                await self._load_all(find_required_extensions(self.host))
+            except ExtensionNotLoaded as error:
+                self._failure = error
+                raise
+            except BaseException:  # the caller was cancelled
+                self._has_required = False
+                raise
+
+    def forget_failure(self) -> bool:
+        """Try again to load the required extensions when they are next needed. Returns False if that did not fail before."""
+        if self._failure is None:
+            return False
+        self._failure, self._has_required = None, False
+        return True
 
     def begin(self) -> None:
         """Allow extensions to act on the session from now on."""
@@ -169,14 +119,18 @@ class Engine:
             self._remove(extension)
             forget_module(extension.module_name)
         self.extensions.clear()
-        self._has_own = self._has_projects = False
+        self._has_required = self._has_own = self._has_projects = False
+        self._failure = None
 
     async def _load_all(self, found: Iterable[FoundExtension]) -> None:
         for each in found:
             taken = next((known for known in self.extensions if known.name == each.name), None)
             if taken is not None:
                 if taken.found.path != each.path:
-                    self.host.warn([f"{each.shown_path} is not loaded, because {taken.path} is an extension with the same name."])
+                    problem = f"{taken.path} is an extension with the same name"
+                    if self._must_load(each):
+                        raise _not_loaded(each, f"{problem}. Rename one of them.")
+                    self.host.warn([f"{each.shown_path} is not loaded, because {problem}."])
                 continue
             await self._load(each)
             await asyncio.sleep(0)  # let other tasks run between two extensions
@@ -196,8 +150,14 @@ class Engine:
             self._remove(extension)
             self.extensions.remove(extension)
             forget_module(extension.module_name)
+            if self._must_load(found):
+                self._log_traceback(error, logging.INFO)
+                raise _not_loaded(found, error_text(error)) from error
             self.host.warn([f"The extension {extension.path} was not loaded: {error_text(error)}"])
             self.report(extension.path, "load", error)
+
+    def _must_load(self, found: FoundExtension) -> bool:
+        return found.is_required and self.host.on_error == "exit"
 
     def _remove(self, extension: Extension) -> None:
         extension.is_loaded = False
@@ -280,9 +240,12 @@ class Engine:
 
     def report(self, path: str, event: str, error: Exception) -> None:
         """Report a failure of an extension to the host. Its traceback goes to the log, for the author of the extension."""
-        if not isinstance(error, FairleadError):
-            _log.error("%s", "".join(traceback.format_exception(without_our_frames(error))).rstrip())
+        self._log_traceback(error, logging.ERROR)
         self.session.host.notify(ExtensionError(path, event, error_text(error)))
+
+    def _log_traceback(self, error: Exception, level: int) -> None:
+        if not isinstance(error, FairleadError):
+            _log.log(level, "%s", "".join(traceback.format_exception(without_our_frames(error))).rstrip())
 
     def session_for(self, extension: Extension) -> Session:
         """Return the session, for an extension that wants to act on it. Raises RuntimeError if it may not."""
@@ -387,6 +350,11 @@ class Engine:
                     save_trust(self.host.home, project, answer.trusted, self.host.warn)
                 return answer.trusted
         return None
+
+
+def _not_loaded(found: FoundExtension, problem: str) -> ExtensionNotLoaded:
+    """Return the error for a required extension. pi begins it with the same words."""
+    return ExtensionNotLoaded(f'Failed to load extension "{found.shown_path}": {problem}')
 
 
 def _run_without_waiting(work: Coroutine[Any, Any, None]) -> None:

@@ -19,7 +19,8 @@ from fairlead.core.tool import ToolResult
 from fairlead.errors import ToolError
 from fairlead.extend.extensions import events as e
 from fairlead.extend.extensions.calling import error_text
-from fairlead.extend.extensions.engine import Engine, WorkQueue
+from fairlead.extend.extensions.engine import Engine
+from fairlead.extend.extensions.outbox import WorkQueue
 from fairlead.extend.extensions.values import checked_result, copy_event, copy_message, restore_unchanged
 from fairlead.session.hook_calls import SHUTDOWN_GRACE
 from fairlead.session.hooks import (

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: How the agent is used.
 Mode: TypeAlias = Literal["rpc", "print", "json", "library"]
+#: What to do when an extension that was named explicitly cannot be loaded: run nothing, or report it and continue without it.
+OnError: TypeAlias = Literal["exit", "continue"]
 
 
 class ExtensionHost:
@@ -37,6 +39,7 @@ class ExtensionHost:
         timeout: float,
         flags: Mapping[str, str | None],
         mode: Mode,
+        on_error: OnError,
         find_trust: Callable[[], TrustDecider],
         registry: Registry,
         additions: UserAdditions,
@@ -57,6 +60,7 @@ class ExtensionHost:
         #: The unknown flags of the command line, each with the word after it, which may be its value.
         self.flags = flags
         self.mode: Mode = mode
+        self.on_error: OnError = on_error
         self._find_trust = find_trust
         self.registry = registry
         self.additions = additions
@@ -105,21 +109,30 @@ class LateExtensions:
         return may_have_extensions(self.host)
 
     async def ready(self) -> ExtensionHooks:
-        """Load all extensions that are not loaded yet, and return the hooks."""
+        """Load all extensions that are not loaded yet, and return the hooks. Raises ExtensionNotLoaded."""
         hooks = self._get_hooks()
         await hooks.engine.load()
         self.host.loaded()
         return hooks
 
+    async def load_required(self) -> None:
+        """Load the extensions that were named explicitly, if there are any. Raises ExtensionNotLoaded."""
+        if self.host.named or (self.host.find and self.host.listed):
+            await self._get_hooks().engine.load_required()
+
     async def load_without_asking(self) -> None:
-        """Load extensions early, as far as that is possible without asking the user."""
+        """Load extensions early, as far as that is possible without asking the user. Raises ExtensionNotLoaded."""
         if self.exist():
             await self._get_hooks().engine.load(ask=False)
 
     async def reload(self) -> None:
-        """Find and load all extensions again. Raises BadCommand while a run is active."""
+        """Find and load all extensions again. Raises BadCommand while a run is active, and ExtensionNotLoaded."""
         session = self.host.session
         extensions = session.extensions
+        if self._hooks is not None and self._hooks.engine.forget_failure():
+            self.host.trust.reconsider()
+            await extensions.ready()
+            return
         await extensions.ready()
         if session.activity.is_streaming:
             from fairlead.errors import BadCommand

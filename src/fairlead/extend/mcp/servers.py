@@ -14,6 +14,7 @@ from fairlead.config.home import Level
 from fairlead.config.process import run_in_thread
 from fairlead.core.events import ExtensionError
 from fairlead.core.runtime import CancelToken
+from fairlead.errors import ExtensionNotLoaded
 from fairlead.extend.mcp.config import McpConfigFile
 from fairlead.session.additions import Origin
 
@@ -151,7 +152,10 @@ class McpServers:
         self._connect_servers(certain, keys)
         chosen = own
         if own != with_project:
-            await self._extensions.ready()  # extensions have a say in whether the project is trusted
+            try:
+                await self._extensions.ready()  # extensions have a say in whether the project is trusted
+            except ExtensionNotLoaded:  # no prompt runs, so none needs the other servers
+                return
             if await options.is_trusted():
                 chosen = with_project
         if chosen == with_project:

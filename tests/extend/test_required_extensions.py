@@ -1,0 +1,89 @@
+"""Extensions that were named explicitly: nothing runs without them, because they may be what protects the user."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.extend.extended import extended
+
+from fairlead import Agent
+from fairlead.errors import ExtensionNotLoaded
+from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
+
+#: What an extension at a named place may be, and what the error says about it.
+UNUSABLE: list[tuple[dict[str, str], str, str]] = [
+    ({}, "gate.py", "There is no Python extension at"),
+    ({"gate.ts": "export default () => {}"}, "gate.ts", "JavaScript or TypeScript"),
+    ({"gate/index.js": ""}, "gate", "JavaScript or TypeScript"),
+    ({"gate/package.json": '{"pi": {"extensions": ["./a.ts"]}}'}, "gate", "JavaScript or TypeScript"),
+    ({"gate/one.mjs": "", "gate/two.py": "def setup(fl): pass"}, "gate", 'one.mjs": It is written in JavaScript'),
+    ({"gate/readme.txt": ""}, "gate", "There is no Python extension at"),
+    ({"gate.py": "def setup(fl:"}, "gate.py", "was never closed"),
+    ({"gate.py": "def setup(fl):\n    raise ValueError('no rules')"}, "gate.py", "no rules"),
+    ({"gate.py": "import time\ndef setup(fl):\n    time.sleep(60)"}, "gate.py", "not done after 0.4 seconds"),
+]
+
+
+def put(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+@pytest.mark.parametrize("place", ["option", "settings"])
+@pytest.mark.parametrize(("files", "name", "error"), UNUSABLE)
+async def test_no_prompt_runs_without_an_extension_that_was_named(
+    tmp_path: Path, files: dict[str, str], name: str, error: str, place: str
+) -> None:
+    put(tmp_path, {**files, "home/settings.json": "{}"})
+    path = str(tmp_path / name)
+    settings = {"extensionTimeoutSeconds": 0.4, "extensions": [path] if place == "settings" else []}
+    (tmp_path / "home" / "settings.json").write_text(json.dumps(settings))
+    model = Scripted([Turn(text="ran unasked")])
+    agent = Agent(
+        model=SCRIPTED_MODEL,
+        stream=model,
+        cwd=tmp_path,
+        env={"FAIRLEAD_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)},
+        extensions=[path] if place == "option" else [],
+    )
+    async with agent:
+        agent.warm_up()
+        for _ in range(2):
+            with pytest.raises(ExtensionNotLoaded) as raised:
+                await agent.ask("hi")
+            assert error in str(raised.value) and "\n" not in str(raised.value)
+        with pytest.raises(ExtensionNotLoaded):
+            await agent.session.host.bash("true")
+    assert model.requests == []
+
+
+async def test_a_required_extension_is_not_hidden_by_another_with_its_name(tmp_path: Path) -> None:
+    put(tmp_path, {"a/gate.py": "def setup(fl): pass", "b/gate.py": "def setup(fl): pass"})
+    settings = json.dumps({"extensions": [str(tmp_path / "a/gate.py"), str(tmp_path / "b/gate.py")]})
+    async with extended(tmp_path, settings=settings) as it:
+        with pytest.raises(ExtensionNotLoaded, match="same name"):
+            await it.agent.ask("hi")
+
+
+async def test_a_script_in_a_folder_of_extensions_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    put(tmp_path, {"home/extensions/gate.ts": "", "home/extensions/types.d.ts": "", "home/extensions/notes.txt": ""})
+    async with extended(tmp_path) as it:
+        assert await it.agent.ask("hi") == "ok"
+        ((file, event, error),) = it.errors
+        assert (file, event) == ("gate.ts", "load") and "JavaScript or TypeScript" in error
+        assert any("gate.ts" in warning for warning in it.agent.warnings)
+
+
+async def test_the_owner_of_an_extension_can_mend_it_and_reload(tmp_path: Path) -> None:
+    async with extended(tmp_path, "raise RuntimeError('broken')") as it:
+        with pytest.raises(ExtensionNotLoaded, match="broken"):
+            await it.agent.ask("hi")
+        with pytest.raises(ExtensionNotLoaded, match="broken"):
+            await it.agent.reload_extensions()
+        (tmp_path / "one.py").write_text("def setup(fl):\n    fl.on('turn_start', lambda event: fl.append_entry('here'))\n")
+        assert await it.agent.reload_extensions() == ["one"]
+        assert await it.agent.ask("hi") == "ok"
+        assert it.notes("here") == [None]
