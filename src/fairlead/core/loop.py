@@ -129,7 +129,8 @@ async def run_agent(run: LoopCallbacks, prompts: Sequence[Message], added: list[
         await emit(MessageEnd(prompt))
     if _has_user_message(prompts):
         limits.heard_user(model_was_done=True)
-    await deliver(queues.steering.take())
+    if not cancel.fired:  # else steering stays queued, as after any abort
+        await deliver(queues.steering.take())
 
     while True:
         turn = await run.next_turn()

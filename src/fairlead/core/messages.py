@@ -184,6 +184,12 @@ def user_text(message: UserMessage) -> str:
     return "".join(block.text for block in message.content if isinstance(block, TextContent))
 
 
+def images_in(message: UserMessage) -> list[ImageContent] | None:
+    """The images of a user message; None if there are none."""
+    blocks = message.content if isinstance(message.content, list) else ()
+    return [block for block in blocks if isinstance(block, ImageContent)] or None
+
+
 def user_message(text: str, images: list[ImageContent] | None, timestamp: int, attribution: Attribution = "user") -> UserMessage:
     """Make a message to the agent: the text first, even if it is empty, then the images. `attribution` says who wrote it."""
     content: list[UserBlock] = [TextContent(text)]

@@ -69,6 +69,15 @@ class Queue:
             self._messages, self._texts, self._start = self._messages[self._start :], self._texts[self._start :], 0
         return taken
 
+    def remove(self, message: Queued) -> None:
+        """Remove this message object, wherever in the queue it is."""
+        place = next(place for place in range(self._start, len(self._messages)) if self._messages[place] is message)
+        self._size -= len(self._texts[place] or "")
+        self._ids.discard(id(message))
+        self._messages = self._messages[self._start : place] + self._messages[place + 1 :]
+        self._texts = self._texts[self._start : place] + self._texts[place + 1 :]
+        self._start = 0
+
     def texts(self) -> list[str]:
         """The texts of all queued messages from the user."""
         return list(self.snapshot())

@@ -191,6 +191,7 @@ class Parts:
             self.todos,
             ask_model=self._ask_model,
             start_run=self._start_run,
+            set_system_prompt=self._set_system_prompt,
             notify=self._notify,
             now_ms=self._runtime.now_ms,
             waits_for_key=self._options.waits_for_key,
@@ -230,6 +231,7 @@ class Parts:
             selection=self.selection,
             runtime=self._runtime,
             approver=self._options.approver,
+            open_prompt=self.intake.open_prompt,
             settle=self._settle,
         )
 
@@ -322,6 +324,9 @@ class Parts:
 
         self.turns.system_prompt = system_prompt
         self.run.start(Run(self._run_parts, prompts, cancel).go())
+
+    def _set_system_prompt(self, text: str | None) -> None:
+        self.turns.system_prompt = text
 
     def _settle(self) -> None:
         self.run.settle()

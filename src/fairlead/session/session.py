@@ -115,6 +115,8 @@ class Session:
     ) -> UserMessage | None:
         """Start a run with a message of the user. `activity.idle` waits for its end.
 
+        While a run is ending (during an automatic compaction), the message is accepted and its turn comes after that.
+
         Args:
             text: What the user says. If it begins with a slash command, that is run or expanded.
             images: Images for the model.
@@ -129,7 +131,7 @@ class Session:
 
         Raises:
             BusyError: A run is going on, and there is no `behavior`.
-            CompactingError: The session is being compacted.
+            CompactingError: The session is being compacted on request.
             ConfigError: No model is chosen, it has no credentials, or a slash command cannot be used.
             RunAborted: The session was aborted before the run began.
             SessionError: The message cannot be written. In all these cases nothing has changed.

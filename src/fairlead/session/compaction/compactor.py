@@ -76,6 +76,8 @@ class Compactor:
         self._on_end = on_end
         #: Stop what is going on: compactions, and summaries of branches.
         self._stops: list[CancelToken] = []
+        #: Whether a compaction is going on that was not requested.
+        self.is_automatic = False
         self._requested: asyncio.Task[CompactionResult] | None = None
 
     @property
@@ -188,11 +190,14 @@ class Compactor:
 
     async def _automatic(self, wish: Wish, cancel: CancelToken) -> FairleadError | None:
         """Compact without having been asked. Returns why it failed, if it did, after the events that say so."""
-        with self.stoppable(cancel) as stop:
-            try:
+        self.is_automatic = True
+        try:
+            with self.stoppable(cancel) as stop:
                 await self._compact(wish, stop, await self._from_extensions(wish, stop))
-            except FairleadError as error:
-                return error
+        except FairleadError as error:
+            return error
+        finally:
+            self.is_automatic = False
         return None
 
     # Either way

@@ -17,6 +17,7 @@ from fairlead.core.messages import (
     Message,
     UserBlock,
     UserMessage,
+    images_in,
     user_message,
 )
 from fairlead.core.queues import Behavior
@@ -74,6 +75,7 @@ class Intake:
         *,
         ask_model: AskModel,
         start_run: StartRun,
+        set_system_prompt: Callable[[str | None], None],
         notify: Notify,
         now_ms: Callable[[], int],
         waits_for_key: bool,
@@ -88,6 +90,7 @@ class Intake:
         self._todos = todos
         self._ask_model = ask_model
         self._start_run = start_run
+        self._set_system_prompt = set_system_prompt
         self._notify = notify
         self._now_ms = now_ms
         self._waits_for_key = waits_for_key
@@ -115,7 +118,8 @@ class Intake:
             await hooks.run_command(text)
             return None
         is_heard = False
-        if behavior is not None:
+        is_next = behavior is None and self._accepts_next_prompt()
+        if behavior is not None or is_next:
             await self._wait_for_other_prompt()
             if self._run.is_active:
                 heard = await self._heard(hooks, text, images, source, behavior)
@@ -123,8 +127,15 @@ class Intake:
                     return None
                 text, images = (text, images) if heard is None else (heard.text, heard.images)
                 text, images, expand = await self._from_servers(text, images, expand, CancelToken())
+                text, expand = await self._expanded(text, None) if expand else text, False
                 if self._run.is_active:
-                    return await self._enqueue_text("steering" if behavior == "steer" else "followUp", text, images, expand)
+                    message = user_message(text, images, self._now_ms(), attribution if is_next else "user")
+                    message.attachments = attachments or None
+                    if is_next:
+                        self._queue.enqueue_prompt(message)
+                    else:
+                        self._queue.enqueue("steering" if behavior == "steer" else "followUp", message)
+                    return message
                 is_heard = True  # the run has ended meanwhile: this begins the next one
         with self._preparing() as cancel:
             if hooks is not None and not is_heard and hooks.wants("input"):
@@ -140,6 +151,25 @@ class Intake:
             message.attachments = attachments or None
             await self._begin(message, hooks, images, cancel)
             return message
+
+    def _accepts_next_prompt(self) -> bool:
+        """Whether a run is still active, but a prompt may already be accepted: it starts when the automatic work is over."""
+        return self._run.is_running and (self._run.is_ending or self._compactor.is_automatic)
+
+    async def open_prompt(self, message: UserMessage, cancel: CancelToken) -> Sequence[Message]:
+        """Prepare a prompt that was accepted while a run was ending, and that this run continues with.
+
+        Returns the messages that follow it, and sets the system prompt. An abort keeps nothing from the conversation.
+        """
+        self._todos.prelude(message)
+        try:
+            opening = await self._opening(message, self._extensions.hooks, images_in(message), cancel)
+        except RunAborted:
+            opening = None
+        self._set_system_prompt(opening.system_prompt if opening else None)
+        following = [*self._queue.next_turn, *(opening.messages if opening else ())]
+        self._queue.next_turn.clear()
+        return following
 
     async def _begin(
         self,
@@ -276,7 +306,7 @@ class Intake:
         return await self._enqueue_text(line, text, images, expand)
 
     async def _heard(
-        self, hooks: Hooks | None, text: str, images: list[ImageContent] | None, source: InputSource, behavior: Behavior
+        self, hooks: Hooks | None, text: str, images: list[ImageContent] | None, source: InputSource, behavior: Behavior | None
     ) -> Heard | None:
         """What extensions make of a message before it is queued. An abort does not end this: a queued message outlives a run."""
         if hooks is None or not hooks.wants("input"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,10 +16,9 @@ from msgspec import Struct
 from fairlead.core.events import AgentEnd, AgentStart, EntryAppended, Event, ExtensionError, MessageEnd
 from fairlead.core.limits import Limits
 from fairlead.core.loop import LoopCallbacks, TurnSetup, run_agent
-from fairlead.core.messages import Message
+from fairlead.core.messages import Message, UserMessage
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEnd
 from fairlead.core.partial_message import PartialMessage
-from fairlead.core.queues import Queues
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.core.secrets import redacted
 from fairlead.errors import FairleadError, RunAborted
@@ -31,7 +30,7 @@ from fairlead.session.context.unreadable_images import UnreadableImages
 from fairlead.session.events import Events, report
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.parts import SessionOptions
-from fairlead.session.run.state import Attempts, RunState
+from fairlead.session.run.state import Attempts, MessageQueue, RunState
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.session.selection import Selection, failing, stopped
 from fairlead.session.todos.lazy import LazyTodos
@@ -55,7 +54,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
     state: RunState
     current: CurrentConversation
     events: Events
-    queues: Queues
+    queues: MessageQueue
     turns: Turns
     attempts: Attempts
     budget: ContextBudget
@@ -66,6 +65,8 @@ class RunParts(Struct, frozen=True, kw_only=True):
     selection: Selection
     runtime: AsyncioRuntime
     approver: Approver | None
+    #: Prepares a prompt that was accepted while the run was ending. Returns the messages that follow it.
+    open_prompt: Callable[[UserMessage, CancelToken], Awaitable[Sequence[Message]]]
     #: Called when the run is over.
     settle: Callable[[], None]
 
@@ -89,20 +90,20 @@ class Run:
 
     async def go(self) -> None:
         parts, state = self._parts, self._parts.state
-        parts.attempts.begin()
-        parts.budget.begin()
-        if parts.rules is not None:
-            parts.rules.begin_run()
+        self._begin_prompt()
         try:
             run = self._loop_run()
             await self._between()
             while True:
-                self._ended = False
+                self._ended = state.is_ending = False
                 await self._emit(AgentStart())
                 end = state.last_end = await run_agent(run, self._prompts, self._added)
                 added = list(self._added)
-                if not await self._continues(end) and not await self._is_continued_by_extensions(end, added):
+                if await self._continues(end) or await self._is_continued_by_extensions(end, added):
+                    continue
+                if not self._takes_prompts(every=self._cancel.fired):
                     break
+                await self._open_prompts()
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a bug of ours: the host still gets an end, and the next prompt its chance
@@ -117,6 +118,14 @@ class Run:
                 last = state.last_end.message
                 _log.info("run ended: %s/%s, stop reason %s", last.provider, last.model, last.stop_reason)
             parts.settle()
+
+    def _begin_prompt(self) -> None:
+        """Give a prompt all its attempts."""
+        parts = self._parts
+        parts.attempts.begin()
+        parts.budget.begin()
+        if parts.rules is not None:
+            parts.rules.begin_run()
 
     def _loop_run(self) -> LoopCallbacks:
         parts, hooks = self._parts, self._parts.extensions.call_hooks
@@ -188,7 +197,7 @@ class Run:
             return False
         self._end()
         await self._make_room()
-        return self._takes_queued()
+        return not parts.queues.has_prompts and self._takes_queued()
 
     async def _is_continued_by_extensions(self, end: StreamEnd, added: list[Message]) -> bool:
         """Whether the run continues because extensions want that, or because a message came meanwhile.
@@ -210,7 +219,7 @@ class Run:
         if not self._ended:
             self._end(will_retry=bool(wanted))
         if not wanted:
-            return self._takes_queued()
+            return not self._parts.queues.has_prompts and self._takes_queued()
         for message in wanted:
             conversation.add(message)
         self._prompts = list(wanted)
@@ -232,6 +241,7 @@ class Run:
     def _end(self, *, will_retry: bool = False) -> None:
         self._parts.events.notify(AgentEnd(self._added, will_retry))
         self._ended = True
+        self._parts.state.is_ending = not will_retry
         self._added, self._prompts = [], []
 
     def _forget_failure(self) -> None:
@@ -250,6 +260,35 @@ class Run:
             parts.current.conversation.add(message)
             parts.events.notify(queues.update())
         return bool(self._prompts)
+
+    def _takes_prompts(self, *, every: bool) -> bool:
+        """Whether prompts wait that were accepted while the run was ending. The next pass begins with the first one.
+
+        An abort or a failure does not keep them waiting: they were accepted as prompts, so each needs an outcome. After an abort
+        one pass takes `every` prompt, and is aborted as it begins.
+        """
+        parts = self._parts
+        prompts = parts.queues.take_prompts(every=every)
+        if not prompts:
+            return False
+        if not self._ended:
+            self._end()
+        self._prompts = list(prompts)
+        for message in prompts:
+            parts.current.conversation.add(message)
+            parts.events.notify(parts.queues.update())
+        return True
+
+    async def _open_prompts(self) -> None:
+        """Prepare what `_takes_prompts` has taken, as if each were the first prompt of a run."""
+        parts = self._parts
+        if parts.state.last_end is not None:
+            parts.attempts.ended(parts.state.last_end)
+        self._begin_prompt()
+        for prompt in list(self._prompts):
+            for message in await parts.open_prompt(prompt, self._cancel) if isinstance(prompt, UserMessage) else ():
+                parts.current.conversation.add(message)
+                self._prompts.append(message)
 
     async def _between(self) -> None:
         """Before a turn: tell the model the rules that it broke and that let it finish, and compact if there is no room."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.config.settings import RetrySettings
 from fairlead.core.events import ExtensionError, RetryEnd, RetryStart
-from fairlead.core.messages import CustomMessage, UserBlock
+from fairlead.core.messages import CustomMessage, UserBlock, UserMessage
 from fairlead.core.model import StreamEnd
 from fairlead.core.queues import Queued, Queues
 from fairlead.core.runtime import CancelToken
@@ -33,6 +33,8 @@ class MessageQueue(Queues):
         super().__init__()
         #: Messages of extensions that go with the next prompt.
         self.next_turn: list[CustomMessage] = []
+        #: The prompts among the follow-ups: they were accepted while a run was ending, and their turn comes in any case.
+        self._prompts: list[Queued] = []
         self._current = current
         self._notify = notify
         self._intake = intake
@@ -69,6 +71,24 @@ class MessageQueue(Queues):
             custom_type, content, display=display, details=details, deliver=deliver, trigger_turn=trigger_turn
         )
 
+    def enqueue_prompt(self, message: UserMessage) -> None:
+        """Let a prompt wait for the end of automatic work. Raises SessionError if it cannot be written."""
+        self.enqueue("followUp", message)
+        self._prompts.append(message)
+
+    @property
+    def has_prompts(self) -> bool:
+        """Whether a prompt waits that was accepted while a run was ending."""
+        self._prompts = [message for message in self._prompts if self.follow_up.holds(message)]
+        return bool(self._prompts)
+
+    def take_prompts(self, *, every: bool) -> list[Queued]:
+        """Remove and return the first prompt that waits, or every one."""
+        taken = self._prompts[: None if every else 1] if self.has_prompts else []
+        for message in taken:
+            self.follow_up.remove(message)
+        return taken
+
     def enqueue(self, line: QueueName, message: Queued) -> None:
         """Let a message wait. Raises SessionError if it cannot be written."""
         from fairlead.session.history.entries import QUEUE
@@ -104,6 +124,7 @@ class MessageQueue(Queues):
         self.steering.clear()
         self.follow_up.clear()
         self.next_turn.clear()
+        self._prompts.clear()
 
 
 class RunState:
@@ -116,6 +137,8 @@ class RunState:
     def __init__(self) -> None:
         #: How the last model call of the last run ended.
         self.last_end: StreamEnd | None = None
+        #: Whether the run has announced its end, though automatic work still follows.
+        self.is_ending = False
         #: Stops the present run, or the prompt that is being prepared.
         self.cancel = CancelToken()
         self._task: asyncio.Task[None] | None = None
@@ -153,6 +176,7 @@ class RunState:
     def settle(self) -> None:
         """The run is over."""
         self._task = None
+        self.is_ending = False
 
     def forget_end(self) -> None:
         self.last_end = None

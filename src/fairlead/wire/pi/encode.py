@@ -115,8 +115,8 @@ class EventFrames:
         self._updates = updates
         self._queues = QueueUpdates(outlet, updates.pacing, self._queue_update)
         self._wanted: frozenset[str] | None = None
-        #: The messages of attempts that will be retried. omp and xcsh get them with the end of the last attempt.
-        self._held: list[Message] = []
+        #: The messages of ends that are held back. omp, xcsh and pi-2025 get one `agent_end`, when nothing more will happen.
+        self._held: list[Message] | None = None
 
     def send(self, frame: frames.Frame) -> None:
         """Send a frame, unless the profile or the host's filter excludes it."""
@@ -195,18 +195,21 @@ class EventFrames:
         return message
 
     def settle(self) -> None:
-        """Send the `agent_end` that was held back for a retry that did not happen."""
-        if self._held:
-            self._agent_end(events.AgentEnd([]))
+        """Send the `agent_end` that was held back until the session settled."""
+        messages, self._held = self._held, None
+        if messages is not None:
+            self._send_end(messages, UNSET)
 
     def _agent_end(self, event: events.AgentEnd) -> None:
-        if event.will_retry and not self._profile.sends_will_retry:
-            self._held += map(self._shown, event.messages)
-            return
-        messages, self._held = [*self._held, *map(self._shown, event.messages)], []
+        messages = list(map(self._shown, event.messages))
+        if self._profile.sends_will_retry:
+            self._send_end(messages, event.will_retry)
+        else:
+            self._held = [*(self._held or ()), *messages]
+
+    def _send_end(self, messages: list[Message], will_retry: bool | UnsetType) -> None:
         if not self.wants("agent_end"):
             return
-        will_retry = event.will_retry if self._profile.sends_will_retry else UNSET
         encoded = encode(frames.AgentEnd(messages=messages, will_retry=will_retry))
         limit = self._outlet.max_frame
         if limit is not None and len(encoded) > limit:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct
 
-from fairlead.core.events import AgentSettled, AgentStart, Event, MessageEnd, SessionReplaced
+from fairlead.core.events import AgentEnd, AgentSettled, AgentStart, Event, MessageEnd, SessionReplaced
 from fairlead.core.messages import UserMessage
 from fairlead.protocol.pi import frames
 from fairlead.session.session import Session
@@ -25,6 +25,8 @@ class Outcomes:
         self._prompts: list[_Accepted] = []
         #: The prompts that are not part of the conversation yet, by the `id()` of their message.
         self._undelivered: dict[int, _Accepted] = {}
+        #: Whether the work on all delivered prompts has ended, though the session has not settled.
+        self._has_ended = False
 
     def accepted(self, message: UserMessage, ident: Id) -> None:
         """Record a prompt that started a run or was queued."""
@@ -61,14 +63,26 @@ class Outcomes:
             prompt = self._undelivered.pop(id(event.message), None)
             if prompt is not None:
                 prompt.delivered = True
+        elif isinstance(event, AgentEnd):
+            self._has_ended = not event.will_retry
         elif isinstance(event, AgentStart):
             self.unprompted_runs += not self._prompts
+            if self._has_ended:
+                self._freeze()
+            self._has_ended = False
         elif isinstance(event, AgentSettled):
+            self._has_ended = False
             self._to_host.settle()  # the outcome of a prompt follows the end of its run
             self.report()
             self._to_host.send(frames.SessionSettled())
         elif isinstance(event, SessionReplaced):
             self.report()
+
+    def _freeze(self) -> None:
+        """Record the outcomes of the prompts so far: a prompt that was accepted since starts with the next attempt."""
+        for prompt in self._prompts:
+            if prompt.delivered and prompt.result is None:
+                prompt.result = self._outcome(prompt)
 
     def report(self) -> None:
         """Report the outcome of each prompt that is no longer queued. As in omp, prompts that were queued come first."""
@@ -81,7 +95,7 @@ class Outcomes:
         for prompt in done:
             self._undelivered.pop(id(prompt.message), None)
         for prompt in sorted(done, key=lambda prompt: not prompt.was_queued):
-            self._to_host.send(self._outcome(prompt))
+            self._to_host.send(prompt.result or self._outcome(prompt))
 
     def _without_prompt(self, ident: Id, status: Literal["completed", "error"]) -> frames.PromptResult:
         """Return the outcome of a prompt that never reached the agent."""
@@ -115,3 +129,5 @@ class _Accepted(Struct, eq=False):
     was_queued: bool
     #: Whether it has become part of the conversation.
     delivered: bool = False
+    #: Its outcome, if that is known before the session settles.
+    result: frames.PromptResult | None = None

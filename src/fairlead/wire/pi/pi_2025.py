@@ -45,6 +45,8 @@ class EventFrames2025(EventFrames):
 
     def send_event(self, event: events.Event) -> None:
         match event:
+            case events.AgentStart() if self._held is not None:
+                pass  # a further attempt of the same run, which has one start and one end
             case events.CompactionEnd(result=None):
                 if (
                     event.error is not None and event.reason != "manual"

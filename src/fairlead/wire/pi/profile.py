@@ -40,7 +40,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     #: Whether the `bash` response counts lines and bytes.
     counts_bash_output: bool
     cancelled_bash_prefix: str
-    #: Whether `agent_end` has `willRetry`.
+    #: Whether every attempt has its `agent_end`, with `willRetry`. Otherwise a run has one, when nothing more will happen.
     sends_will_retry: bool
     #: Whether all compactions are sent, as `compaction_start`/`_end`. Otherwise only automatic ones are, as
     #: `auto_compaction_start`/`_end`.
