@@ -3,7 +3,7 @@
 Opening a repository must not execute it. Code of a project runs only after a decision, looked for in this order:
 `--approve` or `--no-approve` for one run; one of the user's extensions (`project_trust`); `trust.json` in the home, where the
 nearest of the project's folder and the folders above it decides; the setting `defaultProjectTrust`. With `ask`, the user is asked
-where there is a way to ask.
+where there is a way to ask, unless fairlead was started under the name of a peer.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class TrustDecider:
         self._pending: dict[Path, asyncio.Future[bool]] = {}
         #: The answer without a decision. A trust.json that cannot be read may say that a project is never trusted.
         self._undecided = default == "always"
+        #: Hosts of the peers do not expect this question, and some never answer it: pi asks in its terminal alone.
+        self._asks = default == "ask" and home.peer is None
 
     def known(self, cwd: Path) -> bool:
         """Return whether the project is trusted, as far as is known without asking."""
@@ -76,7 +78,7 @@ class TrustDecider:
     async def _find_out(self, real: Path) -> bool:
         if self._approve is not None:
             return self._approve
-        for opinion in (self.consult, self._saved, self.ask if self._default == "ask" else None):
+        for opinion in (self.consult, self._saved, self.ask if self._asks else None):
             trusted = None if opinion is None else await opinion(real)
             if trusted is not None:
                 return trusted
