@@ -14,7 +14,7 @@ INTRODUCTION = """\
 
 <!-- `make generate` writes this page from `src/fairlead/config/settings.py`. Do not edit. -->
 
-fairlead reads `settings.json` in its home (`$FAIRLEAD_HOME`, else `~/.fairlead`), then
+fairlead reads `settings.json` in its [home](home.md) (`$FAIRLEAD_HOME`, else `~/.fairlead`), then
 `.fairlead/settings.json` in the working directory, which overrides it key by key. If pi has a
 setting, it has the same name here. Every key is optional. Comments and trailing commas are allowed.
 If a value is invalid, fairlead reports it on stderr and uses the default. Commands over RPC change
