@@ -154,6 +154,7 @@ def test_a_folder_of_the_peer_in_a_project_is_behind_trust(tmp_path: Path) -> No
         with here.host(env={"FAKE": "k"}) as host:
             assert state(host)["model"]["id"] == "fake-2"
             host.prompt("hi")
+            assert (host.leave(), host.stderr()) == (0, "")
         assert not (here.cwd / "ran").exists()
         trust = here.home / "trust.json"
         trust.write_text(json.dumps({"/elsewhere": None, str(here.cwd): True}))
@@ -217,6 +218,24 @@ def test_what_is_saved_changes_nothing_else_in_the_peers_settings(tmp_path: Path
         assert (here.home / "config.yml").read_text() == changed
         with here.host(env={"FAKE": "k"}) as host:
             assert (state(host)["model"]["id"], state(host)["steeringMode"]) == ("fake-1", "all")
+
+
+def test_settings_that_only_the_peer_understands_are_ignored_in_silence(tmp_path: Path) -> None:
+    with peer(tmp_path, "pi") as here:
+        here.configure()
+        odd: dict[str, Any] = {
+            "defaultThinkingLevel": "max",
+            "extensions": ["-builtin:mcp", "!*.ts"],
+            "skills": ["+a"],
+            "retry": 5,
+            "images": {},
+        }
+        settings = {"defaultProvider": "fake", "defaultModel": "fake-1", **odd}
+        (here.home / "settings.json").write_text(json.dumps(settings))
+        with here.host(env={"FAKE": "k"}) as host:
+            assert (state(host)["model"]["id"], state(host)["thinkingLevel"]) == ("fake-1", "high"), "the highest of the model"
+            host.prompt("hi")
+            assert (host.leave(), host.stderr()) == (0, "")
 
 
 def test_another_folder_can_be_the_home(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.config.home import Home
+from fairlead.config.home import Home, PeerHome
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import Tool, ToolContext
 from fairlead.errors import ToolError
@@ -481,3 +481,17 @@ def test_a_sandbox_looks_for_what_to_hide_when_it_is_entered_and_not_when_the_co
     confined.wrapped(["true"], 3)
     confined.check("", ended=True)
     assert searches == 1
+
+
+def test_in_a_sandbox_the_peers_folder_of_a_project_is_not_written(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home" / ".omp" / "agent", peer=PeerHome(folder=".omp", layout="omp"))
+    work = tmp_path / "work"
+    work.mkdir()
+    guard = Protected(key_files(home, {}), [], cwd=lambda: work, home=tmp_path, read_only=read_only_in_sandbox(home))
+    guard.check_writing(work / ".pi" / "x", None)
+    for name in (".omp", ".fairlead", ".OMP"):
+        with pytest.raises(ToolError, match="takes effect outside"):
+            guard.check_writing(work / name / "extensions" / "x.py", None)
+    for name in ("auth.json", "trust.json", "models.yml", "agent.db"):
+        with pytest.raises(ToolError, match="protected"):
+            guard.check_writing(home.root / name, None)

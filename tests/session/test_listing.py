@@ -53,6 +53,17 @@ def test_folders_are_named_as_pi_names_them(cwd: str, name: str) -> None:
     assert session_folder(Path("/root"), Path(cwd)) == Path("/root") / name
 
 
+@pytest.mark.parametrize(
+    ("cwd", "name"), [("home/app/x:y", "-app-x-y"), ("home", "-"), ("tmp/app", "-tmp-app"), ("tmp", "-tmp"), ("srv", None)]
+)
+def test_the_folder_of_sessions_is_named_as_in_omp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cwd: str, name: str | None
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    expected = name or f"--{str(tmp_path / 'srv')[1:].replace('/', '-')}--"
+    assert session_folder(Path("/root"), tmp_path / cwd, tmp_path / "home") == Path("/root") / expected
+
+
 def test_files_are_named_as_pi_names_them() -> None:
     header = new_header("0198f-77", "/work", 1767323045678)
     assert session_path(Path("/s"), header.id, header.timestamp) == Path("/s/2026-01-02T03-04-05-678Z_0198f-77.jsonl")

@@ -16,7 +16,7 @@ from msgspec import Struct
 from fairlead.config import files
 from fairlead.config.home import Home
 from fairlead.config.json_files import found
-from fairlead.config.settings import FOR_ANY_PROJECT, GUARDING, NOT_FOR_PROJECTS, PATHS, Settings, parse_settings, usable
+from fairlead.config.settings import FOR_ANY_PROJECT, GUARDING, NOT_FOR_PROJECTS, PATHS, Settings, parse_settings, remark, usable
 from fairlead.errors import ConfigError
 
 #: What `project_extensions` reads: the project may become trusted after the settings have been loaded.
@@ -52,7 +52,11 @@ def for_project(
     if ignored:
         from fairlead.config.trust import how_to_trust
 
-        warnings.append(f"{path}: ignored, because the project is not trusted: {', '.join(ignored)}. {how_to_trust(cwd)}")
+        text = f"{path}: ignored, because the project is not trusted: {', '.join(ignored)}. {how_to_trust(cwd)}"
+        if home.is_of_peer(path):
+            remark([text])
+        else:
+            warnings.append(text)
     return {key: value for key, value in given.items() if key in FOR_ANY_PROJECT}
 
 

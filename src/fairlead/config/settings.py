@@ -8,6 +8,7 @@ A project comes with its repository, often from a stranger. One that is not trus
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
@@ -304,11 +305,18 @@ def parse_settings(home: Home, path: Path, data: bytes) -> dict[str, Any]:
         from fairlead.config import yaml_files
 
         values = yaml_files.parse_object(path, data)
-    if home.has_omp_layout and home.is_of_peer(path):
-        from fairlead.config.omp_settings import from_omp
+    if home.is_of_peer(path):
+        from fairlead.config.peer_settings import from_peer
 
-        return from_omp(values)
+        return from_peer(values, omp=home.has_omp_layout)
     return values
+
+
+def remark(texts: Sequence[str]) -> None:
+    """Log what hosts of a peer should not see on stderr, because the peer does not mention it there either."""
+    import logging
+
+    logging.getLogger("fairlead.config").info("%s", "\n".join(texts))
 
 
 def usable(values: dict[str, Any], path: Path, warnings: list[str], home: Home) -> dict[str, Any]:
@@ -320,9 +328,7 @@ def usable(values: dict[str, Any], path: Path, warnings: list[str], home: Home) 
     problems: list[str] = [] if of_peer else warnings
     found = _usable(values, Settings, path, "", problems)
     if of_peer and problems:
-        import logging
-
-        logging.getLogger("fairlead.config").info("%s", "\n".join(problems))
+        remark(problems)
     for key in PATHS:
         if key in found:
             found[key] = [name if name.startswith("~") else str(path.parent / name) for name in found[key]]

@@ -16,7 +16,7 @@ from typing import Any
 
 from fairlead.config import files, json_files
 from fairlead.config.home import Home
-from fairlead.config.settings import DefaultTrust
+from fairlead.config.settings import DefaultTrust, remark
 from fairlead.errors import ConfigError
 
 
@@ -72,7 +72,7 @@ class TrustDecider:
         finally:
             del self._pending[real]
         if not trusted and self._approve is None and self._default != "never":
-            self._warn([not_trusted(real)])
+            (self._warn if self._home.peer is None else remark)([not_trusted(real)])
         return trusted
 
     async def _find_out(self, real: Path) -> bool:

@@ -1,13 +1,14 @@
-"""The settings of omp and xcsh under fairlead's names.
+"""The settings of pi, omp and xcsh under fairlead's names.
 
-Most settings have the same name and meaning in both. The functions here change those that do not. What has no meaning for
-fairlead stays out, and so does what cannot be understood, except for approvals: those are read as the stricter meaning.
+Most settings have the same name and meaning. The functions here change those that do not. What has no meaning for fairlead stays
+out, and so does what cannot be understood, except for approvals: those are read as the stricter meaning.
 """
 
 from __future__ import annotations
 
 from typing import Any, cast
 
+from fairlead.config.settings import PATHS
 from fairlead.core.model import THINKING_LEVELS
 
 #: Settings whose name means something else in omp.
@@ -18,12 +19,26 @@ _ACTIONS = {"allow": "allow", "prompt": "ask", "ask": "ask", "deny": "deny"}
 _WRITING_TOOLS = ("edit", "write")
 
 
-def from_omp(values: dict[str, Any]) -> dict[str, Any]:
+def from_peer(values: dict[str, Any], *, omp: bool) -> dict[str, Any]:
+    """Return the settings in a file of pi, or with `omp` of omp or xcsh, under fairlead's names."""
+    found = _from_omp(values) if omp else dict(values)
+    if found.get("defaultThinkingLevel") == "max":
+        found["defaultThinkingLevel"] = THINKING_LEVELS[-1]
+    for key in PATHS:
+        if isinstance(names := found.get(key), list):
+            found[key] = [name for name in cast("list[Any]", names) if not _chooses(name)]
+    return found
+
+
+def _chooses(name: Any) -> bool:
+    """Whether an entry in a list of paths chooses among what is found elsewhere, instead of naming a path."""
+    return isinstance(name, str) and (name.startswith(("!", "+", "-", "builtin:")) or "*" in name or "?" in name)
+
+
+def _from_omp(values: dict[str, Any]) -> dict[str, Any]:
     """Return the settings in a file of omp or xcsh under fairlead's names."""
     found = {key: value for key, value in values.items() if key not in _OTHER_MEANING}
     found |= _default_model(_group(values, "modelRoles").get("default"), found)
-    if found.get("defaultThinkingLevel") == "max":
-        found["defaultThinkingLevel"] = THINKING_LEVELS[-1]
     if "steeringMode" not in found and "queueMode" in values:
         found["steeringMode"] = values["queueMode"]
     if budgets := _group(values, "thinkingBudgets"):

@@ -1,0 +1,86 @@
+"""The settings of omp and xcsh, under fairlead's names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.config.home import Home, PeerHome
+from fairlead.config.settings import Settings, load_settings
+
+OMP = PeerHome(folder=".omp", layout="omp")
+
+
+def loaded(
+    tmp_path: Path, text: str, *, file: str = "agent/config.yml", approve: bool | None = None
+) -> tuple[Settings, list[str]]:
+    home = Home(tmp_path / "agent", user=tmp_path / "user", peer=OMP)
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return load_settings(home, tmp_path / "work", approve=approve)
+
+
+def test_settings_with_another_shape_mean_the_same(tmp_path: Path) -> None:
+    settings, warnings = loaded(
+        tmp_path,
+        """
+modelRoles: {default: "openrouter/a/b:free:low", smol: x/y}
+thinkingBudgets: {low: 5, max: 9}
+retry: {maxRetries: 4, maxDelayMs: 700, fallbackChains: {}}
+compaction: {enabled: false, keepRecentTokens: 9, strategy: handoff}
+todo: {eager: always, reminders: false}
+skills: {enabled: true, customDirectories: [mine], enableSkillCommands: false}
+enabledModels: [a/b, {path: x}]
+queueMode: all
+theme: {dark: titanium}
+tools: {approvalMode: yolo, maxTimeout: 5}
+""",
+    )
+    assert warnings == []
+    assert (settings.default_model, settings.default_thinking_level) == ("openrouter/a/b:free", "low")
+    assert settings.thinking_budgets == {"low": 5}
+    assert (settings.retry.max_retries, settings.retry.max_agent_delay_ms) == (4, 700)
+    assert (settings.compaction.enabled, settings.compaction.keep_recent_tokens) == (False, 9)
+    assert (settings.todo.eager, settings.todo.reminders) == (True, False)
+    assert (settings.skills, settings.enable_skill_commands) == ([str(tmp_path / "agent" / "mine")], False)
+    assert (settings.enabled_models, settings.steering_mode) == (["a/b"], "all")
+    assert settings.approvals.mode == "auto"
+
+
+@pytest.mark.parametrize(
+    ("tools", "mode", "rules"),
+    [
+        ({"approvalMode": "always-ask"}, "ask", []),
+        ({"approvalMode": "write"}, "ask", [("edit", "allow"), ("write", "allow")]),
+        ({"approvalMode": "whatever"}, "ask", []),
+        (
+            {"approval": {"bash": "deny", "read": "prompt", "write": "odd"}},
+            "auto",
+            [("bash", "deny"), ("read", "ask"), ("write", "ask")],
+        ),
+    ],
+)
+def test_approvals_are_read_as_strictly_as_they_may_be_meant(
+    tmp_path: Path, tools: dict[str, Any], mode: str, rules: list[tuple[str, str]]
+) -> None:
+    import json
+
+    settings, _ = loaded(tmp_path, json.dumps({"tools": tools}))
+    assert settings.approvals.mode == mode
+    assert [(rule.tool, rule.action) for rule in settings.approvals.rules] == rules
+
+
+def test_a_broken_file_that_may_hold_approvals_asks_about_every_call(tmp_path: Path) -> None:
+    settings, (warning,) = loaded(tmp_path, "tools:\n  approvalMode: always-ask\n bad: [\n")
+    assert settings.approvals.mode == "ask" and "not valid YAML" in warning
+
+
+def test_a_project_cannot_loosen_what_the_user_has_set(tmp_path: Path) -> None:
+    loaded(tmp_path, "tools: {approvalMode: always-ask}\n")
+    settings, _ = loaded(tmp_path, "tools: {approvalMode: yolo}\nsteeringMode: all\n", file="work/.omp/config.yml")
+    assert (settings.approvals.mode, settings.steering_mode) == ("ask", "one-at-a-time")
+    settings, _ = loaded(tmp_path, "steeringMode: all\n", file="work/.omp/config.yml", approve=True)
+    assert (settings.approvals.mode, settings.steering_mode) == ("ask", "all")
