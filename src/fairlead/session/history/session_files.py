@@ -125,15 +125,6 @@ def set_aside(path: Path) -> Path:
     raise OSError(errno.EEXIST, f"There are too many copies of {path.name} already")
 
 
-def make_folders(folder: Path) -> None:
-    """Create a folder and its parents, with access for this user only. Raises OSError."""
-    missing = [folder]
-    while not missing[-1].parent.exists():
-        missing.append(missing[-1].parent)
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
-
-
 def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on the disk. Raises OSError."""
     if os.name == "nt":

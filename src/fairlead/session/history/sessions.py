@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from fairlead.session.history.conversation import Conversation
-from fairlead.session.history.paths import Durability, id_in_name, iso, new_session_id, session_folder, session_path
+from fairlead.session.history.paths import Durability, id_in_name, iso, make_folders, new_session_id, session_folder, session_path
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -126,7 +126,5 @@ def _make_folder(folder: Path) -> None:
     If that fails, the first write says why.
     """
     if not os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir may raise
-        from fairlead.session.history.session_files import make_folders
-
         with suppress(OSError):
             make_folders(folder)

@@ -32,9 +32,9 @@ from fairlead.session.history.entries import (
     role_of,
 )
 from fairlead.session.history.log import Log
-from fairlead.session.history.paths import Durability
+from fairlead.session.history.paths import Durability, make_folders
 from fairlead.session.history.reading import BINARY, ParsedSession, cannot, parse, refuse_endless
-from fairlead.session.history.session_files import make_folders, open_locked, put_in_place, set_aside, sync_folder, temporary
+from fairlead.session.history.session_files import open_locked, put_in_place, set_aside, sync_folder, temporary
 
 #: The number of bytes at the end of a file that are compared before a write, to notice changes by other programs.
 _TAIL = 64
