@@ -4,8 +4,8 @@ export type Command = Prompt2025Command | AbortCommand | CompactCommand;
 export type Event = AgentStartEvent | AgentEndEvent | TurnStartEvent | TurnEndEvent | MessageStartEvent | MessageUpdateEvent | MessageEndEvent | ToolExecutionStartEvent | ToolExecutionEndEvent | CompactionEvent | ErrorEvent;
 
 /**
- * Start a run with a message from the user. The model sees attached images, and the `extractedText` of attached
- * documents under their file names.
+ * Start a run with a message from the user. The model sees attached images, and the texts of attached documents
+ * under their file names.
  */
 export interface Prompt2025Command {
   type: "prompt";
@@ -129,7 +129,10 @@ export interface AssistantMessage {
 
 export type AssistantMessageEvent = TextStart | TextDelta | TextEnd | ThinkingStart | ThinkingDelta | ThinkingEnd | ToolcallStart | ToolcallDelta | ToolcallEnd;
 
-/** A file that comes with a prompt, as base64. The model sees an image, and the `extractedText` of a document. */
+/**
+ * A file that comes with a message, as base64. The model sees an image; of a document its `extractedText`, or
+ * its content if that is text. Of any other document it gets the name, the type and the size.
+ */
 export interface Attachment {
   id: string;
   type: "document" | "image";

@@ -20,6 +20,8 @@ export interface PromptCommand {
   streamingBehavior?: string | null;
   /** The same as `set_locale` (xcsh). */
   locale?: string | null;
+  /** Files that come with the message, as in pi-2025. */
+  attachments?: Attachment[] | null;
 }
 
 /**
@@ -31,6 +33,8 @@ export interface SteerCommand {
   id?: unknown;
   message: string;
   images?: ImageContent[] | null;
+  /** Files that come with the message, as in pi-2025. */
+  attachments?: Attachment[] | null;
 }
 
 /** Queue a message that the model gets when the run would otherwise end. */
@@ -39,6 +43,8 @@ export interface FollowUpCommand {
   id?: unknown;
   message: string;
   images?: ImageContent[] | null;
+  /** Files that come with the message, as in pi-2025. */
+  attachments?: Attachment[] | null;
 }
 
 /**
@@ -56,6 +62,8 @@ export interface AbortAndPromptCommand {
   id?: unknown;
   message: string;
   images?: ImageContent[] | null;
+  /** Files that come with the message, as in pi-2025. */
+  attachments?: Attachment[] | null;
 }
 
 /** Remove all queued messages. The response contains their texts. */
@@ -1505,6 +1513,21 @@ export interface AssistantMessage {
 }
 
 export type AssistantMessageEvent = TextStart | TextDelta | TextEnd | ThinkingStart | ThinkingDelta | ThinkingEnd | ToolcallStart | ToolcallDelta | ToolcallEnd;
+
+/**
+ * A file that comes with a message, as base64. The model sees an image; of a document its `extractedText`, or
+ * its content if that is text. Of any other document it gets the name, the type and the size.
+ */
+export interface Attachment {
+  id: string;
+  type: "document" | "image";
+  fileName: string;
+  mimeType: string;
+  size: number;
+  content: string;
+  extractedText?: string | null;
+  preview?: string | null;
+}
 
 export interface AvailableModels {
   models: Model[];

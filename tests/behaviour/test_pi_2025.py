@@ -113,13 +113,25 @@ def test_an_image_is_shown_to_the_model_and_a_document_told_under_its_name(tmp_p
         assert asked[2]["source"]["data"] == "aGkh"
 
 
-def test_a_document_without_its_text_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("Z3LDvMOfZSEK", "grüße!\n"),
+        ("77u/aGkh", "hi!"),
+        ("AAEC/w==", "(x/y, 4 bytes; its content is not text, and the host did not extract any)"),
+        ("aGkAaGk=", "(x/y, 5 bytes; its content is not text, and the host did not extract any)"),
+        ("a", "(x/y, 3 bytes; its content is not text, and the host did not extract any)"),
+        ("", ""),
+    ],
+)
+def test_a_document_without_its_text_is_read_if_it_is_text(tmp_path: Path, content: str, told: str) -> None:
     with stage(tmp_path, "pi-2025") as host:
-        host.send({"type": "prompt", "message": "look", "attachments": [attachment("document", "notes.pdf")]})
-        assert "notes.pdf" in host.until("error")["error"]
-        host.send({"type": "prompt", "message": "again"})
+        attached = attachment("document", "notes.md", content=content)
+        host.send({"type": "prompt", "message": "look", "attachments": [attached]})
         host.until("agent_end")
-        assert kinds(host).count("agent_start") == 1
+        assert errors(host) == []
+        (asked,) = (message["content"] for message in host.provider.requests[0].body["messages"])
+        assert asked[1]["text"] == f"\n\n[Document: notes.md]\n{told}"
 
 
 def test_a_compaction_is_one_event(tmp_path: Path) -> None:
@@ -148,5 +160,5 @@ def test_a_retry_is_part_of_the_run(tmp_path: Path) -> None:
     with stage(tmp_path, "pi-2025", turns, settings={"retry": {"baseDelayMs": 1}}) as host:
         host.send({"type": "prompt", "message": "hi"})
         assert [message["role"] for message in host.until("agent_end")["messages"]] == ["user", "assistant", "assistant"]
-        assert kinds(host).count("agent_end") == 1
+        assert kinds(host).count("agent_start") == 1 == kinds(host).count("agent_end")
         assert set(kinds(host)) <= KNOWN

@@ -121,7 +121,7 @@ class Session:
             text: What the user says. If it begins with a slash command, that is run or expanded.
             images: Images for the model.
             attribution: Who wrote the message: the user, or an agent.
-            attachments: Files that the host shows with the message.
+            attachments: Files that come with the message, as objects in the form of pi-2025.
             expand: Whether slash commands are recognised.
             source: Where the message comes from, for extensions.
             behavior: Whether to queue the message, as `steer` or as `followUp`, if a run is going on.
@@ -141,20 +141,32 @@ class Session:
         )
 
     async def steer(
-        self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True, source: InputSource = "interactive"
+        self,
+        text: str,
+        images: list[ImageContent] | None = None,
+        attachments: list[dict[str, Any]] | None = None,
+        *,
+        expand: bool = True,
+        source: InputSource = "interactive",
     ) -> UserMessage | None:
         """Queue a message for the next turn of the run.
 
-        Returns the message; None if an extension has handled it. Raises SessionError if it cannot be written, and BadCommand for
-        a command of an extension, which cannot be queued.
+        The arguments are those of `prompt`. Returns the message; None if an extension has handled it. Raises SessionError if it
+        cannot be written, and BadCommand for a command of an extension, which cannot be queued.
         """
-        return await self._parts.intake.queue("steering", text, images, expand=expand, source=source)
+        return await self._parts.intake.queue("steering", text, images, attachments, expand=expand, source=source)
 
     async def follow_up(
-        self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True, source: InputSource = "interactive"
+        self,
+        text: str,
+        images: list[ImageContent] | None = None,
+        attachments: list[dict[str, Any]] | None = None,
+        *,
+        expand: bool = True,
+        source: InputSource = "interactive",
     ) -> UserMessage | None:
         """Queue a message for when the agent would otherwise stop. Returns and raises what `steer` does."""
-        return await self._parts.intake.queue("followUp", text, images, expand=expand, source=source)
+        return await self._parts.intake.queue("followUp", text, images, attachments, expand=expand, source=source)
 
     # The conversation
 

@@ -33,6 +33,20 @@ class Persisted(Command, kw_only=True):
 # Prompting
 
 
+class Attachment(Struct, rename="camel", omit_defaults=True):
+    """A file that comes with a message, as base64. The model sees an image; of a document its `extractedText`, or its content if
+    that is text. Of any other document it gets the name, the type and the size."""
+
+    id: str
+    type: Literal["image", "document"]
+    file_name: str
+    mime_type: str
+    size: int
+    content: str
+    extracted_text: str | None = None
+    preview: str | None = None
+
+
 class Prompt(Command, tag="prompt", kw_only=True):
     """Start a run with a message from the user.
 
@@ -45,6 +59,8 @@ class Prompt(Command, tag="prompt", kw_only=True):
     streaming_behavior: str | None = None
     #: The same as `set_locale` (xcsh).
     locale: str | None = None
+    #: Files that come with the message, as in pi-2025.
+    attachments: list[Attachment] | None = None
 
 
 class Steer(Command, tag="steer", kw_only=True):
@@ -53,6 +69,8 @@ class Steer(Command, tag="steer", kw_only=True):
 
     message: str
     images: list[ImageContent] | None = None
+    #: Files that come with the message, as in pi-2025.
+    attachments: list[Attachment] | None = None
 
 
 class FollowUp(Command, tag="follow_up", kw_only=True):
@@ -60,6 +78,8 @@ class FollowUp(Command, tag="follow_up", kw_only=True):
 
     message: str
     images: list[ImageContent] | None = None
+    #: Files that come with the message, as in pi-2025.
+    attachments: list[Attachment] | None = None
 
 
 class Abort(Command, tag="abort"):
@@ -72,6 +92,8 @@ class AbortAndPrompt(Command, tag="abort_and_prompt", kw_only=True):
 
     message: str
     images: list[ImageContent] | None = None
+    #: Files that come with the message, as in pi-2025.
+    attachments: list[Attachment] | None = None
 
 
 class ClearedQueue(Struct, rename="camel"):

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from msgspec import UNSET, UnsetType
 
-from msgspec import UNSET, Struct, UnsetType
-
-from fairlead.protocol.pi.commands import Abort, Command
+from fairlead.protocol.pi.commands import Abort, Attachment, Command
 from fairlead.protocol.pi.frames import Frame
 from fairlead.protocol.pi.session_commands import Compact
 
 
-class Attachment(Struct, rename="camel", omit_defaults=True):
-    """A file that comes with a prompt, as base64. The model sees an image, and the `extractedText` of a document."""
-
-    id: str
-    type: Literal["image", "document"]
-    file_name: str
-    mime_type: str
-    size: int
-    content: str
-    extracted_text: str | None = None
-    preview: str | None = None
-
-
 class Prompt2025(Command, tag="prompt", kw_only=True):
-    """Start a run with a message from the user. The model sees attached images, and the `extractedText` of attached documents
-    under their file names."""
+    """Start a run with a message from the user. The model sees attached images, and the texts of attached documents under their
+    file names."""
 
     message: str
     attachments: list[Attachment] | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from binascii import a2b_base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +24,9 @@ from fairlead.core.messages import (
     UserBlock,
     UserMessage,
 )
+
+#: Control characters that text files do not contain.
+_NOT_TEXT = r"[\x00-\x06\x0e-\x1a\x1c-\x1f]"
 
 
 def for_model(message: Message) -> ModelMessage | None:
@@ -51,17 +56,37 @@ class _AttachedFile(Struct, rename="camel"):
     mime_type: str
     content: str
     extracted_text: str | None = None
+    size: int | None = None
 
 
 def with_attachments(content: str | list[UserBlock], attachments: Sequence[Mapping[str, Any]]) -> list[UserBlock]:
-    """What the user said, then each document's text under its file name, then the images."""
+    """Return what the user said, then each document's text under its file name, then the images."""
     blocks: list[UserBlock] = [TextContent(content)] if isinstance(content, str) else list(content)
     files = [file for attached in attachments if (file := _attached_file(attached)) is not None]
     for file in files:
-        if file.type == "document" and file.extracted_text is not None:
-            blocks.append(TextContent(f"\n\n[Document: {file.file_name}]\n{file.extracted_text}"))
+        if file.type == "document":
+            blocks.append(TextContent(f"\n\n[Document: {file.file_name}]\n{_document_text(file)}"))
     blocks += (ImageContent(file.content, file.mime_type) for file in files if file.type == "image")
     return blocks
+
+
+def _document_text(file: _AttachedFile) -> str:
+    """Return what the model reads of a document: the extracted text, or the content if that is text, or what is known of it."""
+    if file.extracted_text is not None:
+        return file.extracted_text
+    try:
+        content = a2b_base64(file.content)
+    except ValueError:
+        content = None
+    try:
+        text = content.decode("utf-8-sig") if content is not None else None
+    except UnicodeDecodeError:
+        text = None
+    if text is not None and not re.search(_NOT_TEXT, text):
+        return text
+    size = len(content) if content is not None else file.size
+    known = file.mime_type if size is None else f"{file.mime_type}, {size} bytes"
+    return f"({known}; its content is not text, and the host did not extract any)"
 
 
 def _attached_file(attached: Mapping[str, Any]) -> _AttachedFile | None:

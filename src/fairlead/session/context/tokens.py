@@ -19,9 +19,11 @@ from fairlead.core.messages import (
     ThinkingContent,
     ToolCall,
     Usage,
+    UserMessage,
     reported_count,
     sum_of_counts,
 )
+from fairlead.session.context.model_view import with_attachments
 
 if TYPE_CHECKING:
     from fairlead.session.history.log import Log
@@ -143,6 +145,8 @@ def characters(message: Message) -> int:
             return 0 if message.exclude_from_context else len(message.command) + len(message.output)
         case BranchSummaryMessage() | CompactionSummaryMessage():
             return len(message.summary)
+        case UserMessage() if message.attachments:
+            return sum(map(_block_characters, with_attachments(message.content, message.attachments)))
         case _:
             if isinstance(message.content, str):
                 return len(message.content)

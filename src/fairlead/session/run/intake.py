@@ -288,7 +288,14 @@ class Intake:
     # Queues
 
     async def queue(
-        self, line: QueueName, text: str, images: list[ImageContent] | None, *, expand: bool, source: InputSource
+        self,
+        line: QueueName,
+        text: str,
+        images: list[ImageContent] | None,
+        attachments: list[dict[str, Any]] | None,
+        *,
+        expand: bool,
+        source: InputSource,
     ) -> UserMessage | None:
         """See `Session.steer` and `Session.follow_up`."""
         hooks = await self._extensions.ready(stoppable=True)
@@ -303,7 +310,11 @@ class Intake:
                 return None
             text, images = heard.text, heard.images
         text, images, expand = await self._from_servers(text, images, expand, CancelToken())
-        return await self._enqueue_text(line, text, images, expand)
+        text = await self._expanded(text, None) if expand else text
+        message = user_message(text, images, self._now_ms())
+        message.attachments = attachments or None
+        self._queue.enqueue(line, message)
+        return message
 
     async def _heard(
         self, hooks: Hooks | None, text: str, images: list[ImageContent] | None, source: InputSource, behavior: Behavior | None
@@ -315,12 +326,6 @@ class Intake:
 
         async with nullcontext() if is_inside() else self._in_order:
             return await self._extensions.ask(hooks.input(text, images, source, behavior), CancelToken())
-
-    async def _enqueue_text(self, line: QueueName, text: str, images: list[ImageContent] | None, expand: bool) -> UserMessage:
-        text = await self._expanded(text, None) if expand else text
-        message = user_message(text, images, self._now_ms())
-        self._queue.enqueue(line, message)
-        return message
 
     # Messages of extensions
 

@@ -33,7 +33,8 @@ async def _prompt(server: PiServer, command: c.Prompt) -> Late | Answer | None:
         set_locale(server, command.locale)
     wanted = command.streaming_behavior
     behavior = None if wanted is None else "followUp" if wanted == "followUp" else "steer"
-    prompt = server.session.prompt(command.message, command.images, source="rpc", behavior=behavior)
+    attached = to_builtins(command.attachments)
+    prompt = server.session.prompt(command.message, command.images, attachments=attached, source="rpc", behavior=behavior)
     return await submit(server, command, prompt)
 
 
@@ -76,11 +77,13 @@ async def _run_command(server: PiServer, hooks: Hooks, command: c.Prompt | c.Abo
 
 
 async def _steer(server: PiServer, command: c.Steer) -> None:
-    await server.session.steer(command.message, command.images, source="rpc")
+    attached = to_builtins(command.attachments)
+    await server.session.steer(command.message, command.images, attached, source="rpc")
 
 
 async def _follow_up(server: PiServer, command: c.FollowUp) -> None:
-    await server.session.follow_up(command.message, command.images, source="rpc")
+    attached = to_builtins(command.attachments)
+    await server.session.follow_up(command.message, command.images, attached, source="rpc")
 
 
 async def _abort(server: PiServer, command: c.Abort) -> None:
@@ -89,7 +92,8 @@ async def _abort(server: PiServer, command: c.Abort) -> None:
 
 async def _abort_and_prompt(server: PiServer, command: c.AbortAndPrompt) -> Late | Answer | None:
     await server.session.abort()
-    prompt = server.session.prompt(command.message, command.images, source="rpc")
+    attached = to_builtins(command.attachments)
+    prompt = server.session.prompt(command.message, command.images, attachments=attached, source="rpc")
     return await submit(server, command, prompt)
 
 

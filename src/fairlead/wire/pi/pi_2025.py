@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from fairlead.core import events
 from fairlead.core.messages import Message as ChatMessage
 from fairlead.core.messages import TextContent, UserMessage, user_text
-from fairlead.errors import BadCommand
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.commands import Abort
 from fairlead.protocol.pi.protocol_2025 import EVENTS_2025, Compaction, Error, Prompt2025
@@ -84,13 +83,7 @@ class Server2025(PiServer):
 
 
 async def _prompt(server: PiServer, command: Prompt2025) -> Any:
-    for attached in command.attachments or ():
-        if attached.type == "document" and attached.extracted_text is None:
-            raise BadCommand(
-                f"The attachment {attached.file_name} is a document without extractedText: there is no text of it for the model."
-            )
-    attachments: list[dict[str, Any]] | None = to_builtins(command.attachments)
-    prompt = server.session.prompt(command.message, attachments=attachments, source="rpc")
+    prompt = server.session.prompt(command.message, attachments=to_builtins(command.attachments), source="rpc")
     return await submit(server, command, prompt)
 
 
