@@ -125,7 +125,7 @@ export interface GetAvailableModelsCommand {
   id?: unknown;
 }
 
-/** Set how much the model thinks. A level that the model lacks becomes the nearest one. */
+/** Set how much the model thinks. A level that the model lacks becomes the nearest one, which the response names. */
 export interface SetThinkingLevelCommand {
   type: "set_thinking_level";
   id?: unknown;
@@ -718,6 +718,7 @@ export interface SetThinkingLevelResponse {
   id?: unknown;
   command: "set_thinking_level";
   success: true;
+  data: ChosenLevel;
 }
 
 /** `cycle_thinking_level` succeeded. */
@@ -727,7 +728,7 @@ export interface CycleThinkingLevelResponse {
   id?: unknown;
   command: "cycle_thinking_level";
   success: true;
-  data: CycledLevel | null;
+  data: ChosenLevel | null;
 }
 
 /** `get_available_thinking_levels` succeeded. */
@@ -1591,6 +1592,11 @@ export interface BranchSummaryMessage {
   timestamp: number;
 }
 
+/** The level in force. */
+export interface ChosenLevel {
+  level: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+}
+
 export interface ClearedQueue {
   steering: string[];
   followUp: string[];
@@ -1703,10 +1709,6 @@ export interface CustomMessageEntry {
   content?: unknown;
   display: boolean;
   details?: unknown;
-}
-
-export interface CycledLevel {
-  level: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
 }
 
 export interface CycledModel {

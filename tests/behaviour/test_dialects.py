@@ -229,10 +229,11 @@ def test_omp_does_not_call_a_prompt_completed_that_was_taken_out_of_the_queue(tm
 def test_the_thinking_level_of_a_model_without_reasoning(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect, model="fake/fake-2") as host:
         state = host.request("get_state")["data"]
-        assert state.get("thinkingLevel", "absent") == ("off" if dialect == "pi" else "absent")
+        assert state["thinkingLevel"] == "off"
         cycled = host.request("cycle_model")["data"]
         assert cycled["model"]["id"] == "fake-small"
-        assert cycled.get("thinkingLevel", "absent") == ("off" if dialect == "pi" else "absent")
+        assert cycled["thinkingLevel"] == "off"
+        assert host.request("set_thinking_level", level="high")["data"] == {"level": "off"}
         assert host.request("cycle_thinking_level")["data"] is None
 
 

@@ -46,8 +46,8 @@ def test_a_session_is_gone_on_with_in_another_process(tmp_path: Path) -> None:
             since = later.host.mark()
             later.start(session_id=session)
             later.until("context_discovered", session)
-            assert [frame.get("id") for frame in later.host.frames[since:]] == [2, None, None]
-            assert types(later.events()) == ["agent_recovered", "context_discovered"]
+            assert [frame.get("id") for frame in later.host.frames[since:]] == [2, None]
+            assert types(later.events()) == ["context_discovered"]
             assert history(later, session) == [("user", "one"), ("assistant", "First.")]
             state = later.call("agent/state", session_id=session)
             assert (state["message_count"], state["model"]["id"]) == (2, "fake-2")

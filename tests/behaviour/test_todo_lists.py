@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.host import Frame
-from tests.support.stage import Stage, Turn, bash, calls, says, stage
+from tests.support.stage import Stage, Turn, another, bash, calls, says, stage
 
 FLAGS = ["--tools", "read,bash,todo_write"]
 #: A plan of two tasks, as the model makes it.
@@ -41,11 +41,36 @@ def test_a_hosts_list_is_filled_in_and_shown(dialect: str, tmp_path: Path) -> No
         given = [{"name": "Work", "tasks": [{"content": "a"}, {"content": "b", "status": "completed"}]}]
         answer = host.request("set_todos", phases=given)["data"]["todoPhases"]
         assert [(task["id"], task["content"], task["status"]) for task in answer[0]["tasks"]] == [
-            ("task-1", "a", "in_progress"),
+            ("task-1", "a", "pending"),
             ("task-2", "b", "completed"),
         ]
         assert host.request("get_state")["data"]["todoPhases"] == answer
         assert host.request("set_todos", phases=[])["data"] == {"todoPhases": []}
+
+
+@pytest.mark.parametrize("flags", [FLAGS, ["--no-tools"]])
+def test_a_list_set_before_a_prompt_reaches_the_model_with_it(dialect: str, flags: list[str], tmp_path: Path) -> None:
+    turns = [done("task-1", "task-2"), says("ok")] if flags is FLAGS else [says("ok")]
+    with stage(tmp_path, dialect, turns, flags=flags) as host:
+        host.request("set_todos", phases=[{"name": "Work", "tasks": [{"content": "dig a hole"}, {"content": "fill it"}]}])
+        frames = host.prompt("go")
+        asked = str(host.provider.requests[0].body["messages"])
+        assert asked.index("dig a hole") < asked.index("fill it") < asked.index("go")
+        assert ("todo_write" in asked) is (flags is FLAGS)
+        first = next(frame["message"] for frame in frames if frame["type"] == "message_start")
+        assert (first["role"], first["content"][0]["text"]) == ("user", "go"), "the host knows its own list"
+        host.prompt("again")
+        assert str(host.provider.requests[-1].body["messages"]).count("This is the todo list") == 1, "it is told once"
+
+
+def test_a_list_set_before_the_first_prompt_survives_the_process(dialect: str, tmp_path: Path) -> None:
+    with stage(tmp_path, dialect, flags=["--no-tools"]) as host:
+        host.request("set_todos", phases=[{"name": "Work", "tasks": [{"content": "dig a hole"}]}])
+        path = host.request("get_state")["data"]["sessionFile"]
+        assert host.leave() == 0
+        with another(host, dialect, "--no-tools", "--session", path) as later:
+            later.prompt("go")
+            assert "dig a hole" in str(host.provider.requests[0].body["messages"])
 
 
 @pytest.mark.parametrize("phases", [None, "x", [{"name": "W"}], [{"name": "W", "tasks": [{"content": "a", "status": "bogus"}]}]])

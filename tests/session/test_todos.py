@@ -66,7 +66,7 @@ def test_missing_ids_and_statuses_are_filled_in() -> None:
             "id": "phase-1",
             "name": "One",
             "tasks": [
-                {"id": "task-1", "content": "a", "status": "in_progress"},
+                {"id": "task-1", "content": "a", "status": "pending"},
                 {"id": "task-2", "content": "b", "status": "completed"},
             ],
         },
@@ -91,14 +91,18 @@ def test_an_id_that_was_given_before_is_exchanged() -> None:
     assert ids(todos) == [("x", ["task-1"]), ("phase-1", ["task-2"])]
 
 
-def test_of_several_tasks_in_progress_the_first_stays() -> None:
+def test_of_several_tasks_in_progress_the_first_stays_when_the_model_changes_the_list() -> None:
     busy = {"status": "in_progress"}
     todos = a_list(phase("a", {"content": "b", **busy}), phase({"content": "c", **busy}, {"content": "d", **busy}))
+    assert [*statuses(todos).values()] == ["pending", "in_progress", "in_progress", "in_progress"]
+    todos.apply([])
     assert statuses(todos) == {"task-1": "pending", "task-2": "in_progress", "task-3": "pending", "task-4": "pending"}
 
 
-def test_if_none_is_in_progress_the_first_pending_one_begins() -> None:
+def test_if_none_is_in_progress_the_first_pending_one_begins_when_the_model_changes_the_list() -> None:
     todos = a_list(phase({"content": "a", "status": "completed"}), phase("b", "c"))
+    assert statuses(todos) == {"task-1": "completed", "task-2": "pending", "task-3": "pending"}
+    todos.apply([])
     assert statuses(todos) == {"task-1": "completed", "task-2": "in_progress", "task-3": "pending"}
     todos = a_list(phase({"content": "a", "status": "completed"}, {"content": "b", "status": "abandoned"}))
     assert statuses(todos) == {"task-1": "completed", "task-2": "abandoned"}
@@ -107,7 +111,7 @@ def test_if_none_is_in_progress_the_first_pending_one_begins() -> None:
 def test_null_means_absent_and_unknown_fields_are_dropped() -> None:
     task = {"id": None, "content": "a", "status": None, "notes": None, "details": None, "blocker": None, "x": 1}
     todos = a_list(phase(task, id=None, colour="red"))
-    expected = [{"id": "phase-1", "name": "One", "tasks": [{"id": "task-1", "content": "a", "status": "in_progress"}]}]
+    expected = [{"id": "phase-1", "name": "One", "tasks": [{"id": "task-1", "content": "a", "status": "pending"}]}]
     assert as_json(todos.phases) == expected
 
 
@@ -210,7 +214,7 @@ def test_completing_the_current_task_begins_the_next() -> None:
 
 
 def test_a_task_that_is_begun_waits_for_the_one_in_progress_before_it() -> None:
-    todos = a_list(phase("a", "b"))
+    todos = a_list(phase({"content": "a", "status": "in_progress"}, "b"))
     todos.apply([{"op": "update", "id": "task-2", "status": "in_progress"}])
     assert statuses(todos) == {"task-1": "in_progress", "task-2": "pending"}
     todos.apply(
@@ -298,7 +302,7 @@ def test_a_list_that_is_held_stays_as_it_was() -> None:
     todos.remove(["task-1"])
     assert as_json(held) == before
     todos.phases = held
-    assert statuses(todos) == {"task-1": "in_progress", "task-2": "pending"}
+    assert statuses(todos) == {"task-1": "pending", "task-2": "pending"}
 
 
 _status = st.sampled_from([None, *STATUSES])
@@ -429,7 +433,7 @@ def test_a_reminder_names_what_is_left_and_which_one_it_is() -> None:
     assert [task.id for task in reminder.todos] == ["task-2", "task-3"]
     assert reminder.text.startswith("<system-reminder>\nYou stopped with 2 incomplete todo item(s):\n")
     assert reminder.text.endswith("(Reminder 1/3)\n</system-reminder>")
-    assert "- task-2 second [in_progress]\n- task-3 third [pending]\n" in reminder.text
+    assert "- task-2 second [pending]\n- task-3 third [pending]\n" in reminder.text
     assert "first" not in reminder.text
 
 

@@ -85,11 +85,14 @@ def test_deep_nesting_is_called_that(line: bytes, tmp_path: Path) -> None:
         assert host.stderr() == ""
 
 
-def test_an_object_without_a_usable_type_keeps_its_id(tmp_path: Path) -> None:
-    with stage(tmp_path, "pi") as host:
+@pytest.mark.parametrize(("dialect", "ident"), [("pi", "x"), ("omp", None), ("xcsh", None)])
+def test_an_object_without_a_usable_type_keeps_its_id_in_pi(dialect: str, ident: str | None, tmp_path: Path) -> None:
+    with stage(tmp_path, dialect) as host:
+        host.request("get_state")
         for line in (b'{"id":"x"}', b'{"id":"x","type":5}', b'{"id":"x","type":["get_state"]}'):
             (answer,) = answers(host, line)
-            assert answer.items() >= {"id": "x", "command": "parse", "success": False}.items()
+            assert answer.items() >= {"command": "parse", "success": False}.items()
+            assert answer.get("id") == ident
             assert "type" in answer["error"]
 
 

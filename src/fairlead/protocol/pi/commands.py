@@ -179,20 +179,23 @@ class GetAvailableModels(Command, tag="get_available_models"):
 # Thinking
 
 
+class ChosenLevel(Struct):
+    """The level in force."""
+
+    level: ThinkingLevel
+
+
 class SetThinkingLevel(Persisted, tag="set_thinking_level", kw_only=True):
-    """Set how much the model thinks. A level that the model lacks becomes the nearest one."""
+    """Set how much the model thinks. A level that the model lacks becomes the nearest one, which the response names."""
 
     level: ThinkingLevel
-
-
-class CycledLevel(Struct):
-    level: ThinkingLevel
+    result: ClassVar[Any] = ChosenLevel
 
 
 class CycleThinkingLevel(Command, tag="cycle_thinking_level"):
     """Switch to the next thinking level. Null for a model without reasoning."""
 
-    result: ClassVar[Any] = CycledLevel | None
+    result: ClassVar[Any] = ChosenLevel | None
 
 
 class ThinkingLevels(Struct):

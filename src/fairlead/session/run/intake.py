@@ -162,6 +162,9 @@ class Intake:
         Returns the messages that follow it, and sets the system prompt. An abort keeps nothing from the conversation.
         """
         self._todos.prelude(message)
+        if (note := self._todos.note()) is not None:
+            self._current.conversation.add(note)
+            self._todos.told()
         try:
             opening = await self._opening(message, self._extensions.hooks, images_in(message), cancel)
         except RunAborted:
@@ -191,11 +194,13 @@ class Intake:
         if self._compactor.is_running:
             raise CompactingError(COMPACTING)
         prompts: list[Message] = [*before, message]
+        note = None
         if isinstance(message, UserMessage):
-            prelude, after = self._todos.prelude(message), opening.messages if opening else ()
+            note, prelude, after = self._todos.note(), self._todos.prelude(message), opening.messages if opening else ()
             prompts = [*prelude, message, *self._queue.next_turn, *after]
-        self._write(prompts)
+        self._write(prompts if note is None else [note, *prompts])  # the host gets no event for the note: the list is its own
         if isinstance(message, UserMessage):
+            self._todos.told()
             self._queue.next_turn.clear()
         self._start_run(prompts, cancel, opening.system_prompt if opening else None)
 

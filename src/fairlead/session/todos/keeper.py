@@ -49,6 +49,8 @@ class TodoKeeper:
         self._reminders = Reminders(settings.reminders_max)
         self._auto_clear = AutoClear(self._todos, clear_delay)
         self._timer: asyncio.TimerHandle | None = None
+        #: Whether the host has set a list that the model has not been told.
+        self._is_untold = False
         self.tool = todo_write_tool(self._todos, self._changed)
 
     @property
@@ -64,12 +66,17 @@ class TodoKeeper:
         except Exception:
             self._todos.phases = before
             raise
+        self._is_untold = True
 
     def load(self, log: Log | None) -> None:
         """Load the list at the current entry of a conversation. None means a new conversation."""
-        past = log.back() if log is not None else ()
-        entry = next((entry for entry in past if isinstance(entry, CustomEntry) and entry.custom_type == TODOS), None)
-        self._todos.phases = from_entry_data(entry.data) if entry is not None else []
+        self._todos.phases, self._is_untold = [], True
+        for entry in log.back() if log is not None else ():
+            if isinstance(entry, CustomEntry) and entry.custom_type == TODOS:
+                self._todos.phases = from_entry_data(entry.data)
+                break
+            if role_of(entry):  # the model has seen the list in this message, or before it
+                self._is_untold = False
         self._schedule()
 
     def begin(self) -> None:
@@ -84,6 +91,16 @@ class TodoKeeper:
             return None
         asked = eager_prelude(text, self._todos)
         return CustomMessage(EAGER_PRELUDE, asked, False, self._now_ms()) if asked is not None else None
+
+    def note(self) -> CustomMessage | None:
+        """What the model is told about a list that the host has set; None if it knows the list."""
+        if not self._is_untold or not self._todos.phases:
+            return None
+        return CustomMessage(HOST_LIST, host_list(self._todos.phases, self._is_active()), False, self._now_ms())
+
+    def told(self) -> None:
+        """The model has been told the list."""
+        self._is_untold = False
 
     def reminder(self) -> CustomMessage | None:
         """What the model is told when it stops too early, after an event that says so. None if it may stop."""
@@ -159,6 +176,26 @@ def eager_prelude(text: str, todos: TodoList) -> str | None:
     if todos.phases or text.rstrip().endswith(_NO_PLAN_NEEDED):
         return None
     return _PRELUDE
+
+
+#: The type of the custom message with a list that the host has set.
+HOST_LIST = "todo-list"
+
+
+def host_list(phases: Sequence[TodoPhase], has_tool: bool) -> str:
+    """Return the text that tells the model a list that the host has set."""
+    lines: list[str] = []
+    for phase in phases:
+        lines.append(f"{phase.name}:")
+        for task in phase.tasks:
+            lines.append(f"- {task.id} {task.content} [{task.status}]")
+            lines += [f"  {text}" for text in (task.details, task.notes) if text]
+    update = "Work through it, and update it with todo_write as you go." if has_tool else "Work through it."
+    listed = "\n".join(lines)
+    return (
+        f"<system-reminder>\nThis is the todo list for the session:\n{listed}\n\n{update}"
+        " Do not tell the user about this reminder.\n</system-reminder>"
+    )
 
 
 class Reminder(Struct, frozen=True):

@@ -52,6 +52,15 @@ class LazyTodos:
         prelude = self._keeper.prelude(user_text(prompt))
         return [] if prelude is None else [prelude]
 
+    def note(self) -> CustomMessage | None:
+        """What the model is told about a list that the host has set; None if it knows the list."""
+        return None if self._keeper is None else self._keeper.note()
+
+    def told(self) -> None:
+        """The model has been told the list that the host has set."""
+        if self._keeper is not None:
+            self._keeper.told()
+
     def reminder(self) -> CustomMessage | None:
         """What the model is told if it stops although there is something left to do."""
         return None if self._keeper is None else self._keeper.reminder()

@@ -1,10 +1,9 @@
 """The todo list of a session: tasks in phases, edited by the model with `todo_write` and by hosts with `set_todos`.
 
-After every change:
+After every change, every phase and every task has a unique id. New ids are `phase-N` and `task-N`, counting up from the highest.
 
-- Every phase and every task has a unique id. New ids are `phase-N` and `task-N`, counting up from the highest.
-- At most one task is in progress: the first that says so; the others become pending. If none says so, the first pending task
-  becomes the one in progress.
+A host's list keeps the statuses that it has. After a change by the model, at most one task is in progress: the first that says
+so; the others become pending. If none says so, the first pending task becomes the one in progress.
 
 A change is made completely or not at all. It always makes a new list of phases and leaves the old list unchanged.
 """
@@ -71,7 +70,7 @@ class TodoList:
             sent = [_read_phase(value, f"phases[{i}]") for i, value in enumerate(_read_list(phases, "phases"))]
         except _Unusable as problem:
             raise BadCommand(str(problem)) from None
-        self.phases = _normalised(sent)
+        self.phases = _with_ids(sent)
         return self.phases
 
     def apply(self, ops: Any) -> list[TodoPhase]:
@@ -134,7 +133,7 @@ def from_entry_data(data: Any) -> list[TodoPhase]:
                 notes, details = _usable_text(task, "notes"), _usable_text(task, "details")
                 tasks.append(TodoTask(_usable_text(task, "id") or "", content, known, notes, details))
         phases.append(TodoPhase(_usable_text(phase, "id") or "", _usable_text(phase, "name") or _NAMELESS, tasks))
-    return _normalised(phases)
+    return _with_ids(phases)
 
 
 def _objects_in(value: Any, name: str) -> list[dict[str, Any]]:
@@ -170,10 +169,10 @@ class _Ids:
         return int(digits) if counts else 0
 
 
-def _normalised(phases: list[TodoPhase]) -> list[TodoPhase]:
+def _with_ids(phases: list[TodoPhase]) -> list[TodoPhase]:
     _give_ids("phase", phases)
     _give_ids("task", _tasks(phases))
-    return _one_in_progress(phases)
+    return phases
 
 
 def _give_ids(prefix: str, items: Sequence[_Item]) -> None:

@@ -30,7 +30,7 @@ NODE_NAME = "nonode@nohost"
 
 
 async def _start(server: OpalServer, params: m.SessionStart) -> Answer:
-    session, resumed = await server.table.start(params)
+    session = await server.table.start(params)
     store = server.table.defaults.store
     result = m.Started(
         session_id=session.id,
@@ -40,7 +40,7 @@ async def _start(server: OpalServer, params: m.SessionStart) -> Answer:
         node_name=NODE_NAME,
         auth=server.auth(session.session.model),
     )
-    return Answer(result, session.narrator.recovered if resumed else session.narrator.discovered)
+    return Answer(result, session.narrator.discovered)
 
 
 async def _list(server: OpalServer, params: m.SessionList) -> m.SavedSessions:

@@ -129,7 +129,7 @@ class Narrator:
             self._send(events.ContextDiscovered(self._id, files))
 
     def recovered(self) -> None:
-        """Announce that the session continues, after a fault or from its file."""
+        """Announce that the session continues after a crash."""
         self._send(events.AgentRecovered(self._id))
         self.discovered()
 

@@ -71,8 +71,8 @@ class SessionTable:
             raise RpcError(INVALID_PARAMS, "Session not found", f'No session "{session_id}" has been started.')
         return found
 
-    async def start(self, wanted: SessionStart) -> tuple[OpalSession, bool]:
-        """Begin a session or resume a saved one. Returns it, and whether it was resumed.
+    async def start(self, wanted: SessionStart) -> OpalSession:
+        """Begin a session or resume a saved one.
 
         Raises RpcError, and changes nothing then. Requests to start are handled one at a time, so no other session
         takes the id meanwhile."""
@@ -97,7 +97,7 @@ class SessionTable:
             agent.leave_nothing_behind()
             raise
         self._running[session_id] = session
-        return session, resumed
+        return session
 
     async def delete(self, session_id: str) -> Callable[[], None] | None:
         """Close a session and delete its files.

@@ -162,7 +162,7 @@ class PiCodec:
 
     def error(self, message: Message, error: BaseException) -> Sequence[bytes]:
         name, ident = ("parse", message.id) if isinstance(message, Problem) else (message.name, message.id)
-        if isinstance(error, UnknownRequest) and not self._profile.unknown_command_echoes_id:
+        if (isinstance(error, UnknownRequest) or isinstance(message, Problem)) and not self._profile.unknown_command_echoes_id:
             ident = UNSET
         code = error.code if isinstance(error, BadCommand) and error.code is not None else UNSET
         text = self.error_text(error)

@@ -135,7 +135,7 @@ def _state(server: PiServer) -> RpcSessionState:
         pending_message_count=len(session.queue),
         queued_message_count=len(session.queue),
         todo_phases=to_builtins(session.todos.phases),
-        thinking_level=_shown_level(server),
+        thinking_level=session.thinking,
     )
     if session.history.path is not None:
         state.session_file = str(session.history.path)
@@ -165,13 +165,6 @@ def _get_session_stats(server: PiServer, command: c.GetSessionStats) -> SessionS
     return stats
 
 
-def _shown_level(server: PiServer) -> Any:
-    session = server.session
-    if not server.profile.shows_level_off and (session.model is None or not session.model.reasoning):
-        return UNSET
-    return session.thinking
-
-
 def _context_usage(session: Session) -> ContextUsage | UnsetType:
     usage = session.usage.context
     if usage is None:
@@ -186,7 +179,7 @@ def _get_messages(server: PiServer, command: c.GetMessages) -> Spliced:
 
 def _get_last_assistant_text(server: PiServer, command: c.GetLastAssistantText) -> c.LastText:
     answer = server.session.history.last_answer()
-    return c.LastText(answer.text() if answer is not None else None)
+    return c.LastText(answer.text().strip() or None if answer is not None else None)
 
 
 def _set_model(server: PiServer, command: c.SetModel) -> Model:
@@ -197,22 +190,23 @@ def _set_model(server: PiServer, command: c.SetModel) -> Model:
 
 def _cycle_model(server: PiServer, command: c.CycleModel) -> c.CycledModel | None:
     cycled = server.session.models.cycle_model()
-    return None if cycled is None else c.CycledModel(*cycled, _shown_level(server))
+    return None if cycled is None else c.CycledModel(*cycled, server.session.thinking)
 
 
 def _get_available_models(server: PiServer, command: c.GetAvailableModels) -> c.AvailableModels:
     return c.AvailableModels(server.session.models.available())
 
 
-def _set_thinking_level(server: PiServer, command: c.SetThinkingLevel) -> None:
+def _set_thinking_level(server: PiServer, command: c.SetThinkingLevel) -> c.ChosenLevel:
     if command.persist:
         server.persist("defaultThinkingLevel", command.level)
     server.session.models.set_thinking(command.level)
+    return c.ChosenLevel(server.session.thinking)
 
 
-def _cycle_thinking_level(server: PiServer, command: c.CycleThinkingLevel) -> c.CycledLevel | None:
+def _cycle_thinking_level(server: PiServer, command: c.CycleThinkingLevel) -> c.ChosenLevel | None:
     level = server.session.models.cycle_thinking()
-    return None if level is None else c.CycledLevel(level)
+    return None if level is None else c.ChosenLevel(level)
 
 
 def _get_available_thinking_levels(server: PiServer, command: c.GetAvailableThinkingLevels) -> c.ThinkingLevels:

@@ -19,7 +19,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     name: str
     #: The first frame: none, `ready` with the version of fairlead, or `ready` with the versions of the protocol.
     ready: Literal["none", "version", "protocols"]
-    #: Whether the answer to an unknown command repeats its id.
+    #: Whether the answers to an unknown command and to a line without a type repeat the id.
     unknown_command_echoes_id: bool
     #: Whether a prompt that cannot start is acknowledged first, and then fails in a second response.
     late_prompt_errors: bool
@@ -33,8 +33,6 @@ class Profile(Struct, frozen=True, kw_only=True):
     schedule: Schedule
     interrupt: InterruptMode
     default_tools: tuple[str, ...]
-    #: Whether `thinkingLevel` is "off" for a model without reasoning. Otherwise the field is missing.
-    shows_level_off: bool
     #: Whether `get_state` always returns systemPrompt and dumpTools.
     verbose_state: bool
     #: Whether the `bash` response counts lines and bytes.
@@ -71,7 +69,6 @@ PI = Profile(
     schedule="together",
     interrupt="wait",
     default_tools=("read", "bash", "edit", "write"),
-    shows_level_off=True,
     verbose_state=False,
     counts_bash_output=False,
     cancelled_bash_prefix="",
@@ -94,7 +91,6 @@ PI_2025 = Profile(
     schedule="sequential",
     interrupt="wait",
     default_tools=PI.default_tools,
-    shows_level_off=True,
     verbose_state=False,
     counts_bash_output=False,
     cancelled_bash_prefix="",
@@ -117,7 +113,6 @@ OMP = Profile(
     schedule="exclusive",
     interrupt="immediate",
     default_tools=("read", "bash", "edit", "write", "grep", "find", "ls", "todo_write", "task"),
-    shows_level_off=False,
     verbose_state=False,
     counts_bash_output=True,
     cancelled_bash_prefix="[Command cancelled]\n",
@@ -127,7 +122,7 @@ OMP = Profile(
     reset_settings=("todo", "task"),
     prompt_results=True,
     withdraws_dialogs=True,
-    titles="on request",
+    titles="always",
 )
 
 XCSH = Profile(
@@ -141,7 +136,6 @@ XCSH = Profile(
     schedule=OMP.schedule,
     interrupt="wait",
     default_tools=OMP.default_tools,
-    shows_level_off=OMP.shows_level_off,
     verbose_state=True,
     counts_bash_output=OMP.counts_bash_output,
     cancelled_bash_prefix=OMP.cancelled_bash_prefix,
@@ -152,7 +146,7 @@ XCSH = Profile(
     eager_todos=True,
     prompt_results=False,
     withdraws_dialogs=OMP.withdraws_dialogs,
-    titles=OMP.titles,
+    titles="on request",
 )
 
 PROFILES = {profile.name: profile for profile in (PI, PI_2025, OMP, XCSH)}
