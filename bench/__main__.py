@@ -1,4 +1,6 @@
-"""Compare fairlead with pi 0.87: the same workloads, in turn, against the same scripted provider. Prints medians and budgets.
+"""Compare fairlead with pi 1.5 and pi 0.87. Prints medians and budgets.
+
+All do the same workloads, in turn, against the same scripted provider.
 
 A missed budget does not fail the command, because figures vary with the machine and its load. An agent that does not do its
 work does.

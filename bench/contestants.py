@@ -40,11 +40,12 @@ def own(*extra: str) -> tuple[str, ...]:
     return (str(Path(sys.executable).with_name("fairlead")), "--dialect", "pi", *extra)
 
 
-def contestants() -> tuple[Contestant, Contestant, Contestant]:
-    """Return fairlead with both forms of updates, and pi. Installs pi if needed."""
+def contestants() -> tuple[Contestant, ...]:
+    """Return fairlead with both forms of updates, and two releases of pi. Installs pi if needed."""
     return (
         Contestant("fairlead", own()),
         Contestant("fairlead, delta", own("--updates", "delta")),
+        Contestant("pi 1.5", tuple(peers.PI_15.command())),
         Contestant("pi 0.87", tuple(peers.PI_087.command())),
     )
 

@@ -27,7 +27,7 @@ def text(circumstances: str, medians: Medians, verdicts: list[Verdict], failures
             lines.append(f"  {name:16} {shown}")
     lines += [f"FAILED {what}: {why}" for what, why in failures.items()]
     width = max((len(verdict.promise) for verdict in verdicts), default=0)
-    lines += ["", f"{'budget':{width}} {'fairlead':>11} {'pi 0.87':>11} {'ratio':>7} {'limit':>7}"]
+    lines += ["", f"{'budget':{width}} {'fairlead':>11} {'best pi':>11} {'ratio':>7} {'limit':>7}"]
     for verdict in verdicts:
         peer = "" if verdict.peer is None else _short(verdict.peer)
         value = "" if verdict.unit else f"{verdict.value:.2f}"
