@@ -131,7 +131,7 @@ async def test_tools_of_the_callers_own_are_offered_and_run(tmp_path: Path) -> N
         given, refused, invalid = results(agent)
         assert given == ("HEY", False)
         assert refused == ("There is nothing to shout.", True)
-        assert invalid[1] and "text: is required" in invalid[0]
+        assert invalid[1] and "text: missing" in invalid[0]
 
 
 async def test_a_model_of_the_callers_own_is_asked(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def test_a_call_that_cannot_run_gets_an_error_and_the_run_goes_on() -> None:
     ends = [event for event in stage.events if isinstance(event, e.ToolEnd)]
     texts = [event.result.content[0].text for event in ends]  # type: ignore[union-attr]
     assert texts[0] == "Tool nosuch not found\nThe tools are: act."
-    assert texts[1] == 'Validation failed for tool "act":\n  - name: is required\n\nReceived arguments:\n{}'
+    assert texts[1] == 'Validation failed for tool "act":\n  - name: missing\n\nReceived arguments:\n{}'
     assert texts[2] == "did ok"
     assert [event.is_error for event in ends] == [True, True, False]
     assert ends[0].result.details == {}

@@ -239,13 +239,13 @@ def test_what_models_also_send_is_understood(arguments: dict[str, Any]) -> None:
 
 
 PROBLEMS: list[tuple[Any, str]] = [
-    ({}, "questions: is required"),
+    ({}, "questions: missing"),
     ({"questions": []}, "questions: [] has less than 1 item"),
-    ({"questions": "Why?"}, "questions: "),
+    ({"questions": "Why?"}, "questions.0: "),
     ({"questions": ["Why?"]}, "questions.0: "),
-    ({"questions": [{"options": ["a"]}]}, "questions.0.question: is required"),
-    ({"questions": [{"question": "Why?", "options": [{}]}]}, "questions.0.options.0.label: is required"),
-    ({"question": 5}, "questions.0.question: "),
+    ({"questions": [{"options": ["a"]}]}, "questions.0.question: missing"),
+    ({"questions": [{"question": "Why?", "options": [{}]}]}, "questions.0.options.0.label: missing"),
+    ({"question": {"why": 5}}, "questions.0.question: "),
 ]
 
 

@@ -39,10 +39,10 @@ LOOK = {"description": "look around", "assignment": "look"}
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"tasks": [LOOK]}, "agent: is required"),
-        ({"agent": "task"}, "tasks: is required"),
+        ({"tasks": [LOOK]}, "agent: missing"),
+        ({"agent": "task"}, "tasks: missing"),
         ({"agent": "task", "tasks": []}, "tasks: [] has less than 1 item"),
-        ({"agent": "task", "tasks": [{"description": "d"}]}, "tasks.0.assignment: is required"),
+        ({"agent": "task", "tasks": [{"description": "d"}]}, "tasks.0.assignment: missing"),
         ({"agent": "nobody", "tasks": [LOOK]}, 'There is no agent "nobody". The agents are: task, explore.'),
     ],
 )

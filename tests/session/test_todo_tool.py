@@ -125,11 +125,11 @@ async def test_a_change_that_cannot_be_kept_is_taken_back() -> None:
 
 
 COMPLAINTS: list[tuple[Any, str]] = [
-    ({}, "ops: is required"),
-    ({"ops": "no JSON"}, "ops: "),
+    ({}, "ops: missing"),
+    ({"ops": "no JSON"}, "ops.0: "),
     ({"ops": [{"op": "finish"}]}, "ops.0.op: "),
     ({"ops": [{"op": "update", "id": "task-1", "status": "done"}]}, "ops.0.status: "),
-    ({"ops": [{"op": "replace", "phases": [{"tasks": []}]}]}, "ops.0.phases.0.name: is required"),
+    ({"ops": [{"op": "replace", "phases": [{"tasks": []}]}]}, "ops.0.phases.0.name: missing"),
     ({"ops": [{"op": "update", "id": "task-1", "status": "completed"}]}, 'no task has the id "task-1"'),
 ]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import islice
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -21,10 +20,7 @@ Schedule: TypeAlias = Literal["together", "exclusive", "sequential"]
 #: `{"edits": [{"newText": ...}]}`.
 KeyPath: TypeAlias = tuple[str, ...]
 
-#: How many problems of one call the model sees.
-MOST_PROBLEMS = 20
-#: How many characters it sees of one problem, and of the arguments.
-_LONGEST_PROBLEM = 1_000
+#: How many characters of its arguments the model sees in an error.
 _LONGEST_SHOWN = 20_000
 
 
@@ -37,6 +33,12 @@ class ToolResult(Struct, omit_defaults=True):
     @classmethod
     def text(cls, text: str, details: dict[str, Any] | None = None) -> ToolResult:
         return cls([TextContent(text)], details)
+
+
+class StructuredResult(ToolResult, kw_only=True):
+    """A result that is also available as data. `structured` returns it, and is called only for hosts that want it."""
+
+    structured: Callable[[], Any]
 
 
 class ApprovedFile(Struct, frozen=True):
@@ -138,14 +140,22 @@ class Tool(Struct, frozen=True):
             self._check.append(_validator(self.parameters))
 
     def checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments, ready for `run`. Raises ToolError with a text for the model if they break the schema."""
+        """Return the arguments, ready for `run`: changed where that makes them fit the schema.
+
+        Raises ToolError with a text for the model if they cannot fit.
+        """
         if self.prepare is not None:
             arguments = self.prepare(arguments)
         self.check_schema()
         validator = self._check[0]
-        if not validator.is_valid(arguments):
-            raise invalid_arguments(self.name, _problems(validator, self.parameters, arguments), arguments)
-        return arguments
+        if validator.is_valid(arguments):
+            return arguments
+        from fairlead.core.arguments import fitted, problems
+
+        fitting = fitted(self.parameters, arguments)
+        if not validator.is_valid(fitting):
+            raise invalid_arguments(self.name, problems(validator, self.parameters, fitting), arguments)
+        return fitting
 
 
 def invalid_arguments(tool: str, problems: Sequence[str], received: Mapping[str, Any] | str) -> ToolError:
@@ -193,28 +203,3 @@ def _validator(schema: dict[str, Any]) -> Any:
 
 def _refuse_reference(uri: str) -> Any:
     raise ValueError(f"references outside the schema are not followed: {uri}")
-
-
-def _problems(validator: Any, schema: dict[str, Any], arguments: dict[str, Any]) -> list[str]:
-    """What is wrong with arguments that break a schema. If finding that out would take too long, only what is missing."""
-    from fairlead.core.schema_cost import can_explain
-
-    if can_explain(schema, arguments):
-        return [_problem(error) for error in islice(validator.iter_errors(arguments), MOST_PROBLEMS)]
-    required: Any = schema.get("required")
-    names = cast("list[Any]", required) if isinstance(required, list) else []
-    missing = [name for name in names if isinstance(name, str) and name not in arguments]
-    return [f"{name}: is required" for name in missing[:MOST_PROBLEMS]] or [
-        "The arguments do not match the tool's parameter schema. They are too large, or the schema is too complex, to say where."
-    ]
-
-
-def _problem(error: Any) -> str:
-    path = ".".join(str(step) for step in error.instance_path)
-    message = str(error.message)
-    if len(message) > _LONGEST_PROBLEM:  # it may quote all of the arguments
-        message = f"{message[: _LONGEST_PROBLEM // 2]} … {message[-_LONGEST_PROBLEM // 2 :]}"
-    if message.endswith("is a required property"):
-        name = message.removesuffix(" is a required property").strip("\"'")
-        return f"{path}.{name}: is required" if path else f"{name}: is required"
-    return f"{path}: {message}" if path else message
