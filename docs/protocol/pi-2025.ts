@@ -89,13 +89,17 @@ export interface ToolExecutionStartEvent {
   args: Record<string, unknown>;
 }
 
-/** A tool call ended. In pi-2025 the `result` of a failed call is its text. */
+/**
+ * A tool call ended. Without `durationMs`, the tool did not run. In pi-2025 the `result` of a failed call is its
+ * text.
+ */
 export interface ToolExecutionEndEvent {
   type: "tool_execution_end";
   toolCallId: string;
   toolName: string;
-  result: ToolResult | string;
+  result: ToolOutcome | string;
   isError: boolean;
+  durationMs?: number;
 }
 
 /** A summary has replaced the older part of the conversation. `auto` if fairlead decided to compact. */
@@ -125,6 +129,12 @@ export interface AssistantMessage {
   timestamp: number;
   responseId?: string;
   errorMessage?: string;
+  /** Why the answer ended, in the words of the provider. */
+  rawStopReason?: string;
+  /** How long the model call took, from the request to the end of the answer. */
+  durationMs?: number;
+  /** The thinking level of the model call. */
+  thinkingLevel?: string;
 }
 
 export type AssistantMessageEvent = TextStart | TextDelta | TextEnd | ThinkingStart | ThinkingDelta | ThinkingEnd | ToolcallStart | ToolcallDelta | ToolcallEnd;
@@ -178,6 +188,8 @@ export interface Cost {
   cacheRead: number;
   cacheWrite: number;
   total: number;
+  /** Whether the provider reported the total. Otherwise it comes from the prices of the model. */
+  totalFromProvider?: boolean;
 }
 
 /** A message that an extension or the agent itself adds to the conversation. */
@@ -267,10 +279,16 @@ export interface ToolCall {
   thoughtSignature?: string;
 }
 
-/** What a tool returns: `content` for the model, `details` for the host. */
-export interface ToolResult {
+/**
+ * The result of a tool call. `structuredContent` is the whole result as data, for hosts of pi 1.5 and for tools
+ * that have one (bash, read, tools of MCP servers). `isError` is there if the tool did its work and called the
+ * result an error.
+ */
+export interface ToolOutcome {
   content: UserBlock[];
   details?: Record<string, unknown>;
+  structuredContent?: unknown;
+  isError?: boolean;
 }
 
 export interface ToolResultMessage {
@@ -281,6 +299,8 @@ export interface ToolResultMessage {
   isError: boolean;
   timestamp: number;
   details?: Record<string, unknown>;
+  /** How long the tool ran; null if it did not run. */
+  durationMs?: number;
 }
 
 /** `delta` is part of the arguments as JSON. */
@@ -317,6 +337,8 @@ export interface Usage {
   cacheWrite: number;
   totalTokens: number;
   cost: Cost;
+  /** The part of `cache_write` that the provider keeps for an hour. */
+  cacheWrite1H?: number;
 }
 
 export type UserBlock = TextContent | ImageContent;

@@ -131,7 +131,7 @@ export interface SetThinkingLevelCommand {
   id?: unknown;
   /** Also write the value to the user's settings. Otherwise only this session changes. */
   persist?: boolean | null;
-  level: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+  level: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
 }
 
 /** Switch to the next thinking level. Null for a model without reasoning. */
@@ -593,6 +593,7 @@ export interface PromptResponse {
   id?: unknown;
   command: "prompt";
   success: true;
+  data?: Disposition;
 }
 
 /** `steer` succeeded. */
@@ -602,6 +603,7 @@ export interface SteerResponse {
   id?: unknown;
   command: "steer";
   success: true;
+  data?: Disposition;
 }
 
 /** `follow_up` succeeded. */
@@ -611,6 +613,7 @@ export interface FollowUpResponse {
   id?: unknown;
   command: "follow_up";
   success: true;
+  data?: Disposition;
 }
 
 /** `abort` succeeded. */
@@ -1255,9 +1258,13 @@ export interface AgentEndEvent {
   messageCount?: number;
 }
 
-/** The work is over. Nothing more will happen until the host sends something. */
+/**
+ * The work is over. Nothing more will happen until the host sends something. `aborted` says whether the run was
+ * cut off: by `abort`, by another session or by a compaction.
+ */
 export interface AgentSettledEvent {
   type: "agent_settled";
+  aborted: boolean;
 }
 
 /** A turn started: one model call and the tools that it asks for. */
@@ -1309,13 +1316,17 @@ export interface ToolExecutionUpdateEvent {
   partialResult: ToolResult;
 }
 
-/** A tool call ended. In pi-2025 the `result` of a failed call is its text. */
+/**
+ * A tool call ended. Without `durationMs`, the tool did not run. In pi-2025 the `result` of a failed call is its
+ * text.
+ */
 export interface ToolExecutionEndEvent {
   type: "tool_execution_end";
   toolCallId: string;
   toolName: string;
-  result: ToolResult | string;
+  result: ToolOutcome | string;
   isError: boolean;
+  durationMs?: number;
 }
 
 /** A model call failed with an error that may be temporary. fairlead tries again after `delayMs`. */
@@ -1511,6 +1522,12 @@ export interface AssistantMessage {
   timestamp: number;
   responseId?: string;
   errorMessage?: string;
+  /** Why the answer ended, in the words of the provider. */
+  rawStopReason?: string;
+  /** How long the model call took, from the request to the end of the answer. */
+  durationMs?: number;
+  /** The thinking level of the model call. */
+  thinkingLevel?: string;
 }
 
 export type AssistantMessageEvent = TextStart | TextDelta | TextEnd | ThinkingStart | ThinkingDelta | ThinkingEnd | ToolcallStart | ToolcallDelta | ToolcallEnd;
@@ -1583,7 +1600,7 @@ export interface BranchSummaryMessage {
 
 /** The level in force. */
 export interface ChosenLevel {
-  level: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+  level: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
 }
 
 export interface ClearedQueue {
@@ -1662,6 +1679,8 @@ export interface Cost {
   cacheRead: number;
   cacheWrite: number;
   total: number;
+  /** Whether the provider reported the total. Otherwise it comes from the prices of the model. */
+  totalFromProvider?: boolean;
 }
 
 /** State of an extension or of the agent itself, which the model does not see. */
@@ -1703,7 +1722,12 @@ export interface CustomMessageEntry {
 export interface CycledModel {
   model: Model;
   isScoped: boolean;
-  thinkingLevel?: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+  thinkingLevel?: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
+}
+
+/** What became of a message. A message that was `handled` by an extension starts no run. */
+export interface Disposition {
+  disposition: "handled" | "queued" | "started";
 }
 
 /** Entries in the form of the session file. */
@@ -2013,7 +2037,7 @@ export interface RpcSessionState {
   queuedMessageCount: number;
   todoPhases: TodoPhase[];
   contextUsage?: ContextUsage;
-  thinkingLevel?: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+  thinkingLevel?: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
   sessionFile?: string;
   sessionName?: string;
   systemPrompt?: string;
@@ -2261,7 +2285,7 @@ export interface ThinkingLevelChangeEntry {
 }
 
 export interface ThinkingLevels {
-  levels: ("high" | "low" | "medium" | "minimal" | "off" | "xhigh")[];
+  levels: ("high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh")[];
 }
 
 export interface ThinkingStart {
@@ -2317,6 +2341,18 @@ export interface ToolInfo {
   active: boolean;
 }
 
+/**
+ * The result of a tool call. `structuredContent` is the whole result as data, for hosts of pi 1.5 and for tools
+ * that have one (bash, read, tools of MCP servers). `isError` is there if the tool did its work and called the
+ * result an error.
+ */
+export interface ToolOutcome {
+  content: UserBlock[];
+  details?: Record<string, unknown>;
+  structuredContent?: unknown;
+  isError?: boolean;
+}
+
 /** What a tool returns: `content` for the model, `details` for the host. */
 export interface ToolResult {
   content: UserBlock[];
@@ -2331,6 +2367,8 @@ export interface ToolResultMessage {
   isError: boolean;
   timestamp: number;
   details?: Record<string, unknown>;
+  /** How long the tool ran; null if it did not run. */
+  durationMs?: number;
 }
 
 /** A tool as the model sees it. */
@@ -2392,6 +2430,8 @@ export interface Usage {
   cacheWrite: number;
   totalTokens: number;
   cost: Cost;
+  /** The part of `cache_write` that the provider keeps for an hour. */
+  cacheWrite1H?: number;
 }
 
 /** Tokens that were spent apart from the model's answers, such as those of a sub-agent. `note` says what for. */

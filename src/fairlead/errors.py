@@ -26,6 +26,7 @@ The text of an error is a sentence for the user: what was expected, what was fou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 __all__ = [
@@ -170,8 +171,13 @@ class RunAborted(FairleadError):
 
 
 class ToolError(FairleadError):
-    """A tool failed. The text becomes the tool's result, marked as an error; `details` are sent to the host."""
+    """A tool failed. The text becomes the tool's result, marked as an error; `details` are sent to the host.
 
-    def __init__(self, text: str, details: dict[str, Any] | None = None) -> None:
+    `structured` is for a tool that did its work and whose result says that something failed, such as a command that exited with
+    an error. See `fairlead.core.tool.StructuredResult`.
+    """
+
+    def __init__(self, text: str, details: dict[str, Any] | None = None, *, structured: Callable[[], Any] | None = None) -> None:
         super().__init__(text)
         self.details: dict[str, Any] = details or {}
+        self.structured = structured

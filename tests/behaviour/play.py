@@ -24,6 +24,8 @@ class Scenario:
     settings: Mapping[str, Any] | None = None
     files: Mapping[str, str] | None = None
     env: Mapping[str, str] | None = None
+    #: More models of the provider `fake`, each with what differs.
+    models: Sequence[Mapping[str, Any]] = ()
     exit_code: int = 0
 
 
@@ -71,6 +73,7 @@ class Repertoire:
             settings=scenario.settings,
             files=scenario.files,
             env=scenario.env,
+            models=scenario.models,
         ) as host:
             scenario.play(host)
             code = host.leave()

@@ -50,7 +50,7 @@ def test_a_full_context_is_compacted_after_the_run(dialect: str, tmp_path: Path)
         compacted = [start["type"], end["type"]]
         ended = ["agent_end", *compacted] if dialect == "pi" else [*compacted, "agent_end"]
         assert told(host.frames[since:]) == ["agent_start", *ended, "agent_settled"]
-        assert host.frames[-1] == {"type": "agent_settled"}
+        assert host.frames[-1] == {"type": "agent_settled", "aborted": False}
         assert conversation(host) == [result["summary"], "two", LONG["text"]]
         assert state(host).items() >= {"isStreaming": False, "isCompacting": False}.items()
         assert len(kept(session_file(host)).of("compaction")) == 1
@@ -109,7 +109,7 @@ def test_an_automatic_summary_that_fails_loses_nothing(dialect: str, tmp_path: P
         assert error.startswith("Auto-compaction failed: ") and "no summaries today" in error
         assert conversation(host) == ["one", LONG["text"], "two", LONG["text"], "found\n", "done"]
         assert kept(session_file(host)).of("compaction") == []
-        assert frames[-1] == {"type": "agent_settled"}
+        assert frames[-1] == {"type": "agent_settled", "aborted": False}
 
 
 def test_an_abort_stops_an_automatic_compaction_and_the_run(dialect: str, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_request_that_overflows_is_sent_again_once_after_a_compaction(dialect:
         attempt = ["agent_end"] if dialect == "pi" else []
         expected = ["agent_start", *attempt, start["type"], end["type"], "agent_start", "agent_end", "agent_settled"]
         assert told(frames) == expected
-        assert frames[-1] == {"type": "agent_settled"}
+        assert frames[-1] == {"type": "agent_settled", "aborted": False}
         ends = [frame for frame in frames if frame["type"] == "agent_end"]
         reasons = [[message.get("stopReason", message["role"]) for message in frame["messages"]] for frame in ends]
         if dialect == "pi":
@@ -200,7 +200,7 @@ def test_an_overflow_that_nothing_helps_against_ends_the_run(dialect: str, tmp_p
         assert 2 <= attempts <= 6
         assert set(told(frames)[-3:-1]) == {"agent_end", ends[-1]["type"]}
         assert told(frames).count("agent_end") == (attempts if dialect == "pi" else 1)
-        assert frames[-1] == {"type": "agent_settled"}
+        assert frames[-1] == {"type": "agent_settled", "aborted": False}
         host.prompt("three")
         assert conversation(host)[-1] == "after"
 
@@ -214,7 +214,7 @@ def test_an_overflow_whose_compaction_fails_ends_the_run(dialect: str, tmp_path:
         assert end == end_of(dialect, "overflow", errorMessage=end["errorMessage"])
         assert "no summaries today" in end["errorMessage"]
         assert told(frames).count("agent_end") == 1
-        assert frames[-1] == {"type": "agent_settled"}
+        assert frames[-1] == {"type": "agent_settled", "aborted": False}
         (ended,) = [frame for frame in frames if frame["type"] == "agent_end"]
         assert [message["role"] for message in ended["messages"]] == ["user", "assistant"]
         assert conversation(host)[:3] == ["one " * 10, LONG["text"], "two " * 110]

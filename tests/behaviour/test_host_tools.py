@@ -81,7 +81,7 @@ def test_arguments_are_checked_before_the_host_is_asked(tmp_path: Path) -> None:
         host.prompt("go")
         (first, _), (second, _) = ends(host)
         assert first.startswith('Validation failed for tool "echo":\n  - text: ')
-        assert second.startswith('Validation failed for tool "echo":\n  - text: is required')
+        assert second.startswith('Validation failed for tool "echo":\n  - text: missing')
         assert of_type(host, "host_tool_call") == []
 
 

@@ -309,7 +309,9 @@ def test_only_a_message_of_the_user_can_be_forked_at(dialect: str, tmp_path: Pat
 
 def test_a_clone_has_everything_up_to_here(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect, [says("one"), says("two"), says("three")]) as host:
-        assert host.request("clone")["error"] == "Nothing to clone yet - start a conversation first"
+        assert (
+            host.request("clone")["error"] == "This session has not been saved yet. Send a message before cloning or forking it."
+        )
         host.prompt("first")
         host.prompt("second")
         entries = kept(session_file(host)).entries

@@ -22,6 +22,7 @@ from tests.behaviour.scenarios.omp_watch import OMP_WATCH
 from tests.behaviour.scenarios.pi import PI_RUNS
 from tests.behaviour.scenarios.pi_edges import PI_EDGES
 from tests.behaviour.scenarios.pi_extensions import PI_EXTENSIONS
+from tests.behaviour.scenarios.pi_later import PI_LATER
 from tests.behaviour.scenarios.pi_retry import PI_RETRY
 from tests.behaviour.scenarios.pi_sessions import PI_SESSIONS
 from tests.support.transcript import Departure, departures, read_transcript, steps
@@ -31,15 +32,20 @@ LISTED: dict[str, Any] = tomllib.loads((GOLDEN / "differences.toml").read_text("
 
 OMP = OMP_RUNS | OMP_SESSIONS | OMP_TOOLS | OMP_URIS | OMP_SUBAGENTS | OMP_WATCH | OMP_EXTENSIONS
 
+PI = PI_RUNS | PI_EDGES | PI_RETRY | PI_SESSIONS | PI_EXTENSIONS
+
 #: The program that made the transcripts of a folder: which dialect plays its part, in which scenarios.
 PROGRAMS: dict[str, tuple[str, Repertoire]] = {
-    "pi-0.73": ("pi", PI_RUNS | PI_EDGES | PI_RETRY | PI_SESSIONS | PI_EXTENSIONS),
+    "pi-0.73": ("pi", PI),
+    "pi-1.5": ("pi", PI | PI_LATER),
     "omp-13": ("omp", OMP),
     "omp-14": ("omp", OMP),
     "omp-18.2": ("omp", OMP),
     "omp-18.3": ("omp", OMP),
     "xcsh": ("xcsh", OMP),
 }
+#: The programs that tell what became of a prompt, and whether a run was aborted.
+SIGNED = ("pi-1.5",)
 TRANSCRIPTS = [f"{program}/{path.stem}" for program in PROGRAMS for path in sorted((GOLDEN / program).glob("*.jsonl"))]
 
 
@@ -59,8 +65,9 @@ def test_a_host_sees_what_it_saw_of_the_real_program(transcript: str, tmp_path: 
     played = repertoire.play(name, dialect, tmp_path)
 
     assert played.exit_code == repertoire.scenarios[name].exit_code, played.stderr
-    expected = steps(read_transcript(GOLDEN / f"{transcript}.jsonl"), _left_out(program, "theirs"))
-    actual = steps(played.frames, _left_out(program, "ours"))
+    signs = program in SIGNED
+    expected = steps(read_transcript(GOLDEN / f"{transcript}.jsonl"), _left_out(program, "theirs"), signs=signs)
+    actual = steps(played.frames, _left_out(program, "ours"), signs=signs)
     found = Counter(departures(expected, actual))
     listed = _listed(transcript)
     if found != listed:

@@ -71,7 +71,7 @@ async def test_changed_arguments_are_checked_again(tmp_path: Path) -> None:
         def setup(fl):
             @fl.on("tool_call")
             def look(event):
-                event.arguments["command"] = 7
+                event.arguments["command"] = ["a", "b"]
     """
     async with extended(tmp_path, source, turns=[calling("bash", command="true"), Turn(text="ok")]) as it:
         await it.agent.ask("hi")

@@ -9,17 +9,18 @@ from hypothesis import strategies as st
 
 from fairlead.extend.mcp.tools import server_keys, tool_names
 
-LEGAL = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+LEGAL = re.compile(r"[a-zA-Z0-9_]{1,64}")
 
 
 def test_plain_names_stay_what_they_are() -> None:
-    assert server_keys(["git", "my-files"]) == {"git": "git", "my-files": "my-files"}
+    assert server_keys(["git", "my-files"]) == {"git": "git", "my-files": "my_files"}
     assert tool_names("git", ["git_status"]) == {"git_status": "mcp__git__git_status"}
 
 
 def test_what_providers_do_not_take_is_replaced() -> None:
     assert server_keys(["my server.v2", "__x__"]) == {"my server.v2": "my_server_v2", "__x__": "x"}
     assert tool_names("s", ["read/file"]) == {"read/file": "mcp__s__read_file"}
+    assert tool_names("s", ["fail-it"]) == {"fail-it": "mcp__s__fail_it"}
 
 
 def test_of_those_that_would_be_the_same_the_one_that_has_the_name_by_right_keeps_it() -> None:

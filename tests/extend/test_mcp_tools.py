@@ -28,7 +28,7 @@ WORK = [
     calls("mcp__real__count", to=3),
     calls("mcp__real__everything"),
     calls("mcp__real__fail"),
-    calls("mcp__real__echo", text=7),
+    calls("mcp__real__echo", text=[7]),
     calls("mcp__real__big", lines=5_000),
     calls("mcp__real__surroundings"),
     calls("mcp__real__speak"),
@@ -71,7 +71,8 @@ def test_tools_have_the_name_of_their_server_and_its_schema(worked: Scene) -> No
 def test_a_tool_gives_its_text_to_the_model_and_its_structure_to_the_host(worked: Scene) -> None:
     echo = result(worked, 0)
     assert (text_of(echo), echo.is_error) == ("echo: hi", False)
-    assert echo.result.details == {"structuredContent": {"result": "echo: hi"}}
+    assert echo.result.details == {"server": "real", "tool": "echo", "structuredContent": {"result": "echo: hi"}}
+    assert echo.structured is not None and echo.structured()["structuredContent"] == {"result": "echo: hi"}
 
 
 def test_progress_becomes_updates_of_the_call(worked: Scene) -> None:
@@ -86,7 +87,7 @@ def test_every_kind_of_content_reaches_the_model_or_is_named(worked: Scene) -> N
     text = text_of(everything)
     for part in ("a text", "audio/wav", "mcp://real/note://one", "embedded", "Another.", "mcp://real/note://two"):
         assert part in text
-    assert everything.result.details == {"structuredContent": {"kinds": 5}}
+    assert everything.result.details == {"server": "real", "tool": "everything", "structuredContent": {"kinds": 5}}
 
 
 def test_a_failure_of_a_tool_is_an_error_with_its_words(worked: Scene) -> None:

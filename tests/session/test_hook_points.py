@@ -13,6 +13,7 @@ from tests.session.hooked import TestHooks, Waits, answers
 from tests.session.scene import PATIENCE, Listener, a_kept_session, a_session, held, said, settled, talk, texts
 
 from fairlead.core import events as e
+from fairlead.core.events import AgentSettled
 from fairlead.core.messages import CustomMessage, UserMessage
 from fairlead.errors import BadCommand, BusyError, RunAborted
 from fairlead.session.hooks import Heard, Opening
@@ -221,10 +222,9 @@ async def test_an_extension_can_speak_while_it_looks_at_what_was_said(tmp_path: 
 # Aborts
 
 
-@pytest.mark.parametrize("hook", ["input", "before_agent_start"])
-async def test_an_abort_ends_the_prompt_that_an_extension_looks_at(tmp_path: Path, hook: str) -> None:
+async def test_an_abort_ends_the_prompt_that_an_extension_looks_at(tmp_path: Path) -> None:
     look = Waits()
-    hooks = TestHooks(**{hook: look})
+    hooks = TestHooks(input=look)
     model = one_answer()
     session = a_session(model, tmp_path, hooks=hooks)
     prompt = asyncio.create_task(session.prompt("hi"))
@@ -238,6 +238,21 @@ async def test_an_abort_ends_the_prompt_that_an_extension_looks_at(tmp_path: Pat
     hooks.handlers.clear()
     await talk(session, "again")
     assert said(session) == ["again"]
+
+
+async def test_an_abort_ends_a_run_that_an_extension_prepares(tmp_path: Path) -> None:
+    look = Waits()
+    model = one_answer()
+    session = a_session(model, tmp_path, hooks=TestHooks(before_agent_start=look))
+    settled: list[AgentSettled] = []
+    session.subscribe(lambda event: settled.append(event) if isinstance(event, AgentSettled) else None)
+    prompt = asyncio.create_task(session.prompt("hi"))
+    await look.asked()
+    async with asyncio.timeout(PATIENCE):
+        await session.abort()
+    assert look.was_cut_off and await prompt is not None
+    assert said(session) == ["hi"] and model.requests == []
+    assert settled == [AgentSettled(aborted=True)]
 
 
 async def test_an_abort_loses_no_message_that_is_about_to_be_queued(tmp_path: Path) -> None:

@@ -104,12 +104,15 @@ def stage(
     files: Mapping[str, str] | None = None,
     api_key: str = "sk-fake",
     env: Mapping[str, str] | None = None,
+    models: Sequence[Mapping[str, Any]] = (),
     **reading: Any,
 ) -> Generator[Stage]:
     """An agent just started for a host of that dialect. `turns` are what its model answers, `env` is added to its own."""
     arrivals = Arrivals()
     with ProviderServer(turns, log=arrivals) as provider:
-        around = surroundings(root, provider.url, reasoning=reasoning, settings=settings, files=files, api_key=api_key)
+        around = surroundings(
+            root, provider.url, reasoning=reasoning, settings=settings, files=files, api_key=api_key, models=models
+        )
         argv = rpc(dialect, *flags, model=model)
         with (
             Gate(around.home / "began") as began,

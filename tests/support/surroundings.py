@@ -40,10 +40,11 @@ def surroundings(
     settings: Mapping[str, Any] | None = None,
     files: Mapping[str, str] | None = None,
     api_key: str = "sk-fake",
+    models: Sequence[Mapping[str, Any]] = (),
 ) -> Surroundings:
     """A home whose models are all at `provider_url`; of those only `reasoning` thinks, and `fake-small` remembers little.
 
-    `files` go into the project.
+    `files` go into the project. `models` are more models that think, each with what differs.
     """
     env = {
         "PATH": os.environ["PATH"],
@@ -55,7 +56,7 @@ def surroundings(
     made = Surroundings(root, env)
     made.home.mkdir(parents=True)
     made.cwd.mkdir()
-    (made.home / "models.json").write_text(json.dumps(_models(provider_url, reasoning, api_key)))
+    (made.home / "models.json").write_text(json.dumps(_models(provider_url, reasoning, api_key, models)))
     if settings is not None:
         (made.home / "settings.json").write_text(json.dumps(settings))
     for name, text in (files or {}).items():
@@ -71,7 +72,7 @@ def rpc(dialect: str, *flags: str, model: str | None = "fake/fake-1") -> Sequenc
     return [FAIRLEAD, "--mode", "rpc", "--dialect", dialect, *chosen, *flags]
 
 
-def _models(url: str, reasoning: str, api_key: str) -> dict[str, Any]:
+def _models(url: str, reasoning: str, api_key: str, more: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     def model(id: str) -> dict[str, Any]:
         return {
             "id": id,
@@ -86,9 +87,11 @@ def _models(url: str, reasoning: str, api_key: str) -> dict[str, Any]:
     def provider(url: str, api: str, *ids: str) -> dict[str, Any]:
         return {"baseUrl": url, "api": api, "apiKey": api_key, "models": [model(id) for id in ids]}
 
+    fake = provider(url, "anthropic-messages", "fake-1", "fake-2", "fake-small")
+    fake["models"] += [{**model(each["id"]), "reasoning": True, **each} for each in more]
     return {
         "providers": {
-            "fake": provider(url, "anthropic-messages", "fake-1", "fake-2", "fake-small"),
+            "fake": fake,
             "fakeoai": provider(f"{url}/v1", "openai-completions", "fake-oai"),
         }
     }

@@ -39,13 +39,16 @@ def read_transcript(path: Path) -> list[Frame]:
     return [row["frame"] for row in rows if row["dir"] == "out"]
 
 
-def steps(frames: Iterable[Frame], left_out: Collection[str] = ()) -> Steps:
-    """The steps that `frames` make. Those that are left out part no updates that are alike."""
+def steps(frames: Iterable[Frame], left_out: Collection[str] = (), *, signs: bool = False) -> Steps:
+    """The steps that `frames` make. Those that are left out part no updates that are alike.
+
+    With `signs`, steps tell what became of a prompt, and whether a run was aborted.
+    """
     result: Steps = []
     updated_calls: set[str] = set()
     for frame in frames:
         kind = frame["type"]
-        step = _step(frame)
+        step = _step(frame) + (_sign(frame) if signs else "")
         if step in left_out:
             continue
         if kind == "tool_execution_update":
@@ -92,7 +95,8 @@ def _step(frame: Frame) -> str:
             return f"response {frame.get('command')} {'ok' if frame['success'] else 'error'}"
         case "message_start" | "message_end":
             message = frame["message"]
-            stopped = f" {message['stopReason']}" if message["role"] == "assistant" else ""
+            # An answer that has only begun has no reason to stop: pi 1.5 says "pending", other programs "stop".
+            stopped = f" {message['stopReason'].replace('pending', 'stop')}" if message["role"] == "assistant" else ""
             return f"{kind} {message['role']}{stopped}"
         case "message_update":
             return f"update {frame['assistantMessageEvent']['type']}"
@@ -114,6 +118,15 @@ def _step(frame: Frame) -> str:
             return f"{kind} {frame['method']} {frame.get('widgetKey') or ''}".rstrip()
         case _:
             return str(kind)
+
+
+def _sign(frame: Frame) -> str:
+    disposition = (
+        frame["data"].get("disposition") if frame["type"] == "response" and isinstance(frame.get("data"), dict) else None
+    )
+    if frame["type"] == "agent_settled":
+        return " aborted" if frame.get("aborted") else ""
+    return f" {disposition}" if disposition else ""
 
 
 def _outcome(compaction_end: Frame) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,14 @@ HARNESS = Path(__file__).with_name("client_harness.mjs")
 
 
 @pytest.fixture(scope="session")
-def launcher(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What a client that spawns node is told to start, so that it gets fairlead."""
-    return write_launcher(tmp_path_factory.mktemp("pi"), "pi")
+def launchers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """What a client of a version of pi, which spawns node, is told to start, so that it gets fairlead."""
+
+    @cache
+    def launcher(version: str) -> str:
+        return write_launcher(tmp_path_factory.mktemp("pi"), f"pi@{version}")
+
+    return launcher
 
 
 @pytest.fixture(scope="session")
@@ -35,10 +41,10 @@ def omp_launcher(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def drive(tmp_path: Path, launcher: str) -> Drive:
+def drive(tmp_path: Path, launchers: Callable[[str], str]) -> Drive:
     def drive(client: peers.Peer, script: str, *turns: Turn, agent: peers.Peer | None = None) -> Any:
         client.command()
-        cli = agent.command()[1] if agent else launcher
+        cli = agent.command()[1] if agent else launchers(client.version)
         return run_script(script, turns, tmp_path, runtime=peers.node(), module=rpc_client(client), cli=cli)
 
     return drive

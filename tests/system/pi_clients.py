@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import pytest
 from bench.contestants import Turn
-from bench.peers import PI_073, PI_087, Peer
+from bench.peers import PI_073, PI_087, PI_15, Peer
 
-clients = pytest.mark.parametrize("client", [PI_073, PI_087], ids=["pi-0.73", "pi-0.87"])
+clients = pytest.mark.parametrize("client", [PI_073, PI_087, PI_15], ids=["pi-0.73", "pi-0.87", "pi-1.5"])
 
 #: A tool call that lasts until `client.bash("touch go")`: what is said before that is said to a busy agent.
 WAIT: Turn = {"toolCalls": [{"name": "bash", "arguments": {"command": "until [ -e go ]; do sleep 0.02; done"}}]}

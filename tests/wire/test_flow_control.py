@@ -88,7 +88,7 @@ def test_a_message_queued_at_the_very_end_of_a_run_is_not_left_behind(tmp_path: 
         host.start_reading()
         answer = host.frames.index(host.response("f"))
         # It came too late for the run, and the host can tell.
-        assert {"type": "agent_settled"} in host.frames[:answer]
+        assert {"type": "agent_settled", "aborted": False} in host.frames[:answer]
         host.prompt("next")
         assert user_texts(host)[1:] == ["next", "late"]
 

@@ -28,7 +28,7 @@ def test_the_working_directory(tmp_path: Path) -> None:
             frames = host.prompt("go")
             errors = [frame["result"]["content"][0]["text"] for frame in frames if frame["type"] == "tool_execution_end"]
             assert [f"{SHOWN}/missing" in error for error in errors] == [True, True]
-            assert frames[-1] == {"type": "agent_settled"}
+            assert frames[-1] == {"type": "agent_settled", "aborted": False}
             assert host.leave() == 0
             assert host.stderr() == ""
         assert SHOWN in str(provider.requests[1].body["system"])

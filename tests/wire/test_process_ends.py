@@ -82,7 +82,7 @@ def test_on_eof_finish_completes_the_run(tmp_path: Path) -> None:
         host.provider.release()
         assert host.exit_code() == 0
         assert host.until("agent_end")["messages"][-1]["stopReason"] == "stop"
-        assert host.frames[-1] == {"type": "agent_settled"}
+        assert host.frames[-1] == {"type": "agent_settled", "aborted": False}
 
 
 def test_a_prompt_that_is_piped_in_gets_its_answer_with_on_eof_finish(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_files(around: Surroundings) -> None:
         assert process.wait(PATIENCE) == 0
     found = frames(output.read_bytes())
     assert [frame["id"] for frame in found if frame["type"] == "response"] == [1, 2, 3]
-    assert found[-1] == {"type": "agent_settled"}
+    assert found[-1] == {"type": "agent_settled", "aborted": False}
     assert found[-2]["messages"][-1]["content"][0]["text"] == "from the model"
 
 
@@ -108,7 +108,7 @@ def test_pipes_that_the_host_made_non_blocking(around: Surroundings) -> None:
     os.close(our_out)
     while piece := os.read(our_in, 1 << 16):
         data += piece
-    assert frames(data)[-1] == {"type": "agent_settled"}
+    assert frames(data)[-1] == {"type": "agent_settled", "aborted": False}
     assert process.wait(PATIENCE) == 0
     for descriptor in (their_in, our_in):
         os.close(descriptor)

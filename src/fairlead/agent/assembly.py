@@ -111,6 +111,8 @@ class Assembly:
             model=model,
             # The level that was asked for, even if the first model lacks it: another model may support it.
             thinking=level or settings.default_thinking_level or DEFAULT_LEVEL,
+            keeps_level=options.keeps_level,
+            keeps_model=options.keeps_model,
             scoped=scoped,
             schedule=options.schedule,
             concurrent_tools=settings.tools.concurrent,
@@ -169,6 +171,7 @@ class Assembly:
             command_prefix=settings.shell_command_prefix or "",
             resize_images=settings.images.auto_resize,
             default_timeout=settings.tools.timeout_seconds,
+            counts_written_bytes=self._options.counts_written_bytes,
         )
         if (self._options.sandbox or settings.sandbox) == "workspace":
             from fairlead.session.protection import sandbox

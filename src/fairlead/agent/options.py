@@ -110,6 +110,12 @@ class AgentOptions(Struct, kw_only=True):
     eager_todos: bool = False
     #: Whether queued messages are dropped when the session goes to another conversation.
     drops_queue: bool = False
+    #: Whether a thinking level that a model lacks comes back with a model that has it.
+    keeps_level: bool = True
+    #: Whether a new session keeps the model and the thinking level of the one before. Otherwise it begins with the first ones.
+    keeps_model: bool = True
+    #: Whether the result of `write` says how many bytes were written.
+    counts_written_bytes: bool = True
     schedule: Schedule = "together"
     interrupt: InterruptMode = "wait"
     #: Groups of settings that keep their built-in defaults, whatever the user's files say.

@@ -83,6 +83,9 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         options.eager_todos = profile.eager_todos
         options.reset_settings = profile.reset_settings
         options.drops_queue = profile.drops_queue
+        options.keeps_level = profile.keeps_level
+        options.keeps_model = profile.keeps_model
+        options.counts_written_bytes = profile.counts_written_bytes
     if arguments.no_builtin_tools:
         options.default_tools = ()
     return options

@@ -13,7 +13,7 @@ from fairlead.core.lenient import json_problem, scrub, scrub_text
 from fairlead.core.messages import Message, TextContent, ToolCall, ToolResultMessage, UserBlock
 from fairlead.core.model import StreamEnd
 from fairlead.core.runtime import Interrupted, TimedOut
-from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolResult, groups
+from fairlead.core.tool import ApprovedFile, StructuredResult, Tool, ToolContext, ToolResult, groups
 from fairlead.errors import ToolError
 
 if TYPE_CHECKING:
@@ -38,14 +38,15 @@ async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say:
     # Under `together` the result messages wait for the last tool; else each follows its tool's end.
     together = turn.schedule == "together"
 
-    async def ended(call: ToolCall, result: ToolResult, is_error: bool) -> None:
+    async def ended(call: ToolCall, result: ToolResult, is_error: bool, duration_ms: int | None = None) -> None:
+        structured = result.structured if isinstance(result, StructuredResult) else None
         result = _valid(result)
         hint = run.limits.add_result(call, answer.bad_arguments.get(call.id), result, is_error)
         if hint is not None:
             result.content.append(TextContent(hint))
-        await run.emit(ToolEnd(call.id, call.name, result, is_error))
+        await run.emit(ToolEnd(call.id, call.name, result, is_error, duration_ms, structured))
         details = UNSET if result.details is None else result.details
-        message = ToolResultMessage(call.id, call.name, result.content, is_error, run.runtime.now_ms(), details)
+        message = ToolResultMessage(call.id, call.name, result.content, is_error, run.runtime.now_ms(), details, duration_ms)
         results[id(call)] = message
         if not together:
             await say(message)
@@ -58,7 +59,10 @@ async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say:
             # A call that had to wait for a free slot checks again whether it may start.
             waited = len(results) > ended_before
             reason = _why_not(run) if waited else None
-            await ended(call, *(_failure(reason) if reason else await _execute(run, tool, call, arguments)))
+            if reason:
+                await ended(call, *_failure(reason))
+            else:
+                await ended(call, *await _execute(run, tool, call, arguments))
 
         ready: list[Callable[[], Coroutine[Any, Any, None]]] = []
         for call in group:
@@ -138,9 +142,11 @@ def _shown(name: str) -> str:
     return name if len(name) <= _NAME_SHOWN else f"{name[:_NAME_SHOWN]}..."
 
 
-async def _execute(run: LoopCallbacks, tool: Tool, call: ToolCall, arguments: dict[str, Any]) -> tuple[ToolResult, bool]:
-    """Run one tool. Returns its result, whatever it does, and whether that is an error."""
-    over = False
+async def _execute(
+    run: LoopCallbacks, tool: Tool, call: ToolCall, arguments: dict[str, Any]
+) -> tuple[ToolResult, bool, int | None]:
+    """Run one tool. Returns its result, whatever it does, whether that is an error, and how many milliseconds it ran."""
+    over, began = False, run.runtime.now_ms()
     target: ApprovedFile | None = None
 
     def update(partial: ToolResult) -> None:
@@ -150,21 +156,24 @@ async def _execute(run: LoopCallbacks, tool: Tool, call: ToolCall, arguments: di
     try:
         if run.before_call is not None or run.approver is not None:
             arguments, target = await _permitted(run, tool, call, arguments)
+        began = run.runtime.now_ms()
         work = tool.run(arguments, ToolContext(call.id, run.cancel, update, target))
-        outcome = await run.runtime.bounded(work, run.cancel, timeout=tool.timeout, grace=tool.grace), False
+        outcome = (await run.runtime.bounded(work, run.cancel, timeout=tool.timeout, grace=tool.grace), False)
     except _NotPermitted as refusal:
-        return _failure(str(refusal.error), refusal.error.details)
+        return *_failure(str(refusal.error), refusal.error.details), None
     except Exception as error:
         outcome = _failed(run, tool, error)
     finally:
         over = True
+    duration_ms = max(0, run.runtime.now_ms() - began)
     look = run.after_call(tool, call, arguments, *outcome) if run.after_call is not None else None
     if look is None:
-        return outcome
+        return outcome[0], outcome[1], duration_ms
     try:
-        return await run.runtime.bounded(look, run.cancel, timeout=None, grace=LAST_LOOK)
+        result, is_error = await run.runtime.bounded(look, run.cancel, timeout=None, grace=LAST_LOOK)
+        return result, is_error, duration_ms
     except Exception as error:  # it may have been about to remove something from the result, so the result is not shown
-        return _failed(run, tool, error)
+        return *_failed(run, tool, error), duration_ms
 
 
 class _NotPermitted(Exception):
@@ -206,7 +215,7 @@ def _failed(run: LoopCallbacks, tool: Tool, error: Exception) -> tuple[ToolResul
     """The result of a call that raised `error`."""
     match error:
         case ToolError():
-            return _failure(str(error), error.details)
+            return _failure(str(error), error.details, error.structured)
         case Interrupted():
             return _failure(ABORTED)
         case TimedOut():
@@ -224,5 +233,9 @@ def _valid(result: ToolResult) -> ToolResult:
     return ToolResult(content, scrub(result.details))
 
 
-def _failure(text: str, details: dict[str, Any] | None = None) -> tuple[ToolResult, bool]:
-    return ToolResult.text(text, details or {}), True
+def _failure(
+    text: str, details: dict[str, Any] | None = None, structured: Callable[[], Any] | None = None
+) -> tuple[ToolResult, bool]:
+    if structured is None:
+        return ToolResult.text(text, details or {}), True
+    return StructuredResult([TextContent(text)], details or {}, structured=structured), True

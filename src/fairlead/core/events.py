@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Raw, Struct
@@ -27,6 +27,9 @@ class AgentEnd(Struct):
 
 class AgentSettled(Struct):
     """The session has settled: nothing more happens until it gets a prompt."""
+
+    #: Whether the run was aborted.
+    aborted: bool = False
 
 
 class TurnStart(Struct):
@@ -72,6 +75,10 @@ class ToolEnd(Struct):
     tool_name: str
     result: ToolResult
     is_error: bool
+    #: How long the tool ran; None if it did not run.
+    duration_ms: int | None = None
+    #: Returns the whole result as data, if the tool offers that; see `fairlead.core.tool.StructuredResult`.
+    structured: Callable[[], Any] | None = None
 
 
 class QueueUpdate:

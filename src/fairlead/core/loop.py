@@ -167,6 +167,7 @@ async def _answer(run: LoopCallbacks, turn: TurnSetup, added: list[Message]) -> 
     """Make one model call. Its message is started, updated and ended, whatever happens."""
     partial: PartialMessage | None = None
     end: StreamEnd | None = None
+    began = run.runtime.now_ms()
     async with aclosing(_guarded(run, turn)) as stream:
         async for batch in stream:
             for event in batch:
@@ -177,21 +178,23 @@ async def _answer(run: LoopCallbacks, turn: TurnSetup, added: list[Message]) -> 
                     if partial is None:
                         # The request failed before the stream began: both events have the final message.
                         await run.emit(MessageStart(event.message))
-                    await _finish(run, event.message, added)
+                    await _finish(run, turn, event.message, added, began)
                     end = event
                 elif partial is not None:
                     await run.emit(MessageUpdate(event, partial))
                     reason = run.watch(event) if run.watch is not None else None
                     if reason is not None:
-                        return await _cut_off(run, partial, reason, added)
+                        return await _cut_off(run, turn, partial, reason, added, began)
     assert end is not None, "a guarded stream has an end"
     return end
 
 
-async def _cut_off(run: LoopCallbacks, partial: PartialMessage, reason: str, added: list[Message]) -> StreamEnd:
+async def _cut_off(
+    run: LoopCallbacks, turn: TurnSetup, partial: PartialMessage, reason: str, added: list[Message], began: int
+) -> StreamEnd:
     """End the message here, with what has arrived."""
     message = replace(partial.snapshot(), stop_reason="aborted", error_message=reason)
-    await _finish(run, message, added)
+    await _finish(run, turn, message, added, began)
     return StreamEnd(message)
 
 
@@ -233,7 +236,7 @@ async def _unasked_turn(run: LoopCallbacks, turn: TurnSetup, added: list[Message
     end.is_final = True
     await run.emit(TurnStart())
     await run.emit(MessageStart(end.message))
-    await _finish(run, end.message, added)
+    await _finish(run, turn, end.message, added, run.runtime.now_ms())
     await run.emit(TurnEnd(end.message, []))
     return end
 
@@ -242,7 +245,9 @@ def _has_user_message(messages: Sequence[Message]) -> bool:
     return any(isinstance(message, UserMessage) for message in messages)
 
 
-async def _finish(run: LoopCallbacks, message: AssistantMessage, added: list[Message]) -> None:
+async def _finish(run: LoopCallbacks, turn: TurnSetup, message: AssistantMessage, added: list[Message], began: int) -> None:
+    message.duration_ms = max(0, run.runtime.now_ms() - began)
+    message.thinking_level = turn.request.thinking
     run.add(message)
     added.append(message)
     await run.emit(MessageEnd(message))

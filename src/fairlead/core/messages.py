@@ -75,6 +75,8 @@ class Cost(Struct, rename="camel"):
     cache_read: float = 0
     cache_write: float = 0
     total: float = 0
+    #: Whether the provider reported the total. Otherwise it comes from the prices of the model.
+    total_from_provider: bool | UnsetType = UNSET
 
 
 class Usage(Struct, rename="camel"):
@@ -86,6 +88,8 @@ class Usage(Struct, rename="camel"):
     cache_write: int = 0
     total_tokens: int = 0
     cost: Cost = msgspec.field(default_factory=Cost)
+    #: The part of `cache_write` that the provider keeps for an hour.
+    cache_write_1h: int | UnsetType = UNSET
 
 
 class _MessageBase(Struct, tag_field="role", rename="camel", omit_defaults=True, weakref=True):
@@ -110,6 +114,12 @@ class AssistantMessage(_MessageBase, tag="assistant"):
     timestamp: int
     response_id: str | None = None
     error_message: str | None = None
+    #: Why the answer ended, in the words of the provider.
+    raw_stop_reason: str | None = None
+    #: How long the model call took, from the request to the end of the answer.
+    duration_ms: int | None = None
+    #: The thinking level of the model call.
+    thinking_level: str | None = None
 
     def text(self) -> str:
         """The text blocks, joined."""
@@ -126,6 +136,8 @@ class ToolResultMessage(_MessageBase, tag="toolResult"):
     is_error: bool
     timestamp: int
     details: dict[str, Any] | UnsetType = UNSET
+    #: How long the tool ran; None if it did not run.
+    duration_ms: int | None = None
 
 
 class BashExecutionMessage(_MessageBase, tag="bashExecution"):

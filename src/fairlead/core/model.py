@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from fairlead.core.messages import (
     AssistantBlock,
@@ -20,8 +20,8 @@ from fairlead.core.runtime import CancelToken
 if TYPE_CHECKING:
     from fairlead.core.partial_message import PartialMessage
 
-ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
-THINKING_LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh")
+ThinkingLevel: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
+THINKING_LEVELS: tuple[ThinkingLevel, ...] = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 
 #: More than any model call costs. The limit keeps sums finite, whatever the price.
 _MOST_DOLLARS = 1e12
@@ -55,13 +55,13 @@ class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
     compat: dict[str, Any] | None = None
 
     def levels(self) -> list[ThinkingLevel]:
-        """The thinking levels of the model: xhigh only if the map names it, the others unless the map excludes them."""
+        """The thinking levels of the model: xhigh and max only if the map names them, others unless the map excludes them."""
         if not self.reasoning:
             return ["off"]
         names = self.thinking_level_map or {}
         has: list[ThinkingLevel] = []
         for level in THINKING_LEVELS:
-            if names[level] is not None if level in names else level != "xhigh":
+            if names[level] is not None if level in names else level not in ("xhigh", "max"):
                 has.append(level)
         return has or ["off"]
 
@@ -81,7 +81,7 @@ class Model(Struct, rename="camel", omit_defaults=True, frozen=True):
         prices = (price.input, price.output, price.cache_read, price.cache_write)
         parts = [min(count * (price / 1e6), _MOST_DOLLARS) for count, price in zip(counts, prices, strict=True)]
         usage.total_tokens = sum(counts)
-        usage.cost = Cost(*parts, total=sum(parts))
+        usage.cost = Cost(*parts, total=sum(parts), total_from_provider=False if usage.total_tokens else UNSET)
         return usage
 
 

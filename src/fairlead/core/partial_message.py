@@ -60,6 +60,7 @@ class PartialMessage:
         self.usage = Usage()
         self.response_id: str | None = None
         self.finished: StreamEnd | None = None
+        self._raw_stop_reason: str | None = None
         self._timestamp = timestamp
         self._blocks: list[_OpenBlock] = []
         self._by_key: dict[Hashable, _OpenBlock] = {}
@@ -130,8 +131,9 @@ class PartialMessage:
         for key in list(self._open):
             self.end(key)
 
-    def finish(self, stop_reason: StopReason) -> None:
-        """End the message: the provider says that it is complete."""
+    def finish(self, stop_reason: StopReason, raw: str | None = None) -> None:
+        """End the message: the provider says that it is complete. `raw` is the reason in the words of the provider."""
+        self._raw_stop_reason = raw
         self.open()
         self.end_open_blocks()
         self._end(stop_reason, None)
@@ -218,7 +220,16 @@ class PartialMessage:
         model = self.model
         usage = model.priced(msgspec.structs.replace(self.usage))
         return AssistantMessage(
-            content, model.api, model.provider, model.id, usage, stop_reason, self._timestamp, self.response_id, error
+            content,
+            model.api,
+            model.provider,
+            model.id,
+            usage,
+            stop_reason,
+            self._timestamp,
+            self.response_id,
+            error,
+            self._raw_stop_reason,
         )
 
 

@@ -58,6 +58,10 @@ class SessionOptions(Struct, kw_only=True):
     system_prompt: Callable[[Sequence[Tool]], str]
     model: Model | None = None
     thinking: ThinkingLevel = "medium"
+    #: Whether a thinking level that a model lacks comes back with a model that has it, and whether a new conversation keeps the
+    #: model and the level of the one before. Otherwise it begins with `model` and `thinking`.
+    keeps_level: bool = True
+    keeps_model: bool = True
     #: Models to cycle through; all available ones if empty.
     scoped: Scoped = ()
     #: Where conversations are kept; None: in memory.
@@ -112,7 +116,9 @@ class Parts:
         self.events = Events()
         self._notify = notify = self.events.notify
         self.run = RunState()
-        self.selection = Selection(options.models, options.model, options.thinking, options.scoped, notify)
+        self.selection = Selection(
+            options.models, options.model, options.thinking, options.scoped, notify, keeps_level=options.keeps_level
+        )
         self.toolbox = Toolbox(options.tools, options.active_tools)
         self.extensions = Extensions(options.hooks, options.call_hooks, runtime, self.events)
         self.additions = SessionAdditions(
@@ -249,6 +255,7 @@ class Parts:
             self.activity,
             self.stopper,
             self.queue,
+            keeps_model=self._options.keeps_model,
             notify=self._notify,
             on_end=self.host.add_finished_commands,
             drops_queue=self._options.drops_queue,
@@ -333,4 +340,4 @@ class Parts:
         self.turns.system_prompt = None
         self.host.add_finished_commands()
         self.current.flush()
-        self._notify(AgentSettled())
+        self._notify(AgentSettled(aborted=self.run.cancel.fired))

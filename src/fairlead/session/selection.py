@@ -101,12 +101,27 @@ Scoped = Sequence[tuple[Model, ThinkingLevel | None]]
 
 
 class Selection:
-    """The model and the thinking level of a session. `on_model` and `on_level` are called to write down each choice."""
+    """The model and the thinking level of a session. `on_model` and `on_level` are called to write down each choice.
 
-    def __init__(self, models: Models, model: Model | None, thinking: ThinkingLevel, scoped: Scoped, notify: Notify) -> None:
+    With `keeps_level`, a level that a model lacks comes back with a model that has it. Otherwise it is lost.
+    """
+
+    def __init__(
+        self,
+        models: Models,
+        model: Model | None,
+        thinking: ThinkingLevel,
+        scoped: Scoped,
+        notify: Notify,
+        *,
+        keeps_level: bool = True,
+    ) -> None:
         self.model = model
+        self._keeps_level = keeps_level
         #: The level that was asked for; the model may not have it.
         self.wanted: ThinkingLevel = thinking
+        self._initial = model, thinking
+        self._forget_lacking()
         self.on_model: Callable[[Model], None] = lambda model: None
         self.on_level: Callable[[ThinkingLevel], None] = lambda level: None
         self._models = models
@@ -128,7 +143,8 @@ class Selection:
         """Choose a thinking level. If the model does not have it, the nearest one is in force."""
         before = self.thinking
         self.wanted = level
-        self.on_level(level)
+        self._forget_lacking()
+        self.on_level(self.wanted)
         self._notify_if_changed(before)
 
     def cycle_thinking(self) -> ThinkingLevel | None:
@@ -180,6 +196,15 @@ class Selection:
 
     # Sessions
 
+    def reset(self) -> None:
+        """Choose the model and the level that the session was made with. The caller saves them."""
+        before = self.thinking
+        model, self.wanted = self._initial
+        if model is not None:
+            self._change(model, "restore")
+        self._forget_lacking()
+        self._notify_if_changed(before)
+
     def save(self, log: Log) -> None:
         """Save the current choice at the start of a conversation."""
         if self.model is not None:
@@ -205,6 +230,7 @@ class Selection:
         if last_level is not None and last_level != self.wanted:
             if level and last_level in THINKING_LEVELS:
                 self.wanted = last_level
+                self._forget_lacking()
             else:
                 self.on_level(self.wanted)
         self._notify_if_changed(before)
@@ -218,8 +244,18 @@ class Selection:
         self.on_model(model)  # also if it was this one: the branch that the conversation moved to may know another
         if level is not None and level != self.wanted:
             self.wanted = level
-            self.on_level(level)
+            self._forget_lacking()
+            self.on_level(self.wanted)
+        elif self._forget_lacking():
+            self.on_level(self.wanted)
         self._notify_if_changed(before)
+
+    def _forget_lacking(self) -> bool:
+        """Replace the level that was asked for by the one in force, unless it is kept. Returns whether that changed it."""
+        if self._keeps_level or self.wanted == self.thinking:
+            return False
+        self.wanted = self.thinking
+        return True
 
     def _change(self, model: Model, source: ModelSource) -> None:
         previous, self.model = self.model, model

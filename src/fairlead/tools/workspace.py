@@ -111,6 +111,8 @@ class Workspace(Struct):
     #: Run before every command, in the same shell.
     command_prefix: str = ""
     resize_images: bool = True
+    #: Whether the result of `write` says how many bytes were written.
+    counts_written_bytes: bool = True
     #: Seconds until a tool other than bash is cut off.
     default_timeout: float = 120
     #: Reads and writes paths that are URIs; None if there are no such paths.

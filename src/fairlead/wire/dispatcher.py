@@ -238,6 +238,7 @@ class Dispatcher:
             result = await work
             if isinstance(result, Late):
                 self.run_in_background(self._finish(request, result.work))
+                await asyncio.sleep(0)  # the work starts before any later request
                 return
             following = self._succeed(request, result)
             if following is not None:

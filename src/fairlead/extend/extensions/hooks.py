@@ -191,6 +191,8 @@ class ExtensionHooks:
     async def tool_result(
         self, tool_name: str, call_id: str, arguments: Mapping[str, Any], result: ToolResult, is_error: bool
     ) -> tuple[ToolResult, bool]:
+        # Not as data too: an extension may remove something.
+        result = ToolResult(result.content, result.details)
         event = e.ToolResultEvent(tool_name, call_id, dict(arguments), result.content, result.details, is_error)
         async for answer in self._ask_each("tool_result", event):
             if answer.content is not None:

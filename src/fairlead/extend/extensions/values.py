@@ -12,9 +12,10 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from fairlead.core import lenient
-from fairlead.core.events import Event, MessageUpdate, QueueUpdate, SubagentEvent
+from fairlead.core.events import Event, MessageUpdate, QueueUpdate, SubagentEvent, ToolEnd
 from fairlead.core.messages import Message, ModelMessage
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.events import RESULTS, Replace, Resources
@@ -114,6 +115,8 @@ def copy_event(event: Event) -> Event:
     """Copy an event, as far as handlers could change it. A message that is still arriving is not copied each time."""
     if isinstance(event, MessageUpdate | SubagentEvent):
         return event
+    if isinstance(event, ToolEnd):
+        event = replace(event, structured=None)  # it refers to what the tool worked with
     return event.copy() if isinstance(event, QueueUpdate) else deepcopy(event)
 
 

@@ -1,6 +1,6 @@
 """The tools of MCP servers, as tools of the session.
 
-Their names are valid for every provider: letters, digits, `_` and `-`, at most 64 characters. They are the same in every run: a
+Their names are valid for every provider: letters, digits and `_`, at most 64 characters. They are the same in every run: a
 name never depends on which server connected first.
 """
 
@@ -20,7 +20,7 @@ import msgspec
 from fairlead.core.images import image_type
 from fairlead.core.messages import ImageContent, TextContent, UserBlock
 from fairlead.core.secrets import redacted
-from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.core.tool import StructuredResult, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.subagents.subagent import cut
 from fairlead.tools.background import Paced
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MAX_NAME = 64
 _PREFIX = "mcp__"
-_ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]+")
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9_]+")
 _UNDERSCORES = re.compile(r"_{2,}")
 #: Hexadecimal digits that are added to a name to make it unique.
 _DIGEST_CHARS = 8
@@ -137,7 +137,7 @@ async def _run(server: McpServer, name: str, workspace: Workspace, arguments: di
         answer = await server.request(f'The call of "{name}"', call, context.cancel)
     finally:
         soon.stop()
-    return tool_result(answer, server.key, workspace)
+    return tool_result(answer, server.key, workspace, {"server": server.config.name, "tool": name})
 
 
 #: How many images of an answer are sent to the model. Providers reject requests with too many.
@@ -146,18 +146,24 @@ _MAX_IMAGES = 20
 _MAX_PROGRESS_CHARS = 1000
 
 
-def tool_result(answer: types.CallToolResult, key: str, workspace: Workspace) -> ToolResult:
-    """Convert the answer of a tool. Raises ToolError if the tool failed."""
+def tool_result(answer: types.CallToolResult, key: str, workspace: Workspace, source: dict[str, Any]) -> ToolResult:
+    """Convert the answer of a tool. `source` names the tool in the details. Raises ToolError if the tool failed."""
     blocks = [block for each in answer.content for block in _blocks(each, key)]
     structured = answer.structured_content
-    details: dict[str, Any] = {} if structured is None else {"structuredContent": structured}
+    details: dict[str, Any] = source if structured is None else {**source, "structuredContent": structured}
     if not blocks and structured is not None:
         blocks = [TextContent(msgspec.json.encode(structured).decode())]
     content = _bounded(blocks, workspace)
     if answer.is_error:
         texts = [block.text for block in content if isinstance(block, TextContent)]
-        raise ToolError(redacted("\n".join(texts)) or "The tool failed without saying why.", _redacted_details(details))
-    return ToolResult(content, details)
+        text = redacted("\n".join(texts)) or "The tool failed without saying why."
+        shown = [{"type": "text", "text": text}]  # what the server says about a failure may contain secrets
+        raise ToolError(text, _redacted_details(details), structured=lambda: {"content": shown, "isError": True})
+    return StructuredResult(content, details, structured=partial(_whole, answer))
+
+
+def _whole(answer: types.CallToolResult) -> dict[str, Any]:
+    return answer.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 def _redacted_details(details: dict[str, Any]) -> dict[str, Any]:

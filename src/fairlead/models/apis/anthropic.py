@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from fairlead.core.messages import (
     AssistantBlock,
@@ -17,6 +17,7 @@ from fairlead.core.messages import (
     ThinkingContent,
     ToolResultMessage,
     UserBlock,
+    reported_count,
 )
 from fairlead.core.model import ModelRequest, ThinkingLevel
 from fairlead.core.partial_message import PartialMessage
@@ -27,7 +28,7 @@ from fairlead.models.apis.sendable_history import sendable_messages
 from fairlead.models.http.client import HttpRequest
 
 #: Thinking tokens by level, for models that take a number.
-BUDGETS: Mapping[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32768}
+BUDGETS: Mapping[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 65536}
 #: The API accepts no smaller budget. At least as many tokens are left for the answer itself.
 _LEAST_BUDGET = 1024
 
@@ -35,7 +36,14 @@ _LEAST_BUDGET = 1024
 _UNKNOWN_MAX_TOKENS = 4096
 
 #: Efforts by level, for models that decide themselves how much to think.
-_EFFORTS: Mapping[str, str | None] = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "max"}
+_EFFORTS: Mapping[str, str | None] = {
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "max",
+    "max": "max",
+}
 
 _INTERLEAVED_THINKING = "interleaved-thinking-2025-05-14"
 _OAUTH = "oauth-2025-04-20"
@@ -232,11 +240,16 @@ class _BlockPiece(Struct):
     stop_details: Any = None
 
 
+class _CacheCreation(Struct):
+    ephemeral_1h_input_tokens: int | None = None
+
+
 class _TokenCounts(Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
+    cache_creation: _CacheCreation | None = None
 
 
 class _MessageHead(Struct):
@@ -381,6 +394,10 @@ class AnthropicReader:
             usage.cache_read = counted.cache_read_input_tokens
         if counted.cache_creation_input_tokens is not None:
             usage.cache_write = counted.cache_creation_input_tokens
+        if counted.cache_creation is not None:
+            usage.cache_write_1h = reported_count(counted.cache_creation.ephemeral_1h_input_tokens or 0)
+        elif usage.cache_write_1h is UNSET:
+            usage.cache_write_1h = 0
 
     def _finish(self) -> None:
         if self._stop_reason == "refusal":
@@ -392,7 +409,7 @@ class AnthropicReader:
         reason = _STOP_REASONS.get(self._stop_reason or "", "stop")
         if reason == "stop" and self._call_ids:
             reason = "toolUse"
-        self._partial.finish(reason)
+        self._partial.finish(reason, self._stop_reason)
 
     def _fail(self, error: Any, data: bytes) -> None:
         transient = string(record(error).get("type")) in _TRANSIENT_ERRORS

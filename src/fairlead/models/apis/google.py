@@ -43,11 +43,35 @@ _FOREIGN_CALL = "skip_thought_signature_validator"
 _THOUGHT = "thought"
 
 #: Models up to generation 2 take a number of thinking tokens; -1 lets the model decide.
-_PRO_BUDGETS = {"off": "128", "minimal": "128", "low": "2048", "medium": "8192", "high": "32768", "xhigh": "32768"}
-_FLASH_BUDGETS = {"off": "0", "minimal": "512", "low": "2048", "medium": "8192", "high": "24576", "xhigh": "24576"}
-_UNKNOWN_BUDGETS = {"minimal": "-1", "low": "-1", "medium": "-1", "high": "-1", "xhigh": "-1"}
+_PRO_BUDGETS = {
+    "off": "128",
+    "minimal": "128",
+    "low": "2048",
+    "medium": "8192",
+    "high": "32768",
+    "xhigh": "32768",
+    "max": "32768",
+}
+_FLASH_BUDGETS = {
+    "off": "0",
+    "minimal": "512",
+    "low": "2048",
+    "medium": "8192",
+    "high": "24576",
+    "xhigh": "24576",
+    "max": "24576",
+}
+_UNKNOWN_BUDGETS = {"minimal": "-1", "low": "-1", "medium": "-1", "high": "-1", "xhigh": "-1", "max": "-1"}
 #: Models from generation 3 on take a level. No level means not to think.
-_FLASH_LEVELS = {"off": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "xhigh": "HIGH"}
+_FLASH_LEVELS = {
+    "off": "MINIMAL",
+    "minimal": "MINIMAL",
+    "low": "LOW",
+    "medium": "MEDIUM",
+    "high": "HIGH",
+    "xhigh": "HIGH",
+    "max": "HIGH",
+}
 _PRO_LEVELS = {**_FLASH_LEVELS, "off": "LOW", "minimal": "LOW"}
 _FIRST_PRO_LEVELS = {**_PRO_LEVELS, "medium": "HIGH"}
 
@@ -250,9 +274,9 @@ class GoogleReader:
         for key in self._unsigned_thoughts:
             self._partial.sign(key, _THOUGHT)
         if self._finish_reason == "STOP":
-            self._partial.finish("toolUse" if self._call_ids else "stop")
+            self._partial.finish("toolUse" if self._call_ids else "stop", self._finish_reason)
         elif self._finish_reason == "MAX_TOKENS":
-            self._partial.finish("length")
+            self._partial.finish("length", self._finish_reason)
         elif self._finish_reason:
             detail = f": {self._finish_message}" if self._finish_message else "."
             self._partial.fail(

@@ -235,7 +235,7 @@ class ChatReader:
         self._sign_thinking()
         called = any(call.key is not None for call in self._calls)
         reason: StopReason = "length" if self._finish_reason in _LENGTH else "toolUse" if called else "stop"
-        self._partial.finish(reason)
+        self._partial.finish(reason, self._finish_reason or None)
 
     def _sign_thinking(self) -> None:
         """Record how to send each block back. Only at the end, as OpenRouter's details come before, with or after their text."""

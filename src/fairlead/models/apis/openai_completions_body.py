@@ -98,7 +98,7 @@ class ChatBody:
             return {}
         on = level != "off"
         if style == "openrouter":
-            levels = {name: name for name in ("minimal", "low", "medium", "high", "xhigh")}
+            levels = {name: name for name in ("minimal", "low", "medium", "high", "xhigh", "max")}
             effort = provider_level(self._model, level, {"off": "none", **levels})
             return {"reasoning": {"effort": effort}} if effort is not None else {}
         fields: dict[str, Any] = {}

@@ -336,9 +336,9 @@ class ResponsesReader:
         elif reason == "content_filter":
             self._partial.fail("The provider's content filter stopped the answer. Rephrase the request, or ask another model.")
         elif response.get("status") == "incomplete" or event.type == "response.incomplete":
-            self._partial.finish("length")
+            self._partial.finish("length", "incomplete")
         else:
-            self._partial.finish("toolUse" if self._call_ids else "stop")
+            self._partial.finish("toolUse" if self._call_ids else "stop", "completed")
 
     def _failed(self, event: _ResponsesEvent) -> None:
         response = record(event.response)

@@ -94,6 +94,7 @@ _EFFORTS: Mapping[str, str | None] = {
     "medium": "medium",
     "high": "high",
     "xhigh": "high",
+    "max": "high",
 }
 
 

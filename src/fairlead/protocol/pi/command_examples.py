@@ -97,9 +97,9 @@ _SNAPSHOT = {
 
 #: By name: the command without its type, and the data; null where the response has none.
 COMMAND_EXAMPLES: dict[str, dict[str, Any]] = {
-    "prompt": _example(message="What is in this picture?", images=[values.IMAGE]),
-    "steer": _example(message="Leave the tests alone"),
-    "follow_up": _example(message="Then run the tests"),
+    "prompt": _example({"disposition": "started"}, message="What is in this picture?", images=[values.IMAGE]),
+    "steer": _example({"disposition": "queued"}, message="Leave the tests alone"),
+    "follow_up": _example({"disposition": "queued"}, message="Then run the tests"),
     "abort": _example(),
     "abort_and_prompt": _example(message="Do something else"),
     "clear_queue": _example({"steering": ["Leave the tests alone"], "followUp": []}),

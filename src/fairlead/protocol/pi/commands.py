@@ -21,6 +21,8 @@ class Command(Struct, tag_field="type", rename="camel", omit_defaults=True):
     id: Raw | UnsetType = UNSET
     #: The type of the response's `data`; None if it has none.
     result: ClassVar[Any] = None
+    #: Whether some dialects leave the `data` out.
+    result_is_optional: ClassVar[bool] = False
     #: Takes a command as JSON and returns what is wrong with it, in the words that hosts of a peer know; None if all is well.
     fault: ClassVar[Callable[[dict[str, Any]], str | None] | None] = None
 
@@ -47,6 +49,12 @@ class Attachment(Struct, rename="camel", omit_defaults=True):
     preview: str | None = None
 
 
+class Disposition(Struct):
+    """What became of a message. A message that was `handled` by an extension starts no run."""
+
+    disposition: Literal["started", "queued", "handled"]
+
+
 class Prompt(Command, tag="prompt", kw_only=True):
     """Start a run with a message from the user.
 
@@ -61,6 +69,8 @@ class Prompt(Command, tag="prompt", kw_only=True):
     locale: str | None = None
     #: Files that come with the message, as in pi-2025.
     attachments: list[Attachment] | None = None
+    result: ClassVar[Any] = Disposition
+    result_is_optional: ClassVar[bool] = True
 
 
 class Steer(Command, tag="steer", kw_only=True):
@@ -71,6 +81,8 @@ class Steer(Command, tag="steer", kw_only=True):
     images: list[ImageContent] | None = None
     #: Files that come with the message, as in pi-2025.
     attachments: list[Attachment] | None = None
+    result: ClassVar[Any] = Disposition
+    result_is_optional: ClassVar[bool] = True
 
 
 class FollowUp(Command, tag="follow_up", kw_only=True):
@@ -80,6 +92,8 @@ class FollowUp(Command, tag="follow_up", kw_only=True):
     images: list[ImageContent] | None = None
     #: Files that come with the message, as in pi-2025.
     attachments: list[Attachment] | None = None
+    result: ClassVar[Any] = Disposition
+    result_is_optional: ClassVar[bool] = True
 
 
 class Abort(Command, tag="abort"):

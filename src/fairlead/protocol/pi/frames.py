@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core.events import CompactionReason, CompactionResult
-from fairlead.core.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, Usage
+from fairlead.core.messages import AssistantMessage, Message, ToolCall, ToolResultMessage, Usage, UserBlock
 from fairlead.core.model import Model, ThinkingLevel, ToolSpec
 from fairlead.core.queues import InterruptMode, QueueMode
 from fairlead.core.snapshots import LifecyclePayload, ProgressPayload
@@ -132,7 +132,10 @@ class AgentEnd(Frame, tag="agent_end", kw_only=True):
 
 
 class AgentSettled(Frame, tag="agent_settled"):
-    """The work is over. Nothing more will happen until the host sends something."""
+    """The work is over. Nothing more will happen until the host sends something. `aborted` says whether the run was cut off: by
+    `abort`, by another session or by a compaction."""
+
+    aborted: bool
 
 
 class SessionSettled(Frame, tag="session_settled"):
@@ -255,13 +258,24 @@ class ToolExecutionUpdate(Frame, tag="tool_execution_update"):
     partial_result: ToolResult
 
 
+class ToolOutcome(Struct, rename="camel"):
+    """The result of a tool call. `structuredContent` is the whole result as data, for hosts of pi 1.5 and for tools that have one
+    (bash, read, tools of MCP servers). `isError` is there if the tool did its work and called the result an error."""
+
+    content: list[UserBlock]
+    details: dict[str, Any] | UnsetType = UNSET
+    structured_content: Any = UNSET
+    is_error: bool | UnsetType = UNSET
+
+
 class ToolExecutionEnd(Frame, tag="tool_execution_end"):
-    """A tool call ended. In pi-2025 the `result` of a failed call is its text."""
+    """A tool call ended. Without `durationMs`, the tool did not run. In pi-2025 the `result` of a failed call is its text."""
 
     tool_call_id: str
     tool_name: str
-    result: ToolResult | str
+    result: ToolOutcome | str
     is_error: bool
+    duration_ms: int | UnsetType = UNSET
 
 
 class AutoRetryStart(Frame, tag="auto_retry_start"):

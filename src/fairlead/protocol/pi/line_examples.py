@@ -135,7 +135,7 @@ LINE_EXAMPLES: dict[str, dict[str, Any]] = {
     # Runs
     "agent_start": {},
     "agent_end": {"messages": [USER, SAID], "willRetry": False},
-    "agent_settled": {},
+    "agent_settled": {"aborted": False},
     "session_settled": {},
     "prompt_result": {"id": "1", "agentInvoked": True, "status": "completed", "sessionSettled": True},
     "turn_start": {},
@@ -154,7 +154,7 @@ LINE_EXAMPLES: dict[str, dict[str, Any]] = {
     "message_end": {"message": SAID},
     "tool_execution_start": {**_CALL, "args": {"command": "ls"}},
     "tool_execution_update": {**_CALL, "args": {"command": "ls"}, "partialResult": OUTPUT},
-    "tool_execution_end": {**_CALL, "result": OUTPUT, "isError": False},
+    "tool_execution_end": {**_CALL, "result": OUTPUT, "isError": False, "durationMs": 12},
     "auto_retry_start": {"attempt": 1, "maxAttempts": 3, "delayMs": 2000, "errorMessage": "529 overloaded"},
     "auto_retry_end": {"success": True, "attempt": 1},
     "compaction_start": {"reason": "threshold"},

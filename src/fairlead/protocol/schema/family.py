@@ -105,7 +105,8 @@ def _response(builder: SchemaBuilder, lines: Lines, name: str, declared: type[Co
     required = ["type", "command", "success"]
     if declared.result is not None:
         properties["data"] = builder.of(declared.result)
-        required.append("data")
+        if not declared.result_is_optional:
+            required.append("data")
         example["data"] = lines.command_examples[name]["data"]
     return builder.object(properties, required, f"`{name}` succeeded.") | {"examples": [example]}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from fairlead.core.messages import (
     AssistantMessage,
@@ -124,8 +125,14 @@ def add_usage(one: Usage, other: Usage) -> Usage:
             one.cost.cache_read + other.cost.cache_read,
             one.cost.cache_write + other.cost.cache_write,
             one.cost.total + other.cost.total,
+            _both(one.cost.total_from_provider, other.cost.total_from_provider),
         ),
     )
+
+
+def _both(one: bool | UnsetType, other: bool | UnsetType) -> bool | UnsetType:
+    """Whether both are true. One that is not known does not count."""
+    return other if one is UNSET else one if other is UNSET else one and other
 
 
 def is_good_answer(message: Message) -> TypeGuard[AssistantMessage]:

@@ -68,11 +68,13 @@ class Moves:
         stopper: Stopper,
         queue: MessageQueue,
         *,
+        keeps_model: bool,
         notify: Notify,
         on_end: Callable[[], None],
         drops_queue: bool = False,
     ) -> None:
         self._current = current
+        self._keeps_model = keeps_model
         self._sessions = sessions
         self._workspace = workspace
         self._selection = selection
@@ -90,6 +92,8 @@ class Moves:
     async def new(self, parent: str | None) -> None:
         await self._ask_to_switch("new")
         await self._stopper.stop()
+        if not self._keeps_model:
+            self._selection.reset()
         await self._change(self._sessions.new(parent=parent), "new")
 
     async def switch(self, name: str) -> bool:

@@ -137,6 +137,11 @@ class Intake:
                         self._queue.enqueue("steering" if behavior == "steer" else "followUp", message)
                     return message
                 is_heard = True  # the run has ended meanwhile: this begins the next one
+        elif self._run.is_running:
+            heard = await self._heard(hooks, text, images, source, None)
+            if heard is not None and heard.handled:
+                return None
+            raise BusyError("Agent is already processing.")
         with self._preparing() as cancel:
             if hooks is not None and not is_heard and hooks.wants("input"):
                 heard = await self._asked(hooks.input(text, images, source, None), cancel)
@@ -226,7 +231,10 @@ class Intake:
         from fairlead.core.messages import user_text
 
         await self._additions.prepare(cancel)
-        return await self._asked(hooks.opening(user_text(message), images, self._additions.system_prompt()), cancel)
+        try:
+            return await self._asked(hooks.opening(user_text(message), images, self._additions.system_prompt()), cancel)
+        except RunAborted:
+            return None  # the run begins, so that the message is kept, and ends at once
 
     def _write(self, prompts: Sequence[Message]) -> None:
         """Write what a run begins with: all of it or nothing."""

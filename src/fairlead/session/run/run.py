@@ -174,8 +174,9 @@ class Run:
         delay_ms = parts.attempts.next_delay(end)
         if delay_ms is not None:
             self._end(will_retry=True)
+            parts.attempts.announce(end, delay_ms)
             self._forget_failure()
-            return await parts.attempts.wait(end, delay_ms, self._cancel)
+            return await parts.attempts.wait(delay_ms, self._cancel)
         if compactor.has_overflowed(end):
             self._overflows += 1
             if self._overflows > MOST_OVERFLOWS:

@@ -348,11 +348,14 @@ class Attempts:
             self._notify(ExtensionError("session", "retry", str(error)))
             return None
 
-    async def wait(self, end: StreamEnd, delay_ms: int, cancel: CancelToken) -> bool:
-        """Announce the next attempt and wait for its time. Returns False if it was cancelled meanwhile."""
+    def announce(self, end: StreamEnd, delay_ms: int) -> None:
+        """Announce the next attempt."""
         self._attempt += 1
         error = end.message.error_message or ""
         self._notify(RetryStart(self._attempt, self._settings.max_retries, delay_ms, error))
+
+    async def wait(self, delay_ms: int, cancel: CancelToken) -> bool:
+        """Wait for the time of the next attempt. Returns False if it was cancelled meanwhile."""
         retry_cancel = self._retry_cancel = CancelToken()
         forget = cancel.on_fire(retry_cancel.fire)
         try:

@@ -15,7 +15,7 @@ from fairlead.config.open_files import READ, kind_of, opened_folder, stat_at
 from fairlead.core.images import dimensions, is_too_large
 from fairlead.core.lenient import scrub_text
 from fairlead.core.messages import ImageContent, TextContent
-from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.core.tool import StructuredResult, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, in_thread
 from fairlead.tools.files.targets import Document, Target, as_content, failure, require_approved
@@ -227,7 +227,7 @@ def _text_result(file: str | None, offset: int, limit: int | None, window: Windo
         left = total - after + 1
         if left > 0:
             text += f"\n\n[{left} more lines in file. Use offset={after} to continue.]"
-        return ToolResult.text(text)
+        return _shown_text(text)
     too_long = window.lines == 0
     truncation = Truncation(
         content=text,
@@ -243,10 +243,14 @@ def _text_result(file: str | None, offset: int, limit: int | None, window: Windo
     if too_long:
         size = format_size(window.first_line_bytes)
         notice = f"[Line {offset} is {size}, exceeds {maximum} limit.{_way_around(file, offset)}]"
-        return ToolResult.text(notice, {"truncation": truncation.as_details()})
+        return _shown_text(notice, {"truncation": truncation.as_details()})
     why = f" ({maximum} limit)" if window.stopped_by == "bytes" else ""
     notice = f"[Showing lines {offset}-{after - 1} of {total}{why}. Use offset={after} to continue.]"
-    return ToolResult.text(f"{text}\n\n{notice}", {"truncation": truncation.as_details()})
+    return _shown_text(f"{text}\n\n{notice}", {"truncation": truncation.as_details()})
+
+
+def _shown_text(text: str, details: dict[str, Any] | None = None) -> ToolResult:
+    return StructuredResult([TextContent(text)], details, structured=lambda: text)
 
 
 def _way_around(file: str | None, line: int) -> str:
@@ -288,7 +292,9 @@ def read_image(file: int, path: Path, mime_type: str, stop: Stop, *, resize: boo
             raise ToolError(_too_large(path, data, sides, f"the limit is {format_size(MAX_ENCODED // 4 * 3)}", hint))
     from base64 import b64encode
 
-    return ToolResult([TextContent(note), ImageContent(b64encode(data).decode(), mime_type)])
+    image = ImageContent(b64encode(data).decode(), mime_type)
+    structured = {"type": "image", "data": image.data, "mimeType": mime_type, "note": note}
+    return StructuredResult([TextContent(note), image], structured=lambda: structured)
 
 
 def _encoded_size(data: bytes) -> int:

@@ -31,7 +31,8 @@ _BLOCK = 4 * 1024 * 1024
 async def run_write(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
     content = scrub_text(arguments["content"])
     data = content.encode()
-    done = ToolResult.text(f"Successfully wrote {len(data)} bytes to {arguments['path']}")
+    size = f"{len(data)} bytes " if workspace.counts_written_bytes else ""
+    done = ToolResult.text(f"Successfully wrote {size}to {arguments['path']}")
     if workspace.uris is not None and workspace.uris.has(arguments["path"]):
         notes = await workspace.uris.write(arguments["path"], content, context.cancel)
         return ToolResult([*done.content, *as_content(notes)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -71,6 +72,15 @@ class CommandOutput:
         end = "".join(self._parts)
         self._parts = [end]
         return tail(end, self._total_lines(), self._total_bytes)
+
+    def whole(self, most: int) -> tuple[str, bool]:
+        """Return the output, at most its last `most` bytes, and whether that leaves something out."""
+        if self.log_path is not None:
+            with contextlib.suppress(OSError), Path(self.log_path).open("rb") as log:
+                log.seek(max(0, self._total_bytes - most))
+                return log.read().decode("utf-8", "replace"), self._total_bytes > most
+        end = "".join(self._parts)
+        return end, len(end) < self._total_characters
 
     @property
     def mark(self) -> Mark:

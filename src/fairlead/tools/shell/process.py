@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairlead.core.messages import TextContent
 from fairlead.core.runtime import CancelToken
-from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.core.tool import StructuredResult, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.shell.output import CommandOutput
 from fairlead.tools.shell.running import RunningCommand, close_files
@@ -223,6 +224,8 @@ def _why_not_started(workspace: Workspace, shell: str, command: str, error: OSEr
 
 #: Seconds between two updates.
 _PACE = 0.1
+#: How many bytes of the output a host gets as data.
+_MOST_STRUCTURED = 1 << 20
 #: Seconds; some thirty years.
 _LONGEST_TIMEOUT = 1e9
 
@@ -231,6 +234,7 @@ async def run_bash(workspace: Workspace, arguments: dict[str, Any], context: Too
     timeout: float | None = min(arguments.get("timeout") or 0, _LONGEST_TIMEOUT) or None
     output = CommandOutput(workspace.log_dir, workspace.keep_log)
     updates = _Updates(output, context)
+    began = time.monotonic()
     try:
         result = await run_into(
             output, workspace, arguments["command"], cancel=context.cancel, timeout=timeout, on_output=updates.changed
@@ -238,6 +242,7 @@ async def run_bash(workspace: Workspace, arguments: dict[str, Any], context: Too
     finally:
         updates.stop()
     updates.flush()
+    structured = partial(_structured, output, result, time.monotonic() - began)
     text = result.output
     details: dict[str, Any] | None = None
     if result.truncation.truncated:
@@ -246,10 +251,20 @@ async def run_bash(workspace: Workspace, arguments: dict[str, Any], context: Too
     text = with_remarks(text, result.remarks)
     problem = problem_of(result, timeout)
     if problem is None:
-        return ToolResult.text(text or "(no output)", details)
+        return StructuredResult([TextContent(text or "(no output)")], details, structured=structured)
     if result.exit_code is not None:
         text = text or "(no output)"
-    raise ToolError(f"{text}\n\n{problem}" if text else problem, details)
+    said = structured if result.exit_code is not None else None
+    raise ToolError(f"{text}\n\n{problem}" if text else problem, details, structured=said)
+
+
+def _structured(output: CommandOutput, result: ShellResult, seconds: float) -> dict[str, Any]:
+    """The result as data, in the form of pi 1.5."""
+    text, is_cut = output.whole(_MOST_STRUCTURED)
+    structured: dict[str, Any] = {"output": text, "truncated": is_cut}
+    if is_cut and result.full_output_path is not None:
+        structured["full_output_path"] = result.full_output_path
+    return {**structured, "exit_code": result.exit_code, "wall_time_seconds": round(seconds, 1)}
 
 
 def problem_of(result: ShellResult, timeout: float | None) -> str | None:

@@ -157,7 +157,7 @@ class PiCodec:
         if isinstance(result, Spliced):
             return [encode_spliced(response, result, self._outlet.max_frame)]
         if request.route is not None and request.route.declaration.result is not None:
-            response.data = result
+            response.data = result  # UNSET if hosts of this profile do not know the data
         return [encode(response)]
 
     def error(self, message: Message, error: BaseException) -> Sequence[bytes]:

@@ -20,14 +20,14 @@ _Encode = Callable[[Any], frames.Frame]
 
 _FRAMES: dict[type, _Encode] = {
     events.AgentStart: lambda e: frames.AgentStart(),
-    events.AgentSettled: lambda e: frames.AgentSettled(),
+    events.AgentSettled: lambda e: frames.AgentSettled(e.aborted),
     events.TurnStart: lambda e: frames.TurnStart(),
     events.TurnEnd: lambda e: frames.TurnEnd(e.message, e.tool_results),
     events.MessageStart: lambda e: frames.MessageStart(e.message),
     events.MessageEnd: lambda e: frames.MessageEnd(e.message),
     events.ToolStart: lambda e: frames.ToolExecutionStart(e.call_id, e.tool_name, e.arguments),
     events.ToolUpdate: lambda e: frames.ToolExecutionUpdate(e.call_id, e.tool_name, e.arguments, e.partial),
-    events.ToolEnd: lambda e: frames.ToolExecutionEnd(e.call_id, e.tool_name, e.result, e.is_error),
+    events.ToolEnd: lambda e: tool_end(e),
     events.RetryStart: lambda e: frames.AutoRetryStart(e.attempt, e.max_attempts, e.delay_ms, e.error),
     events.RetryEnd: lambda e: frames.AutoRetryEnd(e.success, e.attempt, UNSET if e.error is None else e.error),
     events.CompactionStart: lambda e: frames.CompactionStart(e.reason),
@@ -40,6 +40,17 @@ _FRAMES: dict[type, _Encode] = {
     events.ThinkingLevelChanged: lambda e: frames.ThinkingLevelChanged(e.level),
     events.ExtensionError: lambda e: frames.ExtensionError(e.extension_path, e.event, e.error),
 }
+
+
+def tool_end(event: events.ToolEnd, *, structured: bool = False) -> frames.ToolExecutionEnd:
+    """Return the frame for the end of a tool call. With `structured`, it has the result as data too, if the tool offers that."""
+    result = frames.ToolOutcome(event.result.content, UNSET if event.result.details is None else event.result.details)
+    if structured and event.structured is not None:
+        result.structured_content = event.structured()
+        if event.is_error:
+            result.details, result.is_error = result.details or UNSET, True
+    duration = UNSET if event.duration_ms is None else event.duration_ms
+    return frames.ToolExecutionEnd(event.call_id, event.tool_name, result, event.is_error, duration)
 
 
 #: Events without their own frame, and events that only hosts which subscribe to them get.
@@ -176,6 +187,8 @@ class EventFrames:
         elif isinstance(event, events.CompactionStart | events.CompactionEnd) and not self._profile.sends_all_compactions:
             if event.reason != "manual":
                 self.send(_AUTO_COMPACTION[type(event)](event))
+        elif isinstance(event, events.ToolEnd):
+            self.send(tool_end(event, structured=self._profile.structured_results))
         elif not isinstance(event, _APART):
             self.send(_FRAMES[type(event)](event))
 

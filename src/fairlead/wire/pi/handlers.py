@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, UnsetType, to_builtins
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fairlead.wire.pi.server import PiServer
 
 
-async def _prompt(server: PiServer, command: c.Prompt) -> Late | Answer | None:
+async def _prompt(server: PiServer, command: c.Prompt) -> Late | Answer:
     if command.locale is not None:
         from fairlead.wire.pi.omp_handlers import set_locale
 
@@ -40,8 +40,8 @@ async def _prompt(server: PiServer, command: c.Prompt) -> Late | Answer | None:
 
 async def submit(
     server: PiServer, command: c.Prompt | c.AbortAndPrompt | Prompt2025, prompt: Coroutine[Any, Any, UserMessage | None]
-) -> Late | Answer | None:
-    """Pass a prompt to the session. If it is an extension command, later requests do not wait for it."""
+) -> Late | Answer:
+    """Pass a prompt to the session. Later requests do not wait for extensions: for a command, or for the preparation of a run."""
     try:
         hooks = await server.session.extensions.ready(stoppable=True)
     except BaseException:
@@ -50,18 +50,30 @@ async def submit(
     if hooks is not None and hooks.has_command(command.message):
         prompt.close()  # it would only run the same command
         return Late(_run_command(server, hooks, command))
+    work = _accept(server, command, prompt)
+    if hooks is None or not hooks.wants("before_agent_start") or isinstance(getattr(command, "streaming_behavior", None), str):
+        return await work
+    # An extension may take long to prepare the run. Other requests are served meanwhile, and find the session busy.
+    return Late(work)
+
+
+async def _accept(
+    server: PiServer, command: c.Prompt | c.AbortAndPrompt | Prompt2025, prompt: Coroutine[Any, Any, UserMessage | None]
+) -> Answer:
     message = await prompt
     if message is None:
         return handled(server, command, None)
     if server.outcomes is not None:
         server.outcomes.accepted(message, command.id)
-    return None
+    return Answer(_disposed(server, "queued" if server.session.queue.holds(message) else "started"))
 
 
 def handled(server: PiServer, command: Command, runs_before: int | None) -> Answer:
     """Return the answer to a prompt that an extension handled."""
     outcomes = server.outcomes
-    return Answer(then=None if outcomes is None else lambda: outcomes.handled(command.id, runs_before))
+    return Answer(
+        _disposed(server, "handled"), then=None if outcomes is None else lambda: outcomes.handled(command.id, runs_before)
+    )
 
 
 async def _run_command(server: PiServer, hooks: Hooks, command: c.Prompt | c.AbortAndPrompt | Prompt2025) -> Answer:
@@ -76,21 +88,28 @@ async def _run_command(server: PiServer, hooks: Hooks, command: c.Prompt | c.Abo
     return answer
 
 
-async def _steer(server: PiServer, command: c.Steer) -> None:
+async def _steer(server: PiServer, command: c.Steer) -> c.Disposition | UnsetType:
     attached = to_builtins(command.attachments)
-    await server.session.steer(command.message, command.images, attached, source="rpc")
+    message = await server.session.steer(command.message, command.images, attached, source="rpc")
+    return _disposed(server, "handled" if message is None else "queued")
 
 
-async def _follow_up(server: PiServer, command: c.FollowUp) -> None:
+async def _follow_up(server: PiServer, command: c.FollowUp) -> c.Disposition | UnsetType:
     attached = to_builtins(command.attachments)
-    await server.session.follow_up(command.message, command.images, attached, source="rpc")
+    message = await server.session.follow_up(command.message, command.images, attached, source="rpc")
+    return _disposed(server, "handled" if message is None else "queued")
+
+
+def _disposed(server: PiServer, what: Literal["started", "queued", "handled"]) -> c.Disposition | UnsetType:
+    """Return what the response says about a message, if hosts of this profile know that."""
+    return c.Disposition(what) if server.profile.dispositions else UNSET
 
 
 async def _abort(server: PiServer, command: c.Abort) -> None:
     await server.session.abort()
 
 
-async def _abort_and_prompt(server: PiServer, command: c.AbortAndPrompt) -> Late | Answer | None:
+async def _abort_and_prompt(server: PiServer, command: c.AbortAndPrompt) -> Late | Answer:
     await server.session.abort()
     attached = to_builtins(command.attachments)
     prompt = server.session.prompt(command.message, command.images, attachments=attached, source="rpc")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from fairlead.config.settings import SettingsGroup
 from fairlead.core.queues import InterruptMode
@@ -27,6 +28,10 @@ class Profile(Struct, frozen=True, kw_only=True):
     early_command_answers: bool = False
     #: The error for a prompt that arrives during a run.
     busy: str
+    #: Whether the response to a prompt or a queued message says what became of it.
+    dispositions: bool = False
+    #: Whether the results of tools are also sent as data.
+    structured_results: bool = False
     #: Events that hosts of this dialect do not know.
     hidden_events: frozenset[str]
     #: How the tools of one turn run in the interrupt mode `wait`. The mode `immediate` always means `exclusive`.
@@ -51,6 +56,10 @@ class Profile(Struct, frozen=True, kw_only=True):
     eager_todos: bool = False
     #: Whether a queue is dropped when the session goes to another conversation. Otherwise it waits in the one that is left.
     drops_queue: bool = False
+    #: See the options of the agent with these names.
+    keeps_level: bool = True
+    keeps_model: bool = True
+    counts_written_bytes: bool = True
     #: Whether each prompt gets a `prompt_result`, and the session a `session_settled`.
     prompt_results: bool
     #: Whether a `cancel` request withdraws a dialog whose answer is no longer needed.
@@ -65,6 +74,8 @@ PI = Profile(
     unknown_command_echoes_id=True,
     late_prompt_errors=False,
     busy="Agent is already processing. Specify streamingBehavior ('steer' or 'followUp') to queue the message.",
+    dispositions=True,
+    structured_results=True,
     hidden_events=frozenset(),
     schedule="together",
     interrupt="wait",
@@ -76,6 +87,9 @@ PI = Profile(
     sends_all_compactions=True,
     compaction_reserve=DEFAULT_RESERVE_TOKENS,
     drops_queue=True,
+    keeps_level=False,
+    keeps_model=False,
+    counts_written_bytes=False,
     prompt_results=False,
     withdraws_dialogs=False,
     titles="always",
@@ -152,10 +166,28 @@ XCSH = Profile(
 PROFILES = {profile.name: profile for profile in (PI, PI_2025, OMP, XCSH)}
 
 
-def profile_named(name: str) -> Profile:
-    """Return the profile of a dialect of the family. Raises ConfigError if it does not exist."""
+#: Older releases that differ from the newest one, by dialect and the first two numbers of the version.
+RELEASES: dict[tuple[str, str], Profile] = {
+    ("pi", "0.87"): replace(PI, structured_results=False),
+    ("pi", "0.73"): replace(
+        PI,
+        structured_results=False,
+        keeps_level=True,
+        keeps_model=True,
+        counts_written_bytes=True,
+        # Clients of this release reject events that they do not know.
+        hidden_events=frozenset({"agent_settled", "entry_appended", "bash_execution_update"}),
+    ),
+}
+
+
+def profile_named(name: str, version: str | None = None) -> Profile:
+    """Return the profile of a dialect of the family, for one release of its program or for the newest.
+
+    Raises ConfigError if the dialect does not exist.
+    """
     try:
-        return PROFILES[name]
+        return RELEASES.get((name, ".".join((version or "").split(".")[:2])), PROFILES[name])
     except KeyError:
         from fairlead.wire.dialects import DIALECTS
 

@@ -33,7 +33,7 @@ class RpcOptions(Struct, kw_only=True):
 
 async def serve(dialect: str, options: ServeOptions) -> int:
     """Make an agent and serve one host with it. Returns the exit code."""
-    profile = profile_named(dialect)
+    profile = profile_named(dialect, options.version)
     agent = Agent(options.agent_options(profile))
     await options.prepare(agent)
     rpc = RpcOptions(profile=profile, updates=options.updates, max_frame_bytes=options.max_frame_bytes, on_eof=options.on_eof)

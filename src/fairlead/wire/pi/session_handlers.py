@@ -56,7 +56,7 @@ async def _fork(server: PiServer, command: c.Fork | c.Branch) -> c.Forked:
 
 async def _clone(server: PiServer, command: c.Clone) -> c.Switched:
     if not server.session.history.count:
-        raise BadCommand("Nothing to clone yet - start a conversation first")
+        raise BadCommand("This session has not been saved yet. Send a message before cloning or forking it.")
     try:
         await server.session.history.clone()
     except MoveCancelled:
