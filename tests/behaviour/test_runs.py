@@ -185,7 +185,7 @@ def test_the_fields_of_the_state(dialect: str, tmp_path: Path) -> None:
         ("set_interrupt_mode", {"mode": "sometimes"}, "interruptMode"),
         ("set_thinking_level", {"level": "bogus"}, "thinkingLevel"),
         ("set_thinking_level", {}, "thinkingLevel"),
-        ("set_model", {"provider": "fake", "modelId": "nope"}, "model"),
+        ("set_model", {"provider": "nope", "modelId": "fake-1"}, "model"),
     ],
 )
 def test_a_setter_refuses_what_is_outside_its_set(dialect: str, command: str, fields: Frame, key: str, tmp_path: Path) -> None:

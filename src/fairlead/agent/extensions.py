@@ -141,12 +141,15 @@ class AgentExtensions:
     def match_model(self, pattern: str) -> tuple[Model | None, ThinkingLevel | None]:
         """Return the model that matches a pattern, or None if an extension may still add one. Raises ModelNotFound."""
         try:
-            return self._registry.match(pattern)
+            model, level = self._registry.match(pattern)
         except ModelNotFound:
             if not self.exist():
                 raise
             self._awaited_model = pattern
             return None, None
+        if self._registry.find(model.provider, model.id) is None and self.exist():
+            self._awaited_model = pattern
+        return model, level
 
     async def find_model(self) -> None:
         """Load the extensions if only they can provide the requested model. Raises ModelNotFound."""
@@ -176,7 +179,8 @@ class AgentExtensions:
             except ModelNotFound as error:
                 self._warn([str(error)])
             else:
-                session.models.set_model(model.provider, model.id)
+                if session.model != model:
+                    session.models.set_model(model.provider, model.id)
                 if level is not None:
                     session.models.set_thinking(level)
         self._warn_of_tools([name for name in self._awaited_tools if name not in session.tools], session.tools)

@@ -5,11 +5,20 @@ A pattern is `provider/id`, an id, part of an id or name, or a glob. Each may en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from fairlead.core.model import THINKING_LEVELS, Model, ThinkingLevel
 from fairlead.errors import ModelNotFound
+
+#: What a level may be called: `max` is the highest, `auto` leaves the choice to the default.
+LEVEL_NAMES: Mapping[str, ThinkingLevel | None] = {
+    "auto": None,
+    "max": THINKING_LEVELS[-1],
+    **{level: level for level in THINKING_LEVELS},
+}
 
 Choice: TypeAlias = tuple[Model, ThinkingLevel | None]
 Naming: TypeAlias = Callable[[Model], str]
@@ -55,14 +64,25 @@ def match(pattern: str, sources: Sequence[Source], usable: Usable) -> Choice:
     return best(similar), level
 
 
-def match_all(pattern: str, sources: Sequence[Source], usable: Usable) -> list[Choice]:
+def match_all(pattern: str, sources: Sequence[Source], usable: Usable, warnings: list[str]) -> list[Choice]:
     """Find every model that a glob matches, or the one model that any other pattern names.
 
-    Takes and raises the same as `match`. A glob means the models that can be used, or all it matches if none can.
+    Takes and raises the same as `match`. A glob means the models that can be used, or all it matches if none can. A level that
+    does not exist is left out, with a sentence in `warnings`.
     """
     name, level = split_level(pattern)
     if not is_glob(name):
-        return [match(pattern, sources, usable)]
+        try:
+            return [match(pattern, sources, usable)]
+        except Ambiguous:
+            raise
+        except ModelNotFound:
+            without, colon, suffix = pattern.rpartition(":")
+            if not colon or not without:
+                raise
+            found = match_all(without, sources, usable, warnings)
+            warnings.append(f'Unknown thinking level "{suffix}" in "{pattern}". The default level is used.')
+            return found
     models = sources[-1]()
     found = matching(name, models)
     if not found:
@@ -78,6 +98,28 @@ def _one_of(pattern: str, choices: list[Choice], usable: Usable) -> Choice:
     return choices[0]
 
 
+def unknown_model(pattern: str, models: Sequence[Model], base_of: Callable[[str], Model | None]) -> Choice | None:
+    """Describe the model that a pattern names with its provider, if the provider is known and the model is not.
+
+    Args:
+        pattern: the pattern; a thinking level at its end is not part of the id.
+        models: all models.
+        base_of: returns a model of a provider. The described model has its features.
+    """
+    lower = pattern.lower()
+    # A provider's name may contain a slash itself.
+    known = {model.provider for model in models if lower.startswith(f"{model.provider.lower()}/")}
+    if not known:
+        return None
+    provider = max(known, key=len)
+    model_id, level = split_level(pattern[len(provider) + 1 :].strip())
+    base = base_of(provider) or next(model for model in models if model.provider == provider)
+    if not model_id or is_glob(model_id):
+        return None
+    reasoning = base.reasoning or level not in (None, "off")
+    return replace(base, id=model_id, name=model_id, reasoning=reasoning), level
+
+
 def qualified(provider: str | None, model: str) -> str:
     """Return the pattern that `--provider` and `--model` mean together."""
     if not provider or model.lower().startswith(f"{provider.lower()}/"):
@@ -85,12 +127,15 @@ def qualified(provider: str | None, model: str) -> str:
     return f"{provider}/{model}"
 
 
+class Ambiguous(ModelNotFound):
+    """Several providers offer a model of this name."""
+
+
 def split_level(pattern: str) -> tuple[str, ThinkingLevel | None]:
     """Split a pattern into the name and the level; None if it has no level. Any other `:` is part of the id, as in `qwen:7b`."""
     name, colon, suffix = pattern.rpartition(":")
-    for level in THINKING_LEVELS:
-        if colon and name and suffix.lower() == level:
-            return name, level
+    if colon and name and suffix.lower() in LEVEL_NAMES:
+        return name, LEVEL_NAMES[suffix.lower()]
     return pattern, None
 
 
@@ -164,7 +209,7 @@ def not_found(pattern: str, models: Sequence[Model]) -> ModelNotFound:
 
 def ambiguous(pattern: str, models: Sequence[Model]) -> ModelNotFound:
     """Make the error for an id that several providers offer."""
-    return ModelNotFound(
+    return Ambiguous(
         f'Model "{pattern}" is offered by several providers: name one of {", ".join(full_name(model) for model in models)}.'
     )
 

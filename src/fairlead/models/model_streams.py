@@ -67,8 +67,11 @@ class ModelStreams:
         return self._registry.available()
 
     def find(self, provider: str, model_id: str) -> Model | None:
-        """Return the model of exactly this name; None if there is none."""
-        return self._registry.find(provider, model_id)
+        """Return the model of this name, with the features of the provider's default model if it is not known.
+
+        Returns None if the provider is not known.
+        """
+        return self._registry.find_or_describe(provider, model_id)
 
     def providers(self) -> list[tuple[str, bool]]:
         """Return each provider that has models, and whether it has a key."""

@@ -84,6 +84,17 @@ class Registry:
                     return model
         return None
 
+    def find_or_describe(self, provider: str, model_id: str) -> Model | None:
+        """Return the model of exactly this name; None if the provider is not known.
+
+        A model that is not known gets the features of the provider's default model, and leaves a warning.
+        """
+        found = self.find(provider, model_id)
+        if found is None and model_id and any(model.provider == provider for model in self._all_models()):
+            choice = self._unknown(f"{provider}/{model_id}")
+            return None if choice is None else structs.replace(choice[0], id=model_id, name=model_id)
+        return found
+
     def match(self, pattern: str, *, available_only: bool = False) -> tuple[Model, ThinkingLevel | None]:
         """Find the model that a pattern names; `model_patterns` describes patterns.
 
@@ -95,9 +106,18 @@ class Registry:
             The model, and the thinking level that the pattern names, if it does.
 
         Raises:
-            ModelNotFound: no model matches, or models of several providers do.
+            ModelNotFound: no model matches, or models of several providers do. A name with a known provider always matches: a
+                model that is not known gets the features of the provider's default model, and leaves a warning.
         """
-        choice = self._match(pattern.strip(), available_only=available_only)
+        try:
+            choice = self._match(pattern.strip(), available_only=available_only)
+        except model_patterns.Ambiguous:
+            raise
+        except ModelNotFound:
+            unknown = self._unknown(pattern.strip())
+            if unknown is None or (available_only and not self._can_use(unknown[0])):
+                raise
+            choice = unknown
         self._credentials.choose(choice[0].provider)
         return choice
 
@@ -110,7 +130,8 @@ class Registry:
         problems: list[ModelNotFound] = []
         for pattern in model_patterns.split_list(patterns):
             try:
-                choices = model_patterns.match_all(pattern, (self._own_models, self._all_models), self._usable)
+                sources = (self._own_models, self._all_models)
+                choices = model_patterns.match_all(pattern, sources, self._usable, self.warnings)
             except ModelNotFound as error:
                 problems.append(error)
                 continue
@@ -272,6 +293,16 @@ class Registry:
             own, every = (lambda: self._usable(self._own_models())), (lambda: self._usable(self._all_models()))
         return model_patterns.match(pattern, (own, every), self._usable)
 
+    def _unknown(self, pattern: str) -> model_patterns.Choice | None:
+        """Describe a model that only its provider knows. Leaves a warning."""
+        choice = model_patterns.unknown_model(pattern, self._all_models(), self.default_of)
+        if choice is not None:
+            model = choice[0]
+            text = f'Model "{model.id}" not found for provider "{model.provider}". Using custom model id.'
+            if text not in self.warnings:
+                self.warnings.append(text)
+        return choice
+
     def _from_settings(self, settings: Settings) -> Model | None:
         if settings.default_provider:
             self._credentials.choose(settings.default_provider)
@@ -280,7 +311,7 @@ class Registry:
             return model if model is not None and self._can_use(model) else None
         try:
             pattern = model_patterns.qualified(settings.default_provider, settings.default_model)
-            return self._match(pattern, available_only=True)[0]
+            return self.match(pattern, available_only=True)[0]
         except ModelNotFound:
             return None
 

@@ -166,7 +166,7 @@ class Selection:
         return self._models.providers()
 
     def find(self, provider: str, model_id: str) -> Model | None:
-        """The model with that id; None if it is not known."""
+        """The model with that id; None if there is none and its provider is not known."""
         return self._models.find(provider, model_id)
 
     def window(self, model: Model) -> int:
