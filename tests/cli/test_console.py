@@ -38,7 +38,7 @@ def test_warnings_about_a_projects_files_are_visible(fairlead: Command) -> None:
     folder.mkdir(parents=True)
     (folder / f"{EVIL.replace('/', '')}.md").write_text("---\nname: x\n")
     (folder.parent / "settings.json").write_text('{"approvals": {"mode": "\\u001b[2Jevil"}}')
-    done = fairlead("--mode", "rpc", "--dialect", "omp")
+    done = fairlead("--mode", "rpc", "--dialect", "omp", "--verbose")
     assert f"{SHOWN}.md: " in done.stderr and r'found "\x1b[2Jevil"' in done.stderr
     assert visible(done.stderr) == done.stderr
 

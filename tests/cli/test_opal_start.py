@@ -39,7 +39,7 @@ def test_a_launcher_can_be_made(fairlead: Command, tmp_path: Path) -> None:
 
 
 def test_flags_that_mean_nothing_here_are_named(fairlead: Command) -> None:
-    done = fairlead("--mode", "opal", "--updates", "delta", "--max-frame-bytes", "4096", "word", input=PING)
+    done = fairlead("--mode", "opal", "--updates", "delta", "--max-frame-bytes", "4096", "word", "--verbose", input=PING)
     assert answers(done) == [PONG]
     for flag in ("--updates", "--max-frame-bytes"):
         assert f"{flag} has no effect in opal mode" in done.stderr

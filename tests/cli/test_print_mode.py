@@ -141,7 +141,7 @@ def test_an_output_that_cannot_be_written_is_an_error(fairlead: Command, flags: 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
 def test_closed_standard_streams_do_no_harm(fairlead: Command, closed: str) -> None:
-    redirected = subprocess.list2cmdline(map(str, fairlead.argv("-p", "--hook", "x", "hi")))
+    redirected = subprocess.list2cmdline(map(str, fairlead.argv("-p", "--theme", "x", "hi")))
     done = fairlead(argv=["sh", "-c", f"{redirected} {closed}"])
     assert done.returncode == 0
     assert done.stdout == ("" if closed == ">&-" else "Hello!\n")

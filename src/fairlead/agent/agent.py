@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from pathlib import Path
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #: How many warnings are passed on at a time, and how many characters of each: a project's files can cause any number.
 MOST_WARNINGS = 20
 LONGEST_WARNING = 4000
+#: Settings that protect the user.
+PROTECTING_SETTINGS = ("approvals", "sandbox", "protectedPaths", "extension", "streamRules", "defaultProjectTrust")
 
 
 class Agent:
@@ -68,15 +70,17 @@ class Agent:
         self.home = Home.find(env, isolated=options.isolated, peer=options.peer_home)
         self.warnings: list[str] = []
         self._warn = options.warn
+        self._alert = options.alert or options.warn
         settings, unusable = load_settings(self.home, Path(options.cwd).absolute(), approve=options.approve)
         self.settings = replace(settings, **{group: getattr(Settings(), group) for group in options.reset_settings})
-        self._warn_of(unusable)
+        self._warn_of([each for each in unusable if not _protects(each)])
+        self._alert_about([each for each in unusable if _protects(each)])
         self._scratch = Scratch()
         self._owns_connections = shared is None
         if shared is None:
             shared = shared_by_agents(options, self.home, self.settings)
         self._http, self.registry = shared.http, shared.registry
-        assembly = Assembly(options, env, self.home, self.settings, shared, self._scratch, self._warn_of)
+        assembly = Assembly(options, env, self.home, self.settings, shared, self._scratch, self._warn_of, self._alert_about)
         self.extensions = assembly.extensions
         try:
             self.session = assembly.session()
@@ -221,14 +225,19 @@ class Agent:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _warn_of(self, warnings: Sequence[str]) -> None:
+    def _alert_about(self, warnings: Sequence[str]) -> None:
+        """Warn about something that protects the user and cannot be used."""
+        self._warn_of(warnings, self._alert)
+
+    def _warn_of(self, warnings: Sequence[str], warn: Callable[[str], None] | None = None) -> None:
+        warn = warn or self._warn
         if len(warnings) > MOST_WARNINGS:
             warnings = [*warnings[:MOST_WARNINGS], f"{len(warnings) - MOST_WARNINGS} more warnings like these are not shown."]
         for warning in (each if len(each) <= LONGEST_WARNING else f"{each[:LONGEST_WARNING]}..." for each in warnings):
             if warning not in self.warnings:
                 self.warnings.append(warning)
-                if self._warn is not None:
-                    self._warn(warning)
+                if warn is not None:
+                    warn(warning)
 
     def _load(self) -> None:
         # In the order in which a prompt needs them: it is saved before the model is called.
@@ -237,6 +246,11 @@ class Agent:
         model = self.session.model
         if model is not None:
             self._http.load(model.base_url)
+
+
+def _protects(warning: str) -> bool:
+    """Whether a warning about settings concerns something that protects the user: a whole file, or one of certain settings."""
+    return " expected " not in warning or any(f" {name}" in warning for name in PROTECTING_SETTINGS)
 
 
 def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> Shared:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.agent.extensions import AgentExtensions
-from fairlead.agent.options import AgentOptions
+from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, is_pattern
 from fairlead.agent.tool_set import ToolServices
 from fairlead.config.files import is_absent
 from fairlead.config.home import Home, user_folder
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from fairlead.session.subagents.spawner import SessionSpawner
     from fairlead.session.subagents.subagents import SessionSubagents
 
-#: Tools that are created together with the part of the session they act on, and only if the model may use them.
-TODO_WRITE, TASK, ASK = "todo_write", "task", "ask"
-
 
 class Shared(Struct, frozen=True):
     """What the agents of one process share: the connections to providers, and the known models."""
@@ -55,7 +52,10 @@ class Shared(Struct, frozen=True):
 
 
 class Assembly:
-    """Builds one session. `warn` gets a sentence for each part of the configuration that cannot be used."""
+    """Builds one session.
+
+    `warn` gets a sentence for each part of the configuration that cannot be used, `alert` if that part protects the user.
+    """
 
     def __init__(
         self,
@@ -66,6 +66,7 @@ class Assembly:
         shared: Shared,
         scratch: Scratch,
         warn: Callable[[Sequence[str]], None],
+        alert: Callable[[Sequence[str]], None],
     ) -> None:
         self.extensions = AgentExtensions(options, home, settings, shared.registry, warn)
         self.servers: McpServers | None = None
@@ -78,6 +79,7 @@ class Assembly:
         self._http, self._registry = shared.http, shared.registry
         self._scratch = scratch
         self._warn = warn
+        self._alert = alert
 
     def session(self) -> Session:
         """Build the session, and set `servers` and `sandbox`. Call it once. Raises ModelNotFound or SessionError."""
@@ -135,6 +137,7 @@ class Assembly:
             approver=approver,
             hooks=self.extensions.late,
             waits_for_key=options.waits_for_key,
+            provider_session_id=options.provider_session_id,
         )
         if spawner is not None:
             spawner.like = session_options
@@ -147,9 +150,9 @@ class Assembly:
             self.servers.attach(session.host, session.tools, session.extensions)
         if services is not None:
             services.attach(session)
-        if TODO_WRITE in _wanted_tools(options) and TODO_WRITE not in session.tools and settings.todo.enabled:
+        if TODO_WRITE in options.wanted_tools() and TODO_WRITE not in session.tools and settings.todo.enabled:
             session.tools.replace("todo", [session.todos.tool()])
-        if ASK in _wanted_tools(options) and ASK not in session.tools:
+        if ASK in options.wanted_tools() and ASK not in session.tools:
             from fairlead.session.ask_tool import ask_tool
 
             session.tools.replace("ask", [ask_tool(lambda: session.host.ui, settings.ask.timeout or None)])
@@ -172,6 +175,7 @@ class Assembly:
             resize_images=settings.images.auto_resize,
             default_timeout=settings.tools.timeout_seconds,
             counts_written_bytes=self._options.counts_written_bytes,
+            more=[Path(folder).absolute() for folder in self._options.add_dirs],
         )
         if (self._options.sandbox or settings.sandbox) == "workspace":
             from fairlead.session.protection import sandbox
@@ -293,7 +297,7 @@ class Assembly:
 
         trusted = self.extensions.trust.known(self._cwd)
         rules, problems = load_rules(folders, self._home.boundary(self._cwd), trusted=trusted)
-        self._warn(problems)
+        self._alert(problems)
         return rules
 
     def _additions(self, workspace: Workspace) -> UserAdditions:
@@ -386,21 +390,15 @@ class Assembly:
     def _active_tools(self, tools: Mapping[str, Tool]) -> list[str]:
         options = self._options
         known = list(dict.fromkeys([*tools, TODO_WRITE, TASK, ASK]))
-        unknown = [name for name in (*(options.tools or ()), *options.exclude_tools) if name not in known]
+        named = [name for name in (*(options.tools or ()), *options.exclude_tools) if not is_pattern(name)]
+        unknown = [name for name in named if name not in known]
         if self.servers is not None:  # their tools are not known yet
             unknown = [name for name in unknown if not name.startswith("mcp_")]
         self.extensions.check_tools(unknown, known)
-        wanted = tools if options.tools is None and options.tool_set is not None else _wanted_tools(options)
-        return [name for name in wanted if name in tools and name not in options.exclude_tools]
-
-
-def _wanted_tools(options: AgentOptions) -> list[str]:
-    """Return the names of the tools that the model may use. Not valid for a `tool_set` without `tools`."""
-    chosen = options.default_tools if options.tools is None else options.tools
-    names = dict.fromkeys([*chosen, *(tool.name for tool in options.extra_tools)])
-    return [name for name in names if name not in options.exclude_tools]
+        wanted = tools if options.tools is None and options.tool_set is not None else options.wanted_tools()
+        return [name for name in wanted if name in tools and not options.excludes_tool(name)]
 
 
 def _wants_task(options: AgentOptions) -> bool:
     """Whether the model may use the built-in `task` tool."""
-    return TASK in _wanted_tools(options) and all(tool.name != TASK for tool in options.extra_tools)
+    return TASK in options.wanted_tools() and all(tool.name != TASK for tool in options.extra_tools)

@@ -19,7 +19,10 @@ from fairlead.extend.extensions.late import Mode, OnError
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore, Durability
-from fairlead.tools import DEFAULT_TOOLS
+from fairlead.tools import BUILTIN_NAMES, DEFAULT_TOOLS
+
+#: Tools that are created together with the part of the session they act on, and only if the model may use them.
+TODO_WRITE, TASK, ASK = "todo_write", "task", "ask"
 
 
 class AgentOptions(Struct, kw_only=True):
@@ -34,6 +37,8 @@ class AgentOptions(Struct, kw_only=True):
     api_key: str | None = None
     thinking: ThinkingLevel | None = None
     cwd: str | Path = "."
+    #: Other directories of the workspace. The model is told about them. A sandbox lets commands read them.
+    add_dirs: Sequence[str | Path] = ()
     #: The environment for keys and commands. None: the environment of this process.
     env: Mapping[str, str] | None = None
     #: Replaces fairlead's part of the system prompt.
@@ -64,7 +69,7 @@ class AgentOptions(Struct, kw_only=True):
     extension_flags: Mapping[str, str | None] = {}
     #: How the agent is used. Extensions can read this.
     mode: Mode = "library"
-    #: The names of the tools that the model may use. None: `default_tools`.
+    #: The tools that the model may use: names, or patterns in which `*` stands for anything. None: `default_tools`.
     tools: Sequence[str] | None = None
     exclude_tools: Sequence[str] = ()
     default_tools: Sequence[str] = DEFAULT_TOOLS
@@ -102,6 +107,8 @@ class AgentOptions(Struct, kw_only=True):
     #: A function that chooses the conversation, instead of the options above.
     conversation: Callable[[ConversationStore], Conversation] | None = None
     session_name: str | None = None
+    #: The id of the session that providers and hosts of omp see. None: the id of the conversation.
+    provider_session_id: str | None = None
     #: With `fsync`, saved entries also survive a power cut.
     durability: Durability = "flush"
     #: How many tokens of the context window compaction leaves free, unless the user's settings say otherwise.
@@ -122,10 +129,25 @@ class AgentOptions(Struct, kw_only=True):
     reset_settings: Sequence[SettingsGroup] = ()
     #: Called with a sentence for each part of the configuration that cannot be used.
     warn: Callable[[str], None] | None = None
+    #: Called instead of `warn` for what protects the user: settings and stream rules. None: `warn`.
+    alert: Callable[[str], None] | None = None
 
     def wants_tool(self, name: str) -> bool:
         """Whether the model may use a tool that is added later."""
-        return name not in self.exclude_tools and (self.tools is None or name in self.tools)
+        return not self.excludes_tool(name) and (self.tools is None or _is_named(name, self.tools))
+
+    def excludes_tool(self, name: str) -> bool:
+        """Whether `exclude_tools` names a tool."""
+        return _is_named(name, self.exclude_tools)
+
+    def wanted_tools(self) -> list[str]:
+        """Return the names of the tools that the model may use. Not valid for a `tool_set` without `tools`."""
+        chosen = self.default_tools if self.tools is None else self.tools
+        if any(map(is_pattern, chosen)):
+            known = dict.fromkeys([*BUILTIN_NAMES, TODO_WRITE, TASK, *self.default_tools])
+            chosen = [name for name in (*known, *chosen) if not is_pattern(name) and self.wants_tool(name)]
+        names = dict.fromkeys([*chosen, *(tool.name for tool in self.extra_tools)])
+        return [name for name in names if not self.excludes_tool(name)]
 
     def check(self) -> None:
         """Raise BadOption if the value of an option does not match its type above.
@@ -139,6 +161,21 @@ class AgentOptions(Struct, kw_only=True):
             value = getattr(self, name)
             if not _fits(value, hints[name]):
                 raise BadOption(f"{name}: expected {_in_words(hints[name])}, found {_shown(value)}.")
+
+
+def is_pattern(entry: str) -> bool:
+    """Whether an entry of `tools` or `exclude_tools` is a pattern."""
+    return "*" in entry
+
+
+def _is_named(name: str, entries: Sequence[str]) -> bool:
+    if name in entries:
+        return True
+    if not any(map(is_pattern, entries)):
+        return False
+    from fnmatch import fnmatchcase
+
+    return any(is_pattern(entry) and fnmatchcase(name, entry) for entry in entries)
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -5,24 +5,30 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from fairlead import __version__
 from fairlead.agent import Agent
 from fairlead.agent.options import AgentOptions
-from fairlead.cli.console import complain
+from fairlead.cli.console import complain, remark
 from fairlead.cli.flags import Arguments, Flag, UsageError, parse, unknown_flag
+from fairlead.config.settings import ApprovalMode
 from fairlead.errors import ConfigError
 
 if TYPE_CHECKING:
+    from fairlead.core.model import ThinkingLevel
     from fairlead.wire.dialects import Program
     from fairlead.wire.pi.profile import Profile
 
 #: How pi names the extensions that it brings along. What they do is part of fairlead, or there is no such thing.
 _BUILT_IN = "builtin:"
+#: What the modes of omp are called here, and the units of `--max-time`, in seconds.
+_OMP_MODES: Mapping[str, ApprovalMode] = {"always-ask": "ask", "write": "write", "yolo": "auto"}
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+_MOST_SECONDS = 1e9
 #: The largest number of digits in a number that a flag takes.
 _DIGITS = 9
 
@@ -38,6 +44,7 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
     options = AgentOptions(
         models=_names(arguments.models),
         exclude_tools=_names(arguments.exclude_tools),
+        add_dirs=_directories(arguments.add_dir),
         append_system_prompt=[_text_or_file(text) for text in arguments.append_system_prompt],
         context_files=not arguments.no_context_files,
         rules=not arguments.no_rules,
@@ -55,13 +62,16 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         isolated=arguments.isolated,
         peer_home=program.home,
         cwd=_working_directory(),
-        warn=lambda warning: complain(f"fairlead: {warning}"),
+        warn=remark,
+        alert=lambda warning: complain(f"fairlead: {warning}"),
         keep=not arguments.no_session,
-        resume=arguments.resume or arguments.resume_named == "",
+        resume=arguments.resume or arguments.resume_named == "" or arguments.session == "",
         session_name=arguments.name,
-        **given(arguments, "provider", "model", "api_key", "thinking", "fork", "session_id", "session_dir", "durability"),
+        **given(arguments, "provider", "model", "api_key", "fork", "session_id", "session_dir", "durability"),
         **given(arguments, "extension_errors"),
-        **given(arguments, "approval", "sandbox"),
+        **given(arguments, "sandbox", "provider_session_id"),
+        thinking=_level(arguments.thinking),
+        approval=_approval(arguments),
         max_turns=_count("--max-turns", arguments.max_turns),
     )
     if arguments.session and arguments.resume_named:
@@ -69,10 +79,6 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
     options.session = arguments.session or arguments.resume_named or None
     if arguments.system_prompt is not None:
         options.system_prompt = _text_or_file(arguments.system_prompt)
-    if arguments.tools is not None:
-        options.tools = _names(arguments.tools)
-    elif arguments.no_tools:
-        options.tools = []
     if profile is not None:
         options.default_tools = profile.default_tools
         if arguments.mode == "rpc-ui":
@@ -88,7 +94,96 @@ def agent_options(arguments: Arguments, profile: Profile | None, program: Progra
         options.counts_written_bytes = profile.counts_written_bytes
     if arguments.no_builtin_tools:
         options.default_tools = ()
+    if arguments.tools is not None:
+        _choose_tools(options, _names(arguments.tools))
+    elif arguments.no_tools:
+        options.tools = []
     return options
+
+
+def _choose_tools(options: AgentOptions, entries: Sequence[str]) -> None:
+    """Use the tools of `--tools`: names and patterns, or only changes to the default such as `+grep`. Raises ConfigError."""
+    changes = [entry for entry in entries if entry.startswith(("+", "-"))]
+    if not changes:
+        options.tools = entries
+        return
+    if len(changes) < len(entries):
+        raise ConfigError("--tools: tool names cannot be mixed with +name or -name entries")
+    if patterns := [entry for entry in changes if "*" in entry]:
+        raise ConfigError(f"--tools: +name and -name entries take exact tool names, not patterns: {', '.join(patterns)}")
+    added = [entry[1:] for entry in changes if entry[0] == "+"]
+    removed = [entry[1:] for entry in changes if entry[0] == "-"]
+    options.default_tools = [*dict.fromkeys([*options.default_tools, *added])]
+    options.exclude_tools = [*options.exclude_tools, *removed]
+
+
+def _level(name: str | None) -> ThinkingLevel | None:
+    """Return the thinking level with this name. An unknown one leaves a remark and the default level."""
+    if name is None:
+        return None
+    from fairlead.models.model_patterns import LEVEL_NAMES
+
+    if name.lower() not in LEVEL_NAMES:
+        remark(f'Invalid thinking level "{name}". The levels are: {", ".join(LEVEL_NAMES)}')
+    return LEVEL_NAMES.get(name.lower())
+
+
+def _approval(arguments: Arguments) -> ApprovalMode | None:
+    """Return the stricter of `--approval` and what a flag of omp asks for. None if there is no such flag."""
+    wanted: list[ApprovalMode] = []
+    if arguments.approval is not None:
+        wanted.append(cast("ApprovalMode", arguments.approval))
+    named = arguments.approval_mode or ("yolo" if arguments.yolo else None)
+    if named is not None:
+        wanted.append(_OMP_MODES[named])
+    return max(wanted, key=get_args(ApprovalMode).index, default=None)
+
+
+def _directories(names: Sequence[str]) -> list[Path]:
+    """Return the directories with these names. Raises ConfigError if one does not exist."""
+    folders = [Path(name).expanduser().absolute() for name in names]
+    for folder in folders:
+        if not folder.is_dir():
+            raise ConfigError(f"--add-dir {folder}: there is no such directory.")
+    return folders
+
+
+def limit_time(agent: Agent, arguments: Arguments) -> None:
+    """Abort the run that is active when the time of `--max-time` is over, and every later run."""
+    if arguments.max_time is None:
+        return
+    import asyncio
+
+    from fairlead.core.events import AgentStart, Event
+
+    loop = asyncio.get_running_loop()
+    seconds = max_seconds(arguments.max_time)
+    aborts: set[asyncio.Task[None]] = set()
+
+    def abort() -> None:
+        aborts.add(loop.create_task(agent.session.abort()))
+
+    def abort_if_late(event: Event) -> None:
+        if isinstance(event, AgentStart) and loop.time() >= end:
+            loop.call_soon(abort)
+
+    end = loop.time() + seconds
+    loop.call_later(seconds, abort)
+    agent.session.subscribe(abort_if_late)
+
+
+def max_seconds(text: str) -> float:
+    """Return the seconds of a time such as `90`, `5s`, `10m` or `1h`. Raises UsageError."""
+    number, factor = text.strip(), 1
+    if number[-1:] in _UNITS:
+        number, factor = number[:-1], _UNITS[number[-1:]]
+    try:
+        seconds = float(number) * factor
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < _MOST_SECONDS:
+        raise UsageError(f"--max-time: expected a number of seconds, or a time such as 5s, 10m or 1h, got {text!r}.")
+    return seconds
 
 
 def _for_extensions(arguments: Arguments) -> dict[str, str | None]:

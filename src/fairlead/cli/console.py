@@ -39,6 +39,14 @@ def complain(text: str) -> None:
     sys.stderr.flush()
 
 
+def remark(text: str) -> None:
+    """Say something about the command line that no host and no program needs to know.
+
+    A command that serves a host shows it with `--verbose` only, because hosts show stderr to their users.
+    """
+    logging.getLogger("fairlead.cli").warning("%s", text)
+
+
 def configure_logging(env: Mapping[str, str], *, default: str, verbose: bool, log_file: str | None) -> None:
     """Send log records to stderr and, if one is named, to a file.
 

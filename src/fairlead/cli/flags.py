@@ -1,7 +1,7 @@
 """The command line: a table of flags and a small parser.
 
 Hosts written for pi, omp and xcsh start fairlead with the flags of those programs. A flag that has no meaning here is accepted
-with a line on stderr. Any other unknown flag is an error that names the nearest one.
+with a line in the log. Any other unknown flag is an error that names the nearest one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from fairlead.core.model import THINKING_LEVELS
 from fairlead.errors import ConfigError
 
 #: `optional` may have a value. So may `session`, if the next word looks like a session rather than a prompt.
@@ -44,14 +45,9 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--model",), "model", "value", "the model: provider/id, an id or a pattern, with an optional :level", "PATTERN"),
     Flag(("--models",), "models", "value", "models to cycle through: patterns separated by commas", "PATTERNS"),
     Flag(("--api-key",), "api_key", "value", "the key of the provider, instead of the one in the environment", "KEY"),
-    Flag(
-        ("--thinking",),
-        "thinking",
-        "value",
-        "how much the model thinks",
-        "LEVEL",
-        ("off", "minimal", "low", "medium", "high", "xhigh"),
-    ),
+    Flag(("--thinking",), "thinking", "value", f"how much the model thinks: {', '.join(THINKING_LEVELS)}", "LEVEL"),
+    Flag(("--cwd",), "cwd", "value", "work in this directory instead of the current one", "DIR"),
+    Flag(("--add-dir",), "add_dir", "list", "another directory to work in; may be repeated", "DIR"),
     Flag(("--system-prompt",), "system_prompt", "value", "replace the system prompt: a text or a file", "TEXT"),
     Flag(
         ("--append-system-prompt",),
@@ -64,14 +60,24 @@ FLAGS: tuple[Flag, ...] = (
     Flag(("--skill",), "skill", "list", "a skill or a folder of skills; may be repeated", "PATH"),
     Flag(("--no-rules",), "no_rules", "switch", "use no stream rules"),
     Flag(("--max-turns",), "max_turns", "value", "end the run with an error after this many model calls; 0 for no limit", "N"),
+    Flag(("--max-time",), "max_time", "value", "abort what runs after this time: seconds, or 5s, 10m, 1h", "TIME"),
     Flag(
         ("--approval",),
         "approval",
         "value",
-        "what to do when a tool wants to change something: auto, ask or deny",
+        "what to do when a tool wants to change something: auto, ask or deny; write asks only about what is not a file",
         "MODE",
-        ("auto", "ask", "deny"),
+        ("auto", "write", "ask", "deny"),
     ),
+    Flag(
+        ("--approval-mode",),
+        "approval_mode",
+        "value",
+        "the same in the words of omp; the stricter of both applies",
+        "MODE",
+        ("always-ask", "write", "yolo"),
+    ),
+    Flag(("--yolo", "--auto-approve"), "yolo", "switch", "the same as --approval-mode yolo"),
     Flag(
         ("--sandbox",),
         "sandbox",
@@ -105,17 +111,18 @@ FLAGS: tuple[Flag, ...] = (
     ),
     Flag(("-a", "--approve"), "approve", "switch", "trust the project for this run: use its extensions, servers and settings"),
     Flag(("-na", "--no-approve"), "no_approve", "switch", "do not trust the project for this run"),
-    Flag(("-t", "--tools"), "tools", "value", "the tools that the model may use, separated by commas", "NAMES"),
+    Flag(("-t", "--tools"), "tools", "value", "the tools that the model may use: names and * patterns; or +name, -name", "NAMES"),
     Flag(("-nt", "--no-tools"), "no_tools", "switch", "use no tools"),
     Flag(("-nbt", "--no-builtin-tools"), "no_builtin_tools", "switch", "use no built-in tools"),
-    Flag(("-xt", "--exclude-tools"), "exclude_tools", "value", "tools to leave out, separated by commas", "NAMES"),
-    Flag(("--session",), "session", "value", "resume a session: its file, or the beginning of its id", "FILE|ID"),
+    Flag(("-xt", "--exclude-tools"), "exclude_tools", "value", "tools to leave out: names and * patterns", "NAMES"),
+    Flag(("--session",), "session", "optional", "resume a session: its file or the beginning of its id", "FILE|ID"),
     Flag(("-c", "--continue"), "resume", "switch", "resume the latest session of this directory"),
     Flag(
         ("-r", "--resume"), "resume_named", "session", "resume the session with this file or id, by default the latest", "FILE|ID"
     ),
     Flag(("--fork",), "fork", "value", "start with a copy of a session: its file, or the beginning of its id", "FILE|ID"),
     Flag(("--session-id",), "session_id", "value", "resume the session with exactly this id, or create it", "ID"),
+    Flag(("--provider-session-id",), "provider_session_id", "value", "the id of the session that providers see", "ID"),
     Flag(("--session-dir",), "session_dir", "value", "the folder for session files", "DIR"),
     Flag(("-n", "--name"), "name", "value", "the name of the session", "NAME"),
     Flag(("--no-session",), "no_session", "switch", "do not save the session"),
@@ -145,6 +152,7 @@ FLAGS: tuple[Flag, ...] = (
         ("abort", "finish"),
     ),
     Flag(("--list-models",), "list_models", "optional", "list the models that match, by default all, and exit", "PATTERN"),
+    Flag(("--export",), "export", "value", "write a session file as an HTML page and exit; the page may follow", "FILE"),
     Flag(("--offline",), "offline", "switch", "connect only to the model provider"),
     Flag(("--verbose",), "verbose", "switch", "log more to stderr; FAIRLEAD_LOG=debug logs everything"),
     Flag(("--log-file",), "log_file", "value", "append the log to a file instead of stderr", "FILE"),
@@ -154,12 +162,13 @@ FLAGS: tuple[Flag, ...] = (
 
 #: Flags of pi, omp and xcsh that have no effect here, without a value and with one.
 IGNORED_SWITCHES = frozenset(
-    """--no-title --no-themes --no-lsp --no-pty --no-memory
-    --allow-home --auto-approve --yolo --hide-thinking --no-hide-thinking --no-startup-checks""".split()
+    """--advisor --allow-home --external-thinking --from-claude --from-codex --hide-thinking --no-hide-thinking --no-lsp
+    --no-memory --no-prewalk --no-pty --no-startup-checks --no-themes --no-title --no-ui --plan-yolo --prewalk
+    --print-thoughts""".split()
 )
 IGNORED_VALUES = frozenset(
-    """--provider-session-id --skills --theme --use-theme --tui-mode
-    --export --plan --smol --slow --config --plugin-dir""".split()
+    """--alias --config --plan --plan-yolo-into --plugin-dir --prewalk-into --profile --prompt-cache-key --service-tier
+    --skills --slow --smol --system-prompt-template --theme --tui-mode --use-theme""".split()
 )
 
 
@@ -178,6 +187,8 @@ class Arguments(Struct):
     models: str | None = None
     api_key: str | None = None
     thinking: str | None = None
+    cwd: str | None = None
+    add_dir: list[str] = []
     system_prompt: str | None = None
     append_system_prompt: list[str] = []
     no_context_files: bool = False
@@ -196,19 +207,24 @@ class Arguments(Struct):
     no_tools: bool = False
     no_builtin_tools: bool = False
     exclude_tools: str | None = None
+    #: None if the flag is absent; "" for the latest session.
     session: str | None = None
     resume: bool = False
     #: None if the flag is absent; "" for the latest session.
     resume_named: str | None = None
     fork: str | None = None
     session_id: str | None = None
+    provider_session_id: str | None = None
     session_dir: str | None = None
     name: str | None = None
     no_session: bool = False
     durability: str | None = None
     no_rules: bool = False
     max_turns: str | None = None
+    max_time: str | None = None
     approval: str | None = None
+    approval_mode: str | None = None
+    yolo: bool = False
     sandbox: str | None = None
     isolated: bool = False
     updates: str | None = None
@@ -216,6 +232,7 @@ class Arguments(Struct):
     on_eof: str | None = None
     #: None if the flag is absent; "" for all models.
     list_models: str | None = None
+    export: str | None = None
     offline: bool = False
     verbose: bool = False
     log_file: str | None = None

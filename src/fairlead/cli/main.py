@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from fairlead.cli.console import complain, configure_logging, say
+from fairlead.cli.console import complain, configure_logging, remark, say
 from fairlead.cli.flags import Arguments, UsageError, help_text, parse, unknown_flag
 from fairlead.errors import ConfigError, ExtensionNotLoaded, FairleadError
 
@@ -66,15 +66,18 @@ def _dispatch(argv: Sequence[str], program: Program) -> int:
         command: Callable[[Sequence[str], Program], int] = getattr(module, argv[0])
         return command(argv[1:], program)
     arguments = parse(argv)
-    if arguments.help:
-        say(help_text())
+    if arguments.help or arguments.version:
+        show = complain if program.prints_help_on_stderr else say
+        show(help_text() if arguments.help else program.version_line)
         return 0
-    if arguments.version:
-        say(program.version_line)
-        return 0
+    _change_directory(arguments.cwd)
     _configure_logging(arguments)
     for flag in arguments.ignored:
-        complain(f"fairlead: {flag} has no effect here")
+        remark(f"{flag} has no effect here")
+    if arguments.export is not None:
+        from fairlead.cli.commands import export
+
+        return export([arguments.export, *arguments.words[:1]], program)
     frame_limit = _frame_limit(arguments.max_frame_bytes)
     served = _served(arguments, program)
     is_server = served is not None and served.is_server
@@ -98,6 +101,15 @@ def _configure_logging(arguments: Arguments) -> None:
         verbose=arguments.verbose,
         log_file=arguments.log_file,
     )
+
+
+def _change_directory(folder: str | None) -> None:
+    """Work in another directory, before anything is read. Raises ConfigError if that is not possible."""
+    if folder is not None:
+        try:
+            os.chdir(os.path.expanduser(folder))  # noqa: PTH111
+        except OSError as error:
+            raise ConfigError(f"--cwd {folder}: {error.strerror}.") from error
 
 
 def _list_models(argv: Sequence[str], arguments: Arguments, program: Program) -> int:
@@ -125,12 +137,12 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
         raise ConfigError(f"The dialect {dialect.name} has no way to ask its user anything: use --mode rpc.")
     for name in dialect.ignored_flags:
         if getattr(arguments, name) is not None:
-            complain(f"fairlead: --{name.replace('_', '-')} has no effect in {dialect.name} mode")
+            remark(f"--{name.replace('_', '-')} has no effect in {dialect.name} mode")
 
     from fairlead.wire.stdio import take_over
 
     stdin, stdout = take_over()
-    from fairlead.cli.build import agent_options, given, log_choices
+    from fairlead.cli.build import agent_options, given, limit_time, log_choices
     from fairlead.wire.dialects import ServeOptions
 
     async def prepare(agent: Agent) -> None:
@@ -141,6 +153,7 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
 
             await parse_extension_flags(agent, argv, arguments)
         await agent.extensions.find_model()
+        limit_time(agent, arguments)
 
     async def work() -> int:
         options = ServeOptions(
@@ -171,7 +184,7 @@ def _refuse_files(arguments: Arguments) -> None:
     if any(word.startswith("@") for word in arguments.words):
         raise ConfigError("@file arguments are not supported in RPC mode")
     if arguments.words:
-        complain("fairlead: arguments that are not flags are ignored in RPC mode")
+        remark("arguments that are not flags are ignored in RPC mode")
 
 
 def _frame_limit(text: str | None) -> int | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairlead.cli.build import build_agent
+from fairlead.cli.build import build_agent, limit_time
 from fairlead.cli.console import complain
 from fairlead.cli.flags import Arguments, UsageError
 from fairlead.cli.start import run
@@ -68,6 +68,7 @@ async def _answer(agent: Agent, argv: Sequence[str], arguments: Arguments, profi
         if not piped and not arguments.words:
             raise UsageError(NOTHING_TO_DO)
     await agent.extensions.find_model()
+    limit_time(agent, arguments)
     before, prompts, images = _prompts(piped, arguments.words, readable(agent.session.host.workspace.guard))
     await agent.session.additions.prepare()
     return await _Invocation(agent, arguments, profile, stdout).run(_expanded(agent, before, prompts), images)
@@ -142,6 +143,8 @@ class _Invocation:
             return self._failed(ABORTED)
         if end is None:
             return 0  # extensions handled all prompts
+        if self._arguments.mode == "json" and self._profile.json_mode_succeeds:
+            return 0  # the events say what failed
         return self._failed(end.message.error_message or "The model failed without saying why.")
 
     def _failed(self, error: str) -> int:

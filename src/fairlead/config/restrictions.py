@@ -121,7 +121,7 @@ def _leads_into(name: str, folder: Path, within: Path) -> bool:
         return False
 
 
-_STRICTNESS = ("auto", "ask", "deny")
+_STRICTNESS = ("auto", "write", "ask", "deny")
 _ACTIONS = ("allow", "ask", "deny")
 _SANDBOXES = ("off", "workspace")
 _ASKED = 'Until that is corrected, everything is asked for that changes something (approvals.mode "ask").'

@@ -40,8 +40,9 @@ Positive: TypeAlias = Annotated[int, Meta(ge=1)]
 RuleInterruptMode: TypeAlias = Literal["always", "prose-only", "tool-only", "never"]
 RepeatMode: TypeAlias = Literal["once", "after-gap"]
 
-#: What happens to calls that no rule matches: they run, the user is asked, or they are refused.
-ApprovalMode: TypeAlias = Literal["auto", "ask", "deny"]
+#: What happens to calls that no rule matches, the strictest last: they run, the user is asked unless they change files of the
+#: workspace, the user is asked, or they are refused.
+ApprovalMode: TypeAlias = Literal["auto", "write", "ask", "deny"]
 ApprovalAction: TypeAlias = Literal["allow", "ask", "deny"]
 #: What happens to a project without a decision about trust.
 DefaultTrust: TypeAlias = Literal["ask", "always", "never"]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import PurePath
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -24,7 +25,11 @@ from fairlead.policy.shell import PlainCommand, plain_commands, possible_command
 Kind: TypeAlias = Literal["command", "path", "uri", "arguments"]
 
 _STRICTNESS: tuple[ApprovalAction, ...] = ("allow", "ask", "deny")
-_BY_MODE: dict[ApprovalMode, ApprovalAction] = {"auto": "allow", "ask": "ask", "deny": "deny"}
+_BY_MODE: dict[ApprovalMode, ApprovalAction] = {"auto": "allow", "write": "ask", "ask": "ask", "deny": "deny"}
+#: The tools that the mode `write` lets change files of the workspace.
+_WRITING_TOOLS = frozenset(("edit", "edit_file", "write", "write_file"))
+#: Folders whose files can make git or an agent run commands. The mode `write` asks about them.
+_POWERFUL_FOLDERS = frozenset((".git", ".fairlead", ".pi", ".omp", ".xcsh"))
 
 
 class Subject(Struct, frozen=True):
@@ -44,6 +49,8 @@ class PatternContext(Struct, frozen=True):
     cwd: str
     home: str
     knows_shell: bool = True
+    #: The other directories of the workspace.
+    more: Sequence[str] = ()
 
 
 class Verdict(Struct, frozen=True):
@@ -69,7 +76,8 @@ class Policy:
             subject: what the call acts on.
             around: how to interpret patterns and command lines.
         """
-        fallback = Verdict("allow" if harmless else _BY_MODE[self.mode], f'approvals.mode is "{self.mode}"')
+        is_allowed = harmless or (self.mode == "write" and tool in _WRITING_TOOLS and _is_inside(subject, around))
+        fallback = Verdict("allow" if is_allowed else _BY_MODE[self.mode], f'approvals.mode is "{self.mode}"')
         rules = [rule for rule in self._rules if _is_about(rule, tool)]
         if not rules:
             return fallback
@@ -87,6 +95,14 @@ class Policy:
         if ANY in possible and verdict.action != "allow" and verdict.because.startswith("approvals.rules"):
             return Verdict(verdict.action, f"{verdict.because}, which may apply: the command cannot be parsed with certainty")
         return verdict
+
+
+def _is_inside(subject: Subject, around: PatternContext) -> bool:
+    """Return whether a call acts on a file of the workspace that makes no other program run commands."""
+    path = PurePath(subject.text)
+    if subject.kind != "path" or any(part.lower() in _POWERFUL_FOLDERS for part in path.parts):
+        return False
+    return any(path.is_relative_to(folder) for folder in (around.cwd, *around.more))
 
 
 def _is_about(rule: ApprovalRule, tool: str) -> bool:

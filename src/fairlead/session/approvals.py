@@ -138,7 +138,8 @@ class Approvals:
     def _pattern_context(self) -> PatternContext:
         workspace = self._required_host.workspace
         knows_shell = workspace.shell is None or Path(workspace.shell).name in KNOWN_SHELLS
-        return PatternContext(os.path.realpath(workspace.cwd), str(user_folder(workspace.env)), knows_shell)
+        more = [os.path.realpath(folder) for folder in workspace.more]
+        return PatternContext(os.path.realpath(workspace.cwd), str(user_folder(workspace.env)), knows_shell, more)
 
     @property
     def _required_host(self) -> Host:

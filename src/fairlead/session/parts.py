@@ -104,6 +104,8 @@ class SessionOptions(Struct, kw_only=True):
     approver: Approver | None = None
     #: Whether a prompt waits until its model's key is found, and is refused if there is none. If not, its run fails instead.
     waits_for_key: bool = True
+    #: The id that providers get instead of that of the conversation.
+    provider_session_id: str | None = None
 
 
 class Parts:
@@ -111,6 +113,7 @@ class Parts:
 
     def __init__(self, options: SessionOptions) -> None:
         self._options = options
+        self.provider_session_id = options.provider_session_id
         self._workspace = workspace = options.workspace
         self._runtime = runtime = options.runtime
         self.events = Events()

@@ -37,6 +37,7 @@ def system_prompt(
     appended: Sequence[str] = (),
     added: PromptParts | None = None,
     advice: Sequence[str] = (),
+    more: Sequence[Path] = (),
     date: str,
 ) -> str:
     """The system prompt.
@@ -48,6 +49,7 @@ def system_prompt(
         appended: Texts that follow; without them, those of the user.
         added: What users add.
         advice: More guidelines in our part.
+        more: The other directories of the workspace.
         date: The present day.
     """
     if custom is None and added is not None:
@@ -57,7 +59,9 @@ def system_prompt(
         parts += [*(() if appended else added.appended), added.context]
         if any(tool.name in _SKILL_READERS for tool in tools):  # without one the model could not follow a skill
             parts.append(added.skills)
-    parts.append(f"Current date: {date}\nCurrent working directory: {scrub_text(str(cwd))}")
+    place = [f"Current date: {date}", f"Current working directory: {scrub_text(str(cwd))}"]
+    place += [f"Another directory of the workspace: {scrub_text(str(folder))}" for folder in more]
+    parts.append("\n".join(place))
     return "\n\n".join(part.strip() for part in parts if part.strip())
 
 
@@ -97,7 +101,14 @@ class SystemPrompt:
         key = (added, date, str(cwd), *(tool.name for tool in tools))
         if self._made is None or self._made[0] != key:
             text = system_prompt(
-                cwd, tools, custom=self._custom, appended=self._appended, added=added, advice=self._advice, date=date
+                cwd,
+                tools,
+                custom=self._custom,
+                appended=self._appended,
+                added=added,
+                advice=self._advice,
+                more=self._workspace.more,
+                date=date,
             )
             self._made = key, text
         return self._made[1]

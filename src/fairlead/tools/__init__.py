@@ -19,10 +19,12 @@ from msgspec.structs import replace
 from fairlead.core.tool import KeyPath, Tool, ToolContext, ToolResult, ToolSubject
 from fairlead.tools.workspace import Workspace
 
-__all__ = ["DEFAULT_TOOLS", "Workspace", "builtin_tools"]
+__all__ = ["BUILTIN_NAMES", "DEFAULT_TOOLS", "Workspace", "builtin_tools"]
 
 #: The tools that are active unless someone chooses others.
 DEFAULT_TOOLS = ("read", "bash", "edit", "write")
+#: The names of all tools in this package.
+BUILTIN_NAMES = (*DEFAULT_TOOLS, "grep", "find", "ls")
 
 
 def _runs_command(arguments: Mapping[str, Any]) -> bool:

@@ -121,6 +121,8 @@ class Workspace(Struct):
     guard: Guard | None = None
     #: The sandbox that commands run in; None if they run without one.
     sandbox: Sandbox | None = None
+    #: The other directories that belong to the workspace.
+    more: Sequence[Path] = ()
 
     def resolve(self, path: str) -> Path:
         """Return the absolute path that a model or a host means by `path`.

@@ -109,6 +109,11 @@ class Program(Struct, frozen=True, kw_only=True):
         return None if self.dialect is None else self.dialect.home
 
     @property
+    def prints_help_on_stderr(self) -> bool:
+        """Whether `--help` and `--version` write to stderr, as pi did until 0.73."""
+        return self.release is not None and self.dialect is DIALECTS["pi"] and self.release.version.startswith("0.73.")
+
+    @property
     def version_line(self) -> str:
         """What `--version` prints."""
         if self.dialect is None or self.release is None:
@@ -169,7 +174,7 @@ DIALECTS: dict[str, Dialect] = {
             name="opal",
             program="opal-server",
             module="fairlead.wire.opal.serve",
-            ignored_flags=("max_frame_bytes", "updates"),
+            ignored_flags=("max_frame_bytes", "max_time", "provider_session_id", "updates"),
             is_server=True,
         ),
     )

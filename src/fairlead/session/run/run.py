@@ -366,7 +366,7 @@ class Turns:
             messages=conversation.for_model(),
             tools=[tool.spec() for tool in tools.values()],
             thinking=self._selection.thinking,
-            session_id=conversation.id,
+            session_id=self._options.provider_session_id or conversation.id,
         )
         if calls is not None:
             await calls.change(request, cancel)

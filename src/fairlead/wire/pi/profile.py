@@ -66,6 +66,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     withdraws_dialogs: bool
     #: Whether `setTitle` requests are sent. "on request" means: if PI_RPC_EMIT_TITLE is set.
     titles: Literal["always", "on request", "never"]
+    #: Whether the command exits with code 0 in JSON mode, whatever the model did.
+    json_mode_succeeds: bool = False
 
 
 PI = Profile(
@@ -93,6 +95,7 @@ PI = Profile(
     prompt_results=False,
     withdraws_dialogs=False,
     titles="always",
+    json_mode_succeeds=True,
 )
 
 PI_2025 = Profile(
