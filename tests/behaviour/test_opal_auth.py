@@ -168,6 +168,7 @@ def test_a_login_that_cannot_begin_says_why(tmp_path: Path) -> None:
         error = client.refusal("auth/login")
         assert (error["code"], error["message"]) == (-32603, "Login flow failed")
         assert "oauth" in error["data"]
+        assert "ANTHROPIC_API_KEY" in error["data"] and "auth/set_key" in error["data"]
         error = client.refusal("auth/poll", device_code="x", interval=0)
         assert (error["code"], error["message"]) == (-32603, "Auth polling failed")
         assert client.refusal("auth/poll", device_code="x", interval=-1)["code"] == -32602

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.opal import opal, outcomes, types
 from tests.support.stage import HELD, calls, says
 
@@ -134,3 +135,35 @@ def setup(fl):
         client.host.provider.release()
         assert client.ended(session, since=since)["type"] == "agent_end"
         assert len(client.call("session/history", session_id=session)["messages"]) == 5
+
+
+ASKING = """
+def setup(fl):
+    @fl.on("input")
+    async def ask(event, ctx):
+        if not await ctx.ui.confirm("Sure?", event.text):
+            return {"action": "handled"}
+"""
+
+
+@pytest.mark.parametrize("end", ["answer", "abort"])
+def test_a_prompt_is_acknowledged_though_an_extension_is_still_busy_with_it(tmp_path: Path, end: str) -> None:
+    settings = {"extensionTimeoutSeconds": 0.3}
+    with opal(tmp_path, [says("fine")], flags=["-e", "ext.py"], files={"ext.py": ASKING}, settings=settings) as client:
+        session = client.start()
+        since = client.host.mark()
+        ident = client.send("agent/prompt", session_id=session, text="go")
+        question = client.asked("client/confirm")
+        assert client.response(ident)["result"] == {"queued": False}
+        assert client.events(session, since=since) == []
+        assert client.call("agent/state", session_id=session)["status"] == "running"
+        if end == "answer":
+            client.answer(question, action=question["params"]["actions"][0])
+        else:
+            client.call("agent/abort", session_id=session)
+        last = client.ended(session, since=since)
+        assert last["type"] == ("agent_end" if end == "answer" else "agent_abort")
+        told = types(client.events(session, since=since))
+        assert told[:2] == ["message_applied", "agent_start"]
+        assert len(client.host.provider.requests) == (1 if end == "answer" else 0)
+        assert client.is_idle(session)

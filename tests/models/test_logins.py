@@ -336,7 +336,7 @@ def test_a_login_of_another_program_is_not_used_where_nobody_said_how_to_log_in(
 
 def test_where_no_provider_has_a_login_there_is_none(tmp_path: Path) -> None:
     registry = a_registry(tmp_path, {"acme": {"baseUrl": "http://example.com"}})
-    with pytest.raises(LoginFailed, match=r"No provider supports login\. Add an `oauth` block in"):
+    with pytest.raises(LoginFailed, match=r"No provider supports login\. Use a key instead: put one of ANTHROPIC_API_KEY"):
         with_http(lambda http: _provider(registry, http))
 
 

@@ -64,6 +64,12 @@ USES = {
         const status: string = (await ask("session/start", { session: true })).auth.status;
         // @ts-expect-error: a prompt has a text
         await ask("agent/prompt", { session_id: "a" });
+        type Name = (typeof types.Methods)[keyof typeof types.Methods];
+        const named: Name = "agent/prompt" satisfies (typeof types.Methods)["AGENT_PROMPT"];
+        const asked: types.MethodTypes["client/confirm"]["params"]["title"] = "Sure?";
+        const event: types.AgentEvent = { type: "agent_start", session_id: "a" };
+        // @ts-expect-error: there is no such request
+        const unnamed: Name = "agent/steer";
     """,
 }
 

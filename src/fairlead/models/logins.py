@@ -185,6 +185,13 @@ def _refusal(answer: dict[str, Any]) -> str:
     return known.get(error, f"The provider refused the login: {error}.")
 
 
+def _key_names() -> list[str]:
+    """The environment variables that hold keys of known providers."""
+    from fairlead.models.catalog import PROVIDERS
+
+    return [name for provider in PROVIDERS.values() for name in provider.key_variables]
+
+
 class Logins:
     """Logs in at the providers that have an `oauth` block in models.json."""
 
@@ -209,7 +216,9 @@ class Logins:
         if possible:
             return next(iter(possible))
         raise LoginFailed(
-            f"No provider supports login. Add an `oauth` block in {self._registry.home.models_path}, or store a key instead."
+            f"No provider supports login. Use a key instead: put one of {', '.join(_key_names())} into the environment, or store "
+            f"one with auth/set_key or in {self._registry.home.auth_path}. A provider with an `oauth` block in "
+            f"{self._registry.home.models_path} supports login."
         )
 
     async def begin(self, provider: str) -> DeviceCode:

@@ -110,7 +110,7 @@ COMMAND_EXAMPLES: dict[str, dict[str, Any]] = {
     "set_model": _example(values.MODEL, provider="anthropic", modelId="claude-sonnet-4-5"),
     "cycle_model": _example({"model": values.MODEL, "isScoped": False, "thinkingLevel": "medium"}),
     "get_available_models": _example({"models": [values.MODEL]}),
-    "set_thinking_level": _example(level="high"),
+    "set_thinking_level": _example({"level": "high"}, level="high"),
     "cycle_thinking_level": _example({"level": "high"}),
     "get_available_thinking_levels": _example({"levels": ["off", "minimal", "low", "medium", "high"]}),
     "set_steering_mode": _example(mode="all"),

@@ -39,7 +39,24 @@ def opal_types(title: str) -> str:
     parts.append(_requests("ServerRequests", "The requests of the server.", SERVER_REQUESTS))
     notification = {"jsonrpc": '"2.0"', "method": json.dumps(NOTIFICATION), "params": "Event"}
     parts.append(_table("Notification", "The notification that carries an event.", notification))
+    parts += _upstream_names([*METHODS, *SERVER_REQUESTS])
     return "\n".join(parts)
+
+
+def _upstream_names(requests: Sequence[str]) -> list[str]:
+    """The names in the types that Opal publishes, for programs that were written against those."""
+    constants = [f"  {re.sub(r'[^A-Z]', '_', name.upper())}: {json.dumps(name)}," for name in requests]
+    return [
+        "\n".join([*_comment("The names of all requests."), "export const Methods = {", *constants, "} as const;", ""]),
+        "\n".join(
+            [
+                *_comment("The params and the result of every request, by its name."),
+                "export interface MethodTypes extends Methods, ServerRequests {}",
+                "",
+            ]
+        ),
+        "\n".join([*_comment("An event, under Opal's name."), "export type AgentEvent = Event;", ""]),
+    ]
 
 
 def _requests(title: str, note: str, requests: Mapping[str, type[Method]]) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from fairlead.core import events as core
 from fairlead.core.messages import AssistantMessage, TextContent, ThinkingContent, ToolCall, Usage, UserMessage, user_text
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
+from fairlead.errors import FairleadError, RunAborted
 from fairlead.protocol.opal import events
 from fairlead.protocol.opal.objects import TokenUsage, ToolOutcome
 from fairlead.wire.connection import Outlet
@@ -107,6 +108,16 @@ class Narrator:
         """Announce the end of a command, unless it started a run, whose end is also its own."""
         if self._command_is_open and not self._running:
             self._end(events.AgentEnd(self._id, self.usage()))
+
+    def refused(self, text: str, error: FairleadError) -> None:
+        """Announce a prompt that the client believes accepted, and why it does not start."""
+        self.command_began(text)
+        if not self._command_is_open:
+            self.show(str(error))
+        elif isinstance(error, RunAborted):
+            self._end(events.AgentAbortEvent(self._id))
+        else:
+            self._end(events.Error(self._id, str(error)))
 
     def command_aborted(self) -> None:
         """Announce the abort of a command, if one is open."""

@@ -56,7 +56,7 @@ class OpalSession:
         self._held: list[Event] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._statuses: list[str] | None = None
-        #: Extension commands that are running.
+        #: Extension commands that are running, and prompts that extensions are still working on.
         self.commands: set[asyncio.Task[None]] = set()
         #: Whether a compaction that the client requested is running, and whether a prompt waits for its end.
         self._is_compacting = self._runs_after_compaction = False
@@ -120,11 +120,38 @@ class OpalSession:
     # Running
 
     async def prompt(self, text: str) -> Prompted:
-        """Start a run with a prompt, or queue it during a run. Raises FairleadError if it cannot be accepted."""
-        session, narrator = self.session, self.narrator
+        """Start a run with a prompt, or queue it during a run. Raises FairleadError if it cannot be accepted.
+
+        If extensions work on the prompt for longer than they have been given, it is accepted all the same. Its events say then
+        what becomes of it.
+        """
+        session = self.session
         hooks = await session.extensions.ready() if text.startswith("/") else None
         if hooks is not None and hooks.has_command(text):
             return Prompted(False, lambda: self._begin_command(text))
+        if not session.extensions.may_exist:
+            return await self._submit(text)
+        submitted = asyncio.create_task(self._submit(text), name="fairlead-prompt")
+        try:
+            await asyncio.wait({submitted}, timeout=self.agent.settings.extension_timeout_seconds)
+        except asyncio.CancelledError:
+            submitted.cancel()
+            raise
+        return submitted.result() if submitted.done() else Prompted(False, lambda: self._finish_later(submitted, text))
+
+    def _finish_later(self, submitted: asyncio.Task[Prompted], text: str) -> None:
+        """Continue with a prompt that extensions are still working on, though the client has the response."""
+
+        async def finish() -> None:
+            try:
+                (await submitted).then()
+            except FairleadError as error:
+                self.narrator.refused(text, error)
+
+        self._keep(asyncio.create_task(finish(), name="fairlead-prompt"))
+
+    async def _submit(self, text: str) -> Prompted:
+        session, narrator = self.session, self.narrator
         if self._is_compacting and not session.activity.is_streaming:
             return await self._prompt_later(text)
         with self.silent() if not session.activity.is_streaming else nullcontext(nothing) as tell_all:
@@ -161,7 +188,9 @@ class OpalSession:
     def _begin_command(self, text: str) -> None:
         """Start an extension command. It may take long, and ask the user."""
         self.narrator.command_began(text)
-        task = asyncio.create_task(self._command(text), name="fairlead-command")
+        self._keep(asyncio.create_task(self._command(text), name="fairlead-command"))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
         self.commands.add(task)
         task.add_done_callback(self.commands.discard)
 
