@@ -1725,7 +1725,7 @@ export interface CycledModel {
   thinkingLevel?: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
 }
 
-/** What became of a message. A message that was `handled` by an extension starts no run. */
+/** What happened to a message. A message that an extension `handled` starts no run. */
 export interface Disposition {
   disposition: "handled" | "queued" | "started";
 }

@@ -28,7 +28,7 @@ class PeerHome(Struct, frozen=True, kw_only=True):
     layout: Literal["pi", "omp"] = "pi"
     #: Names another folder instead of `folder`.
     folder_variable: str | None = None
-    #: Name a profile, which has a home of its own.
+    #: Variables that name a profile. Each profile has its own home.
     profile_variables: tuple[str, ...] = ()
 
     def root(self, env: Mapping[str, str]) -> Path:
@@ -116,7 +116,7 @@ class Home(Struct, frozen=True):
         return project_boundary(folder, self.user or Path.home(), self.root)
 
     def is_of_peer(self, path: Path) -> bool:
-        """Whether a file of the home or of a project's folder is in a folder of the peer's."""
+        """Whether a file of the home or of a project belongs to the peer."""
         return self.peer is not None and path.parent.name != PROJECT_FOLDER
 
     def settings_files(self, cwd: Path) -> tuple[tuple[Level, Path], ...]:

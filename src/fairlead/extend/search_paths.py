@@ -124,7 +124,7 @@ class SearchPaths(Struct, frozen=True, kw_only=True):
         return source
 
     def _of_project(self, name: str, cwd: Path) -> Iterator[SearchPath]:
-        """Yield a folder of the project's own folders. What is found first is used, so the one that wins goes first."""
+        """Yield the folder with this name in each folder of the project's configuration, the one that wins first."""
         folders = () if self.home is None else self.home.project_folders(cwd)
         return (_folder(folder, name, "project", cwd) for folder in reversed(folders))
 

@@ -128,7 +128,7 @@ def qualified(provider: str | None, model: str) -> str:
 
 
 class Ambiguous(ModelNotFound):
-    """Several providers offer a model of this name."""
+    """Several providers offer a model with this name."""
 
 
 def split_level(pattern: str) -> tuple[str, ThinkingLevel | None]:

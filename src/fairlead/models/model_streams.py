@@ -67,7 +67,7 @@ class ModelStreams:
         return self._registry.available()
 
     def find(self, provider: str, model_id: str) -> Model | None:
-        """Return the model of this name, with the features of the provider's default model if it is not known.
+        """Return the model. If it is not known, it gets the features of the provider's default model.
 
         Returns None if the provider is not known.
         """

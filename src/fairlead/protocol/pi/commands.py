@@ -50,7 +50,7 @@ class Attachment(Struct, rename="camel", omit_defaults=True):
 
 
 class Disposition(Struct):
-    """What became of a message. A message that was `handled` by an extension starts no run."""
+    """What happened to a message. A message that an extension `handled` starts no run."""
 
     disposition: Literal["started", "queued", "handled"]
 

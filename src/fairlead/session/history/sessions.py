@@ -28,7 +28,7 @@ class ConversationStore(Struct, kw_only=True):
     root: Path | None = None
     #: One folder for all working directories, instead.
     folder: Path | None = None
-    #: The user's directory, if folders are to be named as omp names them: see `session_folder`.
+    #: The user's directory, if folders get the names that omp gives them: see `session_folder`.
     user: Path | None = None
     durability: Durability = "flush"
 

@@ -28,7 +28,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     early_command_answers: bool = False
     #: The error for a prompt that arrives during a run.
     busy: str
-    #: Whether the response to a prompt or a queued message says what became of it.
+    #: Whether the response to a prompt or a queued message says what happened to it.
     dispositions: bool = False
     #: Whether the results of tools are also sent as data.
     structured_results: bool = False
