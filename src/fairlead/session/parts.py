@@ -113,7 +113,6 @@ class Parts:
 
     def __init__(self, options: SessionOptions) -> None:
         self._options = options
-        self.provider_session_id = options.provider_session_id
         self._workspace = workspace = options.workspace
         self._runtime = runtime = options.runtime
         self.events = Events()
@@ -159,6 +158,7 @@ class Parts:
         self.activity = Activity(self.run, self.compactor, self.attempts, self.extensions)
         self.stopper = Stopper(self.activity, self.run, self.compactor, self.additions, self.host, self.subagents)
         self.history = History(self.current, self._sessions, notify, self.make_moves)
+        self.history.provider_id = options.provider_session_id
         self._follow_conversation()
         if self.subagents is not None:
             self.subagents.attach(self._as_parent())

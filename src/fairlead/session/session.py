@@ -74,11 +74,6 @@ class Session:
     # State
 
     @property
-    def provider_session_id(self) -> str:
-        """The id of the session that providers see: that of the conversation, unless the options name another."""
-        return self._parts.provider_session_id or self.history.id
-
-    @property
     def messages(self) -> list[Message]:
         """The messages from the beginning to where the conversation stands."""
         return self._parts.current.conversation.messages

@@ -103,6 +103,8 @@ class History:
         self.problems: list[str] = []
         #: Where conversations are kept.
         self.sessions = sessions
+        #: The id that providers get instead of that of the conversation, if there is one.
+        self.provider_id: str | None = None
         self._current = current
         self._notify = notify
         self._make_moves = make_moves

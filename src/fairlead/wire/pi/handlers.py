@@ -148,7 +148,7 @@ def _state(server: PiServer) -> RpcSessionState:
         steering_mode=session.queue.steering.mode,
         follow_up_mode=session.queue.follow_up.mode,
         interrupt_mode=session.queue.interrupt,
-        session_id=session.provider_session_id,
+        session_id=session.history.provider_id or session.history.id,
         auto_compaction_enabled=session.activity.auto_compaction,
         message_count=session.history.count,
         pending_message_count=len(session.queue),
