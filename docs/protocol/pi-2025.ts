@@ -338,7 +338,7 @@ export interface Usage {
   totalTokens: number;
   cost: Cost;
   /** The part of `cache_write` that the provider keeps for an hour. */
-  cacheWrite1H?: number;
+  cacheWrite1h?: number;
 }
 
 export type UserBlock = TextContent | ImageContent;

@@ -2431,7 +2431,7 @@ export interface Usage {
   totalTokens: number;
   cost: Cost;
   /** The part of `cache_write` that the provider keeps for an hour. */
-  cacheWrite1H?: number;
+  cacheWrite1h?: number;
 }
 
 /** Tokens that were spent apart from the model's answers, such as those of a sub-agent. `note` says what for. */

@@ -67,9 +67,10 @@ def surroundings(
 
 
 def rpc(dialect: str, *flags: str, model: str | None = "fake/fake-1") -> Sequence[str]:
-    """The command line of an agent that serves a host of that dialect."""
+    """The command line of an agent that serves a host of that dialect, or of a release of its program ("pi@0.73")."""
     chosen = ["--model", model] if model else []
-    return [FAIRLEAD, "--mode", "rpc", "--dialect", dialect, *chosen, *flags]
+    start = ["--as", dialect, "--mode", "rpc"] if "@" in dialect else ["--mode", "rpc", "--dialect", dialect]
+    return [FAIRLEAD, *start, *chosen, *flags]
 
 
 def _models(url: str, reasoning: str, api_key: str, more: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

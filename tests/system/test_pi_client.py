@@ -1,4 +1,4 @@
-"""pi's own RpcClient, of two versions, must work against this program as it does against pi."""
+"""pi's own RpcClient, of three versions, must work against this program as it does against pi."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench.contestants import Turn
-from bench.peers import PI_087, Peer
+from bench.peers import PI_087, PI_15, Peer
 from tests.system.pi_clients import WAIT, Drive, clients, kinds, roles, rpc_client, said
 
 pytestmark = pytest.mark.system
@@ -94,7 +94,7 @@ def test_a_host_waits_for_the_end_and_collects_what_leads_to_it(client: Peer, dr
         await client.prompt("One.");
         await waiting;
         const state = await client.getState();
-        await until((event) => event.type === "agent_settled");
+        await until((event) => ["agent_end", "agent_settled"].includes(event.type)); // the latter since 0.80
         const collecting = client.collectEvents();
         await client.prompt("Two.");
         return { state, events: await collecting, messages: await client.getMessages() };
@@ -132,6 +132,30 @@ def test_events_come_in_the_order_of_pi_itself(drive: Drive) -> None:
     # pi reports its system prompt as a message of the conversation; here that is no message.
     theirs = [event for event in theirs if event.get("message", {}).get("role") != "system"]
     assert kinds(ours) == kinds(theirs)
+
+
+def test_a_host_learns_what_became_of_a_message(drive: Drive) -> None:
+    result = drive(
+        PI_15,
+        """
+        const idle = [await client.steer("Before."), await client.clearQueue()];
+        const done = client.waitForIdle();
+        const started = await client.prompt("Begin.");
+        await until((event) => event.type === "tool_execution_start");
+        const queued = [await client.prompt("Left.", [], "steer"), await client.steer("Right."), await client.followUp("Rest.")];
+        const refused = await refusal(client.prompt("Now."));
+        await client.bash("touch go");
+        await done;
+        const events = await client.promptAndWait("Again.");
+        return { idle, started, queued, refused, settled: events.at(-1) };
+        """,
+        WAIT,
+        {"text": "Done."},
+    )
+    assert result["idle"] == ["queued", {"steering": ["Before."], "followUp": []}]
+    assert (result["started"], result["queued"]) == ("started", ["queued", "queued", "queued"])
+    assert result["refused"].startswith("Agent is already processing")
+    assert result["settled"] == {"type": "agent_settled", "aborted": False}
 
 
 # Queues

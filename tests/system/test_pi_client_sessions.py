@@ -1,4 +1,4 @@
-"""What pi's own RpcClient, of two versions, can do with sessions."""
+"""What pi's own RpcClient, of three versions, can do with sessions."""
 
 from __future__ import annotations
 

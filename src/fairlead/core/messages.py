@@ -89,7 +89,7 @@ class Usage(Struct, rename="camel"):
     total_tokens: int = 0
     cost: Cost = msgspec.field(default_factory=Cost)
     #: The part of `cache_write` that the provider keeps for an hour.
-    cache_write_1h: int | UnsetType = UNSET
+    cache_write_1h: int | UnsetType = msgspec.field(default=UNSET, name="cacheWrite1h")
 
 
 class _MessageBase(Struct, tag_field="role", rename="camel", omit_defaults=True, weakref=True):
