@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from fairlead.config.settings import FOR_ANY_PROJECT, NOT_FOR_PROJECTS, Settings
+from fairlead.config.settings import Settings
+from fairlead.config.settings_files import FOR_ANY_PROJECT, NOT_FOR_PROJECTS
 from fairlead.protocol.schema.builder import field_notes
 
 INTRODUCTION = """\

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fairlead.config.home import Home, PeerHome
-from fairlead.config.settings import Settings, load_settings
+from fairlead.config.settings import Settings
+from fairlead.config.settings_files import load_settings
 
 OMP = PeerHome(folder=".omp", layout="omp")
 

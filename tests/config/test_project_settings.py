@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from fairlead.config.home import Home
-from fairlead.config.settings import FOR_ANY_PROJECT, NOT_FOR_PROJECTS, Settings, load_settings
+from fairlead.config.settings import Settings
+from fairlead.config.settings_files import FOR_ANY_PROJECT, NOT_FOR_PROJECTS, load_settings
 from fairlead.config.trust import TrustDecider, save_decision
 
 #: A value for every setting that is not its default. What is not here is not tested: see the first test.

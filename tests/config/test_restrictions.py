@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from fairlead.config.home import Home
-from fairlead.config.settings import ApprovalMode, ApprovalRule, Settings, load_settings
+from fairlead.config.settings import ApprovalMode, ApprovalRule, Settings
+from fairlead.config.settings_files import load_settings
 from fairlead.policy.approvals import PatternContext, Policy, Subject
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fairlead.config.home import Home
-from fairlead.config.settings import Settings, load_settings, persist_setting
+from fairlead.config.settings import Settings
+from fairlead.config.settings_files import load_settings, persist_setting
 from fairlead.errors import ConfigError
 
 

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from fairlead.config.home import Home
-from fairlead.config.settings import RuleSettings, load_settings
+from fairlead.config.settings import RuleSettings
+from fairlead.config.settings_files import load_settings
 from fairlead.session.rules.rules import Rule, Scope, injection, load_rules, parse_scope, read_rule, reminder
 
 #: The rule in a `ttsr_triggered` of omp 14, whose file is `RECORDED_FILE`.

@@ -18,7 +18,8 @@ from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home
 from fairlead.config.process import start_thread
 from fairlead.config.scratch import Scratch
-from fairlead.config.settings import Settings, load_settings, persist_setting
+from fairlead.config.settings import Settings
+from fairlead.config.settings_files import load_settings, persist_setting
 from fairlead.core.events import AgentSettled, Event
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model

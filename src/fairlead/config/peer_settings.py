@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from fairlead.config.settings import PATHS
+from fairlead.config.settings_files import PATHS
 from fairlead.core.model import THINKING_LEVELS
 
 #: Settings whose name means something else in omp.

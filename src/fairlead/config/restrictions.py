@@ -16,7 +16,8 @@ from msgspec import Struct
 from fairlead.config import files
 from fairlead.config.home import Home
 from fairlead.config.json_files import found
-from fairlead.config.settings import FOR_ANY_PROJECT, GUARDING, NOT_FOR_PROJECTS, PATHS, Settings, parse_settings, remark, usable
+from fairlead.config.settings import Settings
+from fairlead.config.settings_files import FOR_ANY_PROJECT, GUARDING, NOT_FOR_PROJECTS, PATHS, parse_settings, remark, usable
 from fairlead.errors import ConfigError
 
 #: What `project_extensions` reads: the project may become trusted after the settings have been loaded.

@@ -16,7 +16,8 @@ from typing import Any
 
 from fairlead.config import files, json_files
 from fairlead.config.home import Home
-from fairlead.config.settings import DefaultTrust, remark
+from fairlead.config.settings import DefaultTrust
+from fairlead.config.settings_files import remark
 from fairlead.errors import ConfigError
 
 

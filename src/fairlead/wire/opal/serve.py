@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from fairlead.agent import shared_by_agents
 from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home
-from fairlead.config.settings import load_settings
+from fairlead.config.settings_files import load_settings
 from fairlead.wire.dialects import ServeOptions
 from fairlead.wire.opal.server import OpalServer
 from fairlead.wire.opal.store import OpalStore
