@@ -315,7 +315,7 @@ def test_the_user_is_asked_whether_a_project_is_trusted_and_the_answer_is_kept(t
 
 def test_a_project_that_the_user_does_not_trust_runs_nothing_and_work_goes_on(tmp_path: Path) -> None:
     files = {".fairlead/extensions/theirs.py": "raise RuntimeError('ran')"}
-    with stage(tmp_path, "pi", files=files) as host:
+    with stage(tmp_path, "pi", files=files, flags=["--verbose"]) as host:
         host.send({"id": "p", "type": "prompt", "message": "hi"})
         question = host.until("extension_ui_request", method="confirm")
         host.send({"type": "extension_ui_response", "id": question["id"], "cancelled": True})

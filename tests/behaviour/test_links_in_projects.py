@@ -80,7 +80,7 @@ def ask(host: Stage, message: str) -> None:
 @pytest.mark.parametrize("approval", ["--approve", "--no-approve"])
 @pytest.mark.parametrize("name", KINDS)
 def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path, name: str, approval: str) -> None:
-    with stage(tmp_path, "pi", [says("ok")], flags=[approval]) as host:
+    with stage(tmp_path, "pi", [says("ok")], flags=[approval, "--verbose"]) as host:
         leave_secret(host, name, linked)
         ask(host, KINDS[name])
         assert SECRET not in sent(host)
@@ -96,7 +96,7 @@ def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path, name: str, ap
 def test_no_other_way_leads_out_of_the_project(tmp_path: Path, name: str, link: Callable[[Path, Path], None]) -> None:
     if name == "AGENTS.md" and link is linked_through_the_folder:
         pytest.skip("the folder is the project")
-    with stage(tmp_path, "pi", [says("ok")]) as host:
+    with stage(tmp_path, "pi", [says("ok")], flags=["--verbose"]) as host:
         leave_secret(host, name, link)
         ask(host, KINDS[name])
         ask(host, "go")
@@ -119,7 +119,7 @@ def test_the_environment_and_devices_are_never_read(tmp_path: Path, name: str, t
 
 
 def test_not_even_the_users_own_instructions_are_the_environment(tmp_path: Path) -> None:
-    with stage(tmp_path, "pi", [says("ok")], env={"SOME_API_KEY": SECRET}) as host:
+    with stage(tmp_path, "pi", [says("ok")], env={"SOME_API_KEY": SECRET}, flags=["--verbose"]) as host:
         (host.around.home / "AGENTS.md").symlink_to("/proc/self/environ")
         host.prompt("go")
         assert SECRET not in sent(host)
@@ -192,7 +192,7 @@ def test_rules_and_agents_of_a_project_are_not_read_from_elsewhere(tmp_path: Pat
             folder = host.around.cwd / ".fairlead" / kind
             folder.mkdir(parents=True)
             (folder / "leak.md").symlink_to(outside / f"{kind}.md" if target == "outside" else target)
-        with another(host, "omp") as later:
+        with another(host, "omp", "--verbose") as later:
             later.prompt("go")
             assert later.provider.requests and SECRET not in sent(later)
             assert later.stderr().count("not read: ") == 2
@@ -214,7 +214,7 @@ def test_settings_and_servers_of_a_project_are_not_read_from_elsewhere(tmp_path:
         (outside / "mcp.json").write_text('{"mcpServers": {"x": {"command": "touch", "args": ["started"]}}}')
         (host.around.cwd / ".fairlead").symlink_to(outside)
         (host.around.cwd / ".mcp.json").symlink_to(outside / "mcp.json")
-        with another(host, "pi", "--approve") as later:
+        with another(host, "pi", "--approve", "--verbose") as later:
             assert later.request("get_state")["data"]["steeringMode"] == "one-at-a-time"
             later.prompt("go")
             assert not (later.around.cwd / "started").exists()

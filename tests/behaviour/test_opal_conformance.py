@@ -272,7 +272,7 @@ def test_settings_are_merged_kept_and_out_of_the_way_of_the_users_own(tmp_path: 
 
 
 def test_the_default_model_of_the_settings_is_used_unless_another_is_named(tmp_path: Path) -> None:
-    with opal(tmp_path, model=None) as client:
+    with opal(tmp_path, model=None, flags=["--verbose"]) as client:
         for name in ("fake-2", "fake/fake-2", "fake:fake-2"):
             client.call("settings/save", settings={"default_model": name})
             assert client.call("agent/state", session_id=client.start())["model"]["id"] == "fake-2"

@@ -216,7 +216,7 @@ def test_a_blank_file_is_not_in_the_way_of_its_id(tmp_path: Path, blank: bytes) 
 
 
 def test_a_damaged_file_is_named_and_left_alone_and_the_others_work(tmp_path: Path) -> None:
-    with opal(tmp_path) as client:
+    with opal(tmp_path, flags=["--verbose"]) as client:
         folder = client.host.around.home / "opal" / "sessions"
         client.start(session_id="good")
         client.prompt("good", "hi")

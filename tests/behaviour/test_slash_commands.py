@@ -142,7 +142,7 @@ def test_flags_leave_things_out(flags: list[str], commands: list[str] | None, to
 
 def test_settings_name_more_and_turn_skill_commands_off(tmp_path: Path) -> None:
     settings = {"prompts": ["more/bye.md", "none.md"], "enableSkillCommands": False}
-    with stage(tmp_path, "pi", files=FILES, settings=settings) as host:
+    with stage(tmp_path, "pi", files=FILES, settings=settings, flags=["--verbose"]) as host:
         (host.around.home / "more").mkdir()
         (host.around.home / "more" / "bye.md").write_text("Say goodbye.")
         commands = host.request("get_commands")["data"]["commands"]

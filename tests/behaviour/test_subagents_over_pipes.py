@@ -435,7 +435,7 @@ def test_agents_of_the_project_can_be_given_work_and_choose_their_model_if_it_is
         define(host.around.cwd / ".fairlead" / "agents" / "reviewer.md", REVIEWER)
         define(host.around.home / "agents" / "broken.md", "---\nname: broken\n")
         (host.around.home / "trust.json").write_text(json.dumps({str(host.around.cwd.resolve()): trusted}))
-        with another(host, "omp") as later:
+        with another(host, "omp", "--verbose") as later:
             later.prompt("go")
             (each,) = subagents(later).values()
             assert (each["agent"], each["agentSource"]) == ("reviewer", "project")

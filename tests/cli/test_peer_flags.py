@@ -208,3 +208,15 @@ def test_tools_are_chosen_by_patterns_and_changes(fairlead: Command, flags: list
 def test_tools_that_contradict_each_other_are_an_error(fairlead: Command, tools: str, error: str) -> None:
     done = fairlead("--mode", "rpc", "--dialect", "pi", "--tools", tools, input=GET_STATE)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {error}\n")
+
+
+def test_an_unknown_level_in_the_settings_is_no_business_of_the_host(fairlead: Command) -> None:
+    (fairlead.around.home / "settings.json").write_text('{"defaultThinkingLevel": "bogus"}')
+    flags = ["--mode", "rpc", "--dialect", "pi", "--model", "fake/fake-1"]
+    assert state(fairlead(*flags, input=GET_STATE))["thinkingLevel"] == "medium"
+    assert "defaultThinkingLevel" in fairlead(*flags, "--verbose", input=GET_STATE).stderr
+
+
+def test_settings_that_protect_and_cannot_be_used_are_still_printed(fairlead: Command) -> None:
+    (fairlead.around.home / "settings.json").write_text('{"approvals": {"mode": "bogus"}}')
+    assert "approvals.mode" in fairlead("--mode", "rpc", input=GET_STATE).stderr

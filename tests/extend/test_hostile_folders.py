@@ -34,7 +34,7 @@ def test_a_folder_that_is_a_link_to_everything_is_not_walked(tmp_path: Path, nam
         path = host.around.cwd / name
         path.parent.mkdir()
         path.symlink_to("/")
-        with another(host, "omp", "--approve") as later:
+        with another(host, "omp", "--approve", "--verbose") as later:
             assert later.request("get_available_commands")["data"]["commands"] == []
             later.prompt("go")
             told = "".join(str(frame) for frame in later.frames if frame["type"] == "extension_error")
@@ -55,7 +55,7 @@ def test_a_file_that_never_ends_does_not_keep_the_agent_from_working(tmp_path: P
             os.mkfifo(path)
         else:
             path.symlink_to("/proc/kmsg")
-        with another(host, "omp", "--approve") as later:
+        with another(host, "omp", "--approve", "--verbose") as later:
             later.prompt("go")
             assert str(path) in later.stderr()
             later.signal(signal.SIGTERM)
@@ -129,7 +129,7 @@ def test_a_rule_of_a_project_that_is_not_trusted_does_not_replace_the_users(tmp_
 
 
 def test_thousands_of_unusable_files_are_not_thousands_of_warnings(tmp_path: Path) -> None:
-    with stage(tmp_path, "pi", [says("ok")]) as host:
+    with stage(tmp_path, "pi", [says("ok")], env={"FAIRLEAD_LOG": "warning"}) as host:
         prompts = host.around.cwd / ".fairlead" / "prompts"
         prompts.mkdir(parents=True)
         for number in range(300):
