@@ -220,3 +220,12 @@ def test_an_unknown_level_in_the_settings_is_no_business_of_the_host(fairlead: C
 def test_settings_that_protect_and_cannot_be_used_are_still_printed(fairlead: Command) -> None:
     (fairlead.around.home / "settings.json").write_text('{"approvals": {"mode": "bogus"}}')
     assert "approvals.mode" in fairlead("--mode", "rpc", input=GET_STATE).stderr
+
+
+def test_hosts_see_a_run_that_took_too_long_as_aborted(scripted: Scripted) -> None:
+    fairlead = scripted(calls(bash("sleep 60")), says("done"))
+    flags = ["--mode", "rpc", "--dialect", "omp", "--max-time", "1", "--on-eof", "finish"]
+    begun = time.monotonic()
+    done = fairlead(*flags, input='{"type":"prompt","message":"go"}\n')
+    (end,) = [frame for line in done.stdout.splitlines() if (frame := json.loads(line))["type"] == "agent_end"]
+    assert end["messages"][-1]["stopReason"] == "aborted" and time.monotonic() - begun < 30
