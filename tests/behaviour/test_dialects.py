@@ -238,10 +238,10 @@ def test_the_thinking_level_of_a_model_without_reasoning(dialect: str, tmp_path:
 
 
 @all_dialects
-def test_a_model_that_thinks_thinks_at_the_default_level_also_after_one_that_does_not(dialect: str, tmp_path: Path) -> None:
+def test_the_default_level_comes_back_after_a_model_without_thinking_but_not_in_pi(dialect: str, tmp_path: Path) -> None:
     with stage(tmp_path, dialect, model="fake/fake-2") as host:
         host.request("set_model", provider="fake", modelId="fake-1")
-        assert host.request("get_state")["data"]["thinkingLevel"] == "medium"
+        assert host.request("get_state")["data"]["thinkingLevel"] == ("off" if dialect == "pi" else "medium")
 
 
 @pytest.mark.parametrize(("dialect", "mode"), [("pi", "wait"), ("omp", "immediate"), ("xcsh", "wait")])
