@@ -76,7 +76,7 @@ def test_progress_is_passed_on_as_it_comes(tmp_path: Path) -> None:
 
 
 def test_arguments_are_checked_before_the_host_is_asked(tmp_path: Path) -> None:
-    with stage(tmp_path, "omp", [calls(("echo", {"text": 5})), calls(("echo", {})), says("ok")]) as host:
+    with stage(tmp_path, "omp", [calls(("echo", {"text": [5]})), calls(("echo", {})), says("ok")]) as host:
         offer(host, ECHO)
         host.prompt("go")
         (first, _), (second, _) = ends(host)

@@ -98,7 +98,7 @@ def test_a_new_session_is_empty_and_may_name_the_one_it_comes_from(dialect: str,
         assert [frame["type"] for frame in host.frames[since:]] == ["response"]
         second = state(host)
         assert second["messageCount"] == 0
-        assert second["model"]["id"] == "fake-2"
+        assert second["model"]["id"] == ("fake-1" if dialect == "pi" else "fake-2")
         assert second["sessionId"] != first["sessionId"]
         assert conversation(host) == []
         host.prompt("in the second")

@@ -198,12 +198,10 @@ class Selection:
 
     def reset(self) -> None:
         """Choose the model and the level that the session was made with. The caller saves them."""
-        before = self.thinking
         model, self.wanted = self._initial
         if model is not None:
             self._change(model, "restore")
         self._forget_lacking()
-        self._notify_if_changed(before)
 
     def save(self, log: Log) -> None:
         """Save the current choice at the start of a conversation."""
