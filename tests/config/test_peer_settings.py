@@ -1,7 +1,8 @@
-"""The settings of omp and xcsh, under fairlead's names."""
+"""The settings of pi, omp and xcsh, under fairlead's names."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from fairlead.config.settings import Settings
 from fairlead.config.settings_files import load_settings
 
 OMP = PeerHome(folder=".omp", layout="omp")
+PI = PeerHome(folder=".pi")
 
 
 def loaded(
@@ -85,3 +87,34 @@ def test_a_project_cannot_loosen_what_the_user_has_set(tmp_path: Path) -> None:
     assert (settings.approvals.mode, settings.steering_mode) == ("ask", "one-at-a-time")
     settings, _ = loaded(tmp_path, "steeringMode: all\n", file="work/.omp/config.yml", approve=True)
     assert (settings.approvals.mode, settings.steering_mode) == ("ask", "all")
+
+
+@pytest.mark.parametrize(
+    ("package", "files", "brought"),
+    [
+        (
+            "npm:@a/gate@1.0.0",
+            {"npm/node_modules/@a/gate/package.json": '{"pi": {"extensions": ["./x.ts"]}}'},
+            "npm/node_modules/@a/gate",
+        ),
+        ("npm:gate", {"npm/node_modules/gate/extensions/x.ts": ""}, "npm/node_modules/gate/extensions"),
+        ("git:github.com/a/gate@v1", {"git/github.com/a/gate/extensions/x.ts": ""}, "git/github.com/a/gate/extensions"),
+        ("https://github.com/a/gate.git", {"git/github.com/a/gate/extensions/x.ts": ""}, "git/github.com/a/gate/extensions"),
+        ("./gate.ts", {"gate.ts": ""}, "gate.ts"),
+        ({"source": "./gate", "extensions": ["x.ts"]}, {"gate/extensions/x.ts": ""}, "gate/extensions"),
+        ({"source": "./gate", "extensions": []}, {"gate/extensions/x.ts": ""}, None),
+        ("npm:themes", {"npm/node_modules/themes/package.json": '{"pi": {"themes": ["./t"]}}'}, None),
+        ("npm:not-installed", {}, None),
+        (7, {}, None),
+    ],
+)
+def test_the_extensions_of_installed_packages_count_as_named(
+    tmp_path: Path, package: Any, files: dict[str, str], brought: str | None
+) -> None:
+    home = Home(tmp_path / "agent", user=tmp_path, peer=PI)
+    for name, text in {"settings.json": json.dumps({"packages": [package]}), **files}.items():
+        (home.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (home.root / name).write_text(text)
+    settings, warnings = load_settings(home, tmp_path)
+    assert settings.extensions == ([] if brought is None else [str(home.root / brought)])
+    assert warnings == []

@@ -6,10 +6,20 @@ out, and so does what cannot be understood, except for approvals: those are read
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any, cast
 
+from fairlead.config import files, json_files
 from fairlead.config.settings_files import PATHS
 from fairlead.core.model import THINKING_LEVELS
+from fairlead.errors import ConfigError
+
+#: The version at the end of a package's name on npm, and the parts of a source in git.
+_VERSION = re.compile(r"(?<=.)@[^@/]*$")
+_GIT = re.compile(
+    r"(?:git:|git\+)?(?:(?:https?|ssh|git)://|git@|(?<=git:))(?:[^@/]*@)?(?P<host>[^/:]+)[:/](?P<path>[^@#]+?)(?:\.git)?(?:[@#].*)?$"
+)
 
 #: Settings whose name means something else in omp.
 _OTHER_MEANING = ("skills", "tools", "mcp", "output", "prompts", "defaultModel", "defaultProvider")
@@ -19,15 +29,53 @@ _ACTIONS = {"allow": "allow", "prompt": "ask", "ask": "ask", "deny": "deny"}
 _WRITING_TOOLS = ("edit", "write")
 
 
-def from_peer(values: dict[str, Any], *, omp: bool) -> dict[str, Any]:
-    """Return the settings in a file of pi, or with `omp` of omp or xcsh, under fairlead's names."""
+def from_peer(values: dict[str, Any], folder: Path, *, omp: bool) -> dict[str, Any]:
+    """Return the settings of pi, or with `omp` of omp or xcsh, under fairlead's names. `folder` holds the file they are in."""
     found = _from_omp(values) if omp else dict(values)
     if found.get("defaultThinkingLevel") == "max":
         found["defaultThinkingLevel"] = THINKING_LEVELS[-1]
     for key in PATHS:
         if isinstance(names := found.get(key), list):
             found[key] = [name for name in cast("list[Any]", names) if not _chooses(name)]
+    if brought := [path for package in _list(values.get("packages")) for path in _extensions_of(package, folder)]:
+        found["extensions"] = [*_list(found.get("extensions")), *brought]
     return found
+
+
+def _extensions_of(package: Any, folder: Path) -> list[str]:
+    """Return where an installed package of pi has its extensions. They count as named: one of them may protect the user.
+
+    A package that is not installed brings nothing. pi would install it, or start without it.
+    """
+    described = cast("dict[str, Any]", package) if isinstance(package, dict) else {"source": package}
+    source = described.get("source")
+    if not isinstance(source, str) or described.get("extensions") == []:
+        return []
+    installed = _installed_package(source, folder)
+    if installed.is_file():
+        return [str(installed)]
+    manifest = installed / "package.json"
+    try:
+        declared = json_files.parse_object(manifest, files.read_bytes(manifest) or b"").get("pi")
+    except ConfigError:
+        declared = None
+    if isinstance(declared, dict):
+        return [str(installed)] if "extensions" in declared else []
+    return [str(installed / "extensions")] if (installed / "extensions").is_dir() else []
+
+
+def _installed_package(source: str, folder: Path) -> Path:
+    """Return the folder in which pi installs a package: from npm, from git, or where it is."""
+    kind, _, name = source.partition(":")
+    if kind == "npm":
+        return folder / "npm" / "node_modules" / _VERSION.sub("", name)
+    if match := _GIT.match(source):
+        return folder / "git" / match["host"] / match["path"]
+    return folder / Path(source).expanduser()
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _chooses(name: Any) -> bool:

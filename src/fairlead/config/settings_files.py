@@ -94,7 +94,7 @@ def parse_settings(home: Home, path: Path, data: bytes) -> dict[str, Any]:
     if home.is_of_peer(path):
         from fairlead.config.peer_settings import from_peer
 
-        return from_peer(values, omp=home.has_omp_layout)
+        return from_peer(values, path.parent, omp=home.has_omp_layout)
     return values
 
 
