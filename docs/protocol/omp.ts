@@ -5,7 +5,7 @@ export type Answer = HostToolUpdateAnswer | HostToolResultAnswer | HostUriResult
 
 export type Response = PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | GetStateResponse | GetSessionStatsResponse | GetMessagesResponse | GetLastAssistantTextResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | SetInterruptModeResponse | BashResponse | AbortBashResponse | SetAutoRetryResponse | AbortRetryResponse | GetToolsResponse | SetActiveToolsResponse | GetCommandsResponse | GetAvailableCommandsResponse | SetUpdatesResponse | ShutdownResponse | NewSessionResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | ListSessionsResponse | DeleteSessionResponse | SetSessionNameResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | NavigateTreeResponse | SetLabelResponse | GetMessagesPageResponse | CompactResponse | SetAutoCompactionResponse | ExportHtmlResponse | ReloadResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | NegotiateProtocolResponse | SetEventFilterResponse | OpenSessionResponse | HandoffResponse | SetTodosResponse | SetFastModeResponse | GetLoginProvidersResponse | LoginResponse | SetLocaleResponse | GetIntegrationsResponse | ErrorResponse;
 
-export type Event = ReadyEvent | RpcChunkEvent | AgentStartEvent | AgentEndEvent | AgentSettledEvent | SessionSettledEvent | PromptResultEvent | TurnStartEvent | TurnEndEvent | MessageStartEvent | MessageUpdateEvent | MessageEndEvent | ToolExecutionStartEvent | ToolExecutionUpdateEvent | ToolExecutionEndEvent | AutoRetryStartEvent | AutoRetryEndEvent | AutoCompactionStartEvent | AutoCompactionEndEvent | BashExecutionUpdateEvent | HostToolCallEvent | HostToolCancelEvent | HostUriRequestEvent | HostUriCancelEvent | ExtensionUiRequestEvent | TtsrTriggeredEvent | TodoReminderEvent | TodoAutoClearEvent | EntryAppendedEvent | SubagentLifecycleEvent | SubagentProgressEvent | SubagentEvent | ExtensionErrorEvent;
+export type Event = ReadyEvent | RpcChunkEvent | AgentStartEvent | AgentEndEvent | AgentSettledEvent | SessionSettledEvent | PromptResultEvent | TurnStartEvent | TurnEndEvent | MessageStartEvent | MessageUpdateEvent | MessageEndEvent | ToolExecutionStartEvent | ToolExecutionUpdateEvent | ToolExecutionEndEvent | AutoRetryStartEvent | AutoRetryEndEvent | AutoCompactionStartEvent | AutoCompactionEndEvent | BashExecutionUpdateEvent | HostToolCallEvent | HostToolCancelEvent | HostUriRequestEvent | HostUriCancelEvent | ExtensionUiRequestEvent | TtsrTriggeredEvent | TodoReminderEvent | TodoAutoClearEvent | EntryAppendedEvent | ModelChangedEvent | NoticeEvent | AvailableCommandsUpdateEvent | SubagentLifecycleEvent | SubagentProgressEvent | SubagentEvent | ExtensionErrorEvent;
 
 /**
  * Start a run with a message from the user. The response arrives when the prompt is accepted. The work is over
@@ -495,7 +495,10 @@ export interface SetTodosCommand {
   phases: GivenPhase[];
 }
 
-/** Turn a faster mode of the model on or off. No model that fairlead knows has one, so it stays off. */
+/**
+ * Turn a faster service tier on or off. The choice is kept, but fairlead asks no provider for it: `active` stays
+ * false.
+ */
 export interface SetFastModeCommand {
   type: "set_fast_mode";
   id?: unknown;
@@ -1255,6 +1258,8 @@ export interface AgentEndEvent {
   type: "agent_end";
   messages: Message[];
   willRetry?: boolean;
+  /** Always true: the end of a run is held back until nothing more will happen (omp). */
+  isTerminal?: boolean;
   messageCount?: number;
 }
 
@@ -1490,6 +1495,26 @@ export interface EntryAppendedEvent {
   entry: SessionEntry;
 }
 
+/** Another model was chosen. `get_state` names it (omp). */
+export interface ModelChangedEvent {
+  type: "model_changed";
+}
+
+/** Something that the user should know (omp). */
+export interface NoticeEvent {
+  type: "notice";
+  level: "error" | "info" | "warning";
+  message: string;
+  /** The part of the agent that says so. */
+  source?: string;
+}
+
+/** The slash commands that there are: sent after `ready`, and whenever they have changed (omp). */
+export interface AvailableCommandsUpdateEvent {
+  type: "available_commands_update";
+  commands: AvailableCommand[];
+}
+
 /** A sub-agent started or ended. Sent to hosts that subscribed with `set_subagent_subscription`. */
 export interface SubagentLifecycleEvent {
   type: "subagent_lifecycle";
@@ -1562,6 +1587,14 @@ export interface Attachment {
   preview?: string | null;
 }
 
+/** A command that a prompt can begin with, such as `/name`. */
+export interface AvailableCommand {
+  name: string;
+  source: "extension" | "file" | "skill";
+  description?: string;
+  input?: CommandHint;
+}
+
 export interface AvailableModels {
   models: Model[];
 }
@@ -1621,6 +1654,10 @@ export interface ChosenLevel {
 export interface ClearedQueue {
   steering: string[];
   followUp: string[];
+}
+
+export interface CommandHint {
+  hint: string;
 }
 
 /**
@@ -2061,6 +2098,9 @@ export interface RpcSessionState {
   todoPhases: TodoPhase[];
   contextUsage?: ContextUsage;
   thinkingLevel?: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
+  /** As `set_fast_mode` has left it, and whether requests are made with it (omp). */
+  fastModeEnabled?: boolean;
+  fastModeActive?: boolean;
   sessionFile?: string;
   sessionName?: string;
   systemPrompt?: string;

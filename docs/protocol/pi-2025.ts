@@ -46,6 +46,8 @@ export interface AgentEndEvent {
   type: "agent_end";
   messages: Message[];
   willRetry?: boolean;
+  /** Always true: the end of a run is held back until nothing more will happen (omp). */
+  isTerminal?: boolean;
   messageCount?: number;
 }
 

@@ -495,7 +495,10 @@ export interface SetTodosCommand {
   phases: GivenPhase[];
 }
 
-/** Turn a faster mode of the model on or off. No model that fairlead knows has one, so it stays off. */
+/**
+ * Turn a faster service tier on or off. The choice is kept, but fairlead asks no provider for it: `active` stays
+ * false.
+ */
 export interface SetFastModeCommand {
   type: "set_fast_mode";
   id?: unknown;
@@ -1255,6 +1258,8 @@ export interface AgentEndEvent {
   type: "agent_end";
   messages: Message[];
   willRetry?: boolean;
+  /** Always true: the end of a run is held back until nothing more will happen (omp). */
+  isTerminal?: boolean;
   messageCount?: number;
 }
 
@@ -2038,6 +2043,9 @@ export interface RpcSessionState {
   todoPhases: TodoPhase[];
   contextUsage?: ContextUsage;
   thinkingLevel?: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
+  /** As `set_fast_mode` has left it, and whether requests are made with it (omp). */
+  fastModeEnabled?: boolean;
+  fastModeActive?: boolean;
   sessionFile?: string;
   sessionName?: string;
   systemPrompt?: string;

@@ -30,7 +30,8 @@ def summary_requests(host: Stage) -> list[str]:
 
 def told(frames: list[Frame]) -> list[str]:
     """What happened, without the messages: starts and ends, compactions in the words of the dialect."""
-    left_out = ("message_", "turn_", "response", "tool_", "ready", "queue_update", "prompt_result", "session_settled", "entry_")
+    left_out = ("message_", "turn_", "response", "tool_", "ready", "available_", "queue_update")
+    left_out += ("prompt_result", "session_settled", "entry_")
     return [frame["type"] for frame in frames if not frame["type"].startswith(left_out)]
 
 

@@ -51,7 +51,10 @@ def refusal(host: Stage, type: str, **fields: object) -> str:
 
 
 def troubles(host: Stage) -> list[Frame]:
-    return [frame for frame in host.frames if frame["type"] == "extension_error"]
+    """What the agent says about its own problems, in the words of most dialects; omp has notices for that."""
+    notices = [frame for frame in host.frames if frame["type"] == "notice"]
+    told = [{"extensionPath": "session", "event": each["source"], "error": each["message"]} for each in notices]
+    return [frame for frame in host.frames if frame["type"] == "extension_error"] + told
 
 
 def start_held_run(host: Stage) -> None:

@@ -179,10 +179,34 @@ def test_a_file_is_not_opened_as_a_folder_of_sessions(tmp_path: Path) -> None:
 # Providers
 
 
-def test_fast_mode_can_only_be_off(tmp_path: Path) -> None:
+def test_fast_mode_is_remembered_where_the_api_has_tiers_and_never_active(tmp_path: Path) -> None:
     with stage(tmp_path, "omp") as host:
-        assert host.request("set_fast_mode", enabled=True)["error"] == "Fast mode is unavailable for the current model."
+        assert host.request("get_state")["data"].items() >= {"fastModeEnabled": False, "fastModeActive": False}.items()
+        assert host.request("set_fast_mode", enabled=True)["data"] == {"enabled": True, "active": False}
+        assert host.request("get_state")["data"].items() >= {"fastModeEnabled": True, "fastModeActive": False}.items()
         assert host.request("set_fast_mode", enabled=False)["data"] == {"enabled": False, "active": False}
+        assert not [frame for frame in host.frames if frame["type"] == "notice"]
+
+
+def test_the_slash_commands_follow_ready_and_a_change_of_the_model_is_told(tmp_path: Path) -> None:
+    files = {".fairlead/skills/review/SKILL.md": "---\nname: review\ndescription: Review a change\n---\nLook closely.\n"}
+    with stage(tmp_path, "omp", files=files, flags=["--approve"]) as host:
+        host.request("set_model", provider="fake", modelId="fake-2")
+        kinds = [frame["type"] for frame in host.frames]
+        assert kinds == ["ready", "available_commands_update", "model_changed", "response"]
+        review = {"name": "skill:review", "source": "skill", "description": "Review a change", "input": {"hint": "arguments"}}
+        assert host.frames[1]["commands"] == [review]
+        assert host.prompt("hi")[-4:][0]["isTerminal"] is True
+        assert kinds.count("available_commands_update") == 1
+
+
+@pytest.mark.parametrize("dialect", ["pi", "xcsh"])
+def test_other_dialects_have_no_such_events(dialect: str, tmp_path: Path) -> None:
+    with stage(tmp_path, dialect) as host:
+        host.request("set_model", provider="fake", modelId="fake-2")
+        frames = host.prompt("hi")
+        assert not {frame["type"] for frame in host.frames} & {"available_commands_update", "model_changed", "notice"}
+        assert not any("isTerminal" in frame for frame in frames)
 
 
 def test_providers_are_listed_and_keys_not_asked_for(tmp_path: Path) -> None:

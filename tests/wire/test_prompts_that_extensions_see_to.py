@@ -143,7 +143,7 @@ async def test_in_omp_a_prompt_that_an_extension_saw_to_has_its_outcome(tmp_path
     async with serving(one_answer(), tmp_path, hooks, "omp") as host:
         host.send(prompt("p", message))
         outcome = await host.until(lambda frame: frame["type"] == "prompt_result")
-        assert host.kinds() == ["ready", "response", "prompt_result"]
+        assert host.kinds() == ["ready", "available_commands_update", "response", "prompt_result"]
         expected = {"id": "p", "agentInvoked": False, "status": "completed", "sessionSettled": True}
         assert outcome == {"type": "prompt_result", **expected}
         again = prompt("q", "hi")

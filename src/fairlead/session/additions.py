@@ -243,6 +243,10 @@ class Extensions:
         """The hooks that are asked about each tool call."""
         return self.hooks or self._call_hooks
 
+    def exist(self) -> bool:
+        """Whether there are extensions, loaded or not."""
+        return self._late is not None and (self.calls is not None or self._late.exist())
+
     async def ready(self, *, stoppable: bool = False) -> Hooks | None:
         """Load the extensions and tell them that the session has begun. Returns the hooks; None if there are none.
 

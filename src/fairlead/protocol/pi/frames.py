@@ -85,6 +85,9 @@ class RpcSessionState(Struct, rename="camel", kw_only=True):
     todo_phases: list[Any]
     context_usage: ContextUsage | UnsetType = UNSET
     thinking_level: ThinkingLevel | UnsetType = UNSET
+    #: As `set_fast_mode` has left it, and whether requests are made with it (omp).
+    fast_mode_enabled: bool | UnsetType = UNSET
+    fast_mode_active: bool | UnsetType = UNSET
     session_file: str | UnsetType = UNSET
     session_name: str | UnsetType = UNSET
     system_prompt: str | UnsetType = UNSET
@@ -128,6 +131,8 @@ class AgentEnd(Frame, tag="agent_end", kw_only=True):
 
     messages: list[Message]
     will_retry: bool | UnsetType = UNSET
+    #: Always true: the end of a run is held back until nothing more will happen (omp).
+    is_terminal: bool | UnsetType = UNSET
     message_count: int | UnsetType = UNSET
 
 
@@ -376,6 +381,38 @@ class ThinkingLevelChanged(Frame, tag="thinking_level_changed"):
     """The thinking level changed."""
 
     level: ThinkingLevel
+
+
+class ModelChanged(Frame, tag="model_changed"):
+    """Another model was chosen. `get_state` names it (omp)."""
+
+
+class Notice(Frame, tag="notice"):
+    """Something that the user should know (omp)."""
+
+    level: Literal["info", "warning", "error"]
+    message: str
+    #: The part of the agent that says so.
+    source: str | UnsetType = UNSET
+
+
+class CommandHint(Struct):
+    hint: str
+
+
+class AvailableCommand(Struct):
+    """A command that a prompt can begin with, such as `/name`."""
+
+    name: str
+    source: Literal["skill", "extension", "file"]
+    description: str | UnsetType = UNSET
+    input: CommandHint | UnsetType = UNSET
+
+
+class AvailableCommandsUpdate(Frame, tag="available_commands_update"):
+    """The slash commands that there are: sent after `ready`, and whenever they have changed (omp)."""
+
+    commands: list[AvailableCommand]
 
 
 class SubagentLifecycle(Frame, tag="subagent_lifecycle"):

@@ -203,6 +203,11 @@ LINE_EXAMPLES: dict[str, dict[str, Any]] = {
     "session_info_changed": {"name": "The parser"},
     "queue_update": {"steering": ["Leave the tests alone"], "followUp": []},
     "thinking_level_changed": {"level": "high"},
+    "model_changed": {},
+    "notice": {"level": "error", "message": "No space left on device", "source": "session"},
+    "available_commands_update": {
+        "commands": [{"name": "skill:review", "source": "skill", "description": "Review it", "input": {"hint": "arguments"}}]
+    },
     "subagent_lifecycle": {"payload": {**_SUBAGENT, "id": "0-Callers", "description": "Callers", "status": "started"}},
     "subagent_progress": {
         "payload": {

@@ -95,7 +95,7 @@ class FastMode(Struct):
 
 
 class SetFastMode(Command, tag="set_fast_mode", kw_only=True):
-    """Turn a faster mode of the model on or off. No model that fairlead knows has one, so it stays off."""
+    """Turn a faster service tier on or off. The choice is kept, but fairlead asks no provider for it: `active` stays false."""
 
     enabled: bool
     result: ClassVar[Any] = FastMode

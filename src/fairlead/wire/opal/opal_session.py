@@ -129,7 +129,7 @@ class OpalSession:
         hooks = await session.extensions.ready() if text.startswith("/") else None
         if hooks is not None and hooks.has_command(text):
             return Prompted(False, lambda: self._begin_command(text))
-        if not session.extensions.may_exist:
+        if not session.extensions.exist():
             return await self._submit(text)
         submitted = asyncio.create_task(self._submit(text), name="fairlead-prompt")
         try:

@@ -189,8 +189,18 @@ class EventFrames:
                 self.send(_AUTO_COMPACTION[type(event)](event))
         elif isinstance(event, events.ToolEnd):
             self.send(tool_end(event, structured=self._profile.structured_results))
+        elif self._profile.omp_events and isinstance(event, events.ModelSelected | events.ExtensionError):
+            self._omp_event(event)
         elif not isinstance(event, _APART):
             self.send(_FRAMES[type(event)](event))
+
+    def _omp_event(self, event: events.ModelSelected | events.ExtensionError) -> None:
+        if isinstance(event, events.ModelSelected):
+            self.send(frames.ModelChanged())
+        elif event.extension_path == "session":  # the agent itself reports a problem
+            self.send(frames.Notice("error", event.error, event.event))
+        else:
+            self.send(frames.ExtensionError(event.extension_path, event.event, event.error))
 
     def flush(self) -> None:
         """Send the queue update that is held back, if there is one."""
@@ -223,11 +233,12 @@ class EventFrames:
     def _send_end(self, messages: list[Message], will_retry: bool | UnsetType) -> None:
         if not self.wants("agent_end"):
             return
-        encoded = encode(frames.AgentEnd(messages=messages, will_retry=will_retry))
+        is_terminal = True if self._profile.omp_events else UNSET
+        encoded = encode(frames.AgentEnd(messages=messages, will_retry=will_retry, is_terminal=is_terminal))
         limit = self._outlet.max_frame
         if limit is not None and len(encoded) > limit:
             # The host already got a message_end for every message of the run, so only their number is sent.
             none: list[Message] = []
-            short = frames.AgentEnd(messages=none, will_retry=will_retry, message_count=len(messages))
+            short = frames.AgentEnd(messages=none, will_retry=will_retry, is_terminal=is_terminal, message_count=len(messages))
             encoded = encode(short)
         self._outlet.send(encoded)

@@ -156,6 +156,8 @@ def _state(server: PiServer) -> RpcSessionState:
         todo_phases=to_builtins(session.todos.phases),
         thinking_level=session.thinking,
     )
+    if server.profile.omp_events:
+        state.fast_mode_enabled, state.fast_mode_active = server.fast_mode, False
     if session.history.path is not None:
         state.session_file = str(session.history.path)
     if session.history.name is not None:

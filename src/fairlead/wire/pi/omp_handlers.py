@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, to_builtins
 
-from fairlead.errors import BadCommand, CompactionCancelled, FairleadError, LoginFailed, MoveCancelled
+from fairlead.core.lenient import scrub_text
+from fairlead.errors import BadCommand, CompactionCancelled, FairleadError, LoginFailed, MoveCancelled, RunAborted
 from fairlead.protocol.pi import omp_commands as c
-from fairlead.protocol.pi.frames import BOUND, BOUNDED_VERSION
+from fairlead.protocol.pi.frames import (
+    BOUND,
+    BOUNDED_VERSION,
+    AvailableCommand,
+    AvailableCommandsUpdate,
+    CommandHint,
+    Frame,
+    Notice,
+)
 from fairlead.wire.messages import RequestRoute
 
 if TYPE_CHECKING:
+    from fairlead.session.additions import SessionAdditions, SlashCommand
     from fairlead.wire.pi.server import PiServer
 
 
+#: The APIs with a choice of service tiers, as omp has it.
+_APIS_WITH_TIERS = frozenset(("anthropic-messages", "openai-responses", "google-generative-ai"))
+#: What omp says to the user when a model has no faster mode.
+NO_FAST_MODE = "The current model has no service-tier control for /fast to toggle."
 #: A simplified language tag (BCP 47): a language, then parts such as a script or a region.
 _LOCALE = re.compile(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*")
 
@@ -71,9 +87,14 @@ def _set_todos(server: PiServer, command: c.SetTodos) -> c.TodoPhases:
 
 
 def _set_fast_mode(server: PiServer, command: c.SetFastMode) -> c.FastMode:
-    if command.enabled:
+    model = server.session.model
+    has_tiers = model is not None and model.api in _APIS_WITH_TIERS
+    if not has_tiers and server.profile.omp_events:
+        server.frames.send(Notice("info", NO_FAST_MODE, "priority"))
+    if not has_tiers and command.enabled:
         raise FairleadError("Fast mode is unavailable for the current model.")
-    return c.FastMode(enabled=False, active=False)
+    server.fast_mode = command.enabled and has_tiers
+    return c.FastMode(enabled=server.fast_mode, active=False)
 
 
 def _get_login_providers(server: PiServer, command: c.GetLoginProviders) -> c.LoginProviders:
@@ -121,6 +142,35 @@ def set_locale(server: PiServer, locale: str) -> str:
 
 def _get_integrations(server: PiServer, command: c.GetIntegrations) -> c.Integrations:
     return c.Integrations([])
+
+
+class AnnouncedCommands:
+    """Sends the slash commands to hosts of omp: once at the start, and when they have changed."""
+
+    def __init__(self, additions: SessionAdditions, send: Callable[[Frame], None]) -> None:
+        self._additions = additions
+        self._send = send
+        self._announced: list[AvailableCommand] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def announce(self) -> None:
+        """Send the commands, unless the host knows them."""
+        with suppress(RunAborted):
+            await self._additions.prepare()
+        commands = [_available(command) for command in self._additions.slash_commands()]
+        if commands != self._announced:
+            self._announced = commands
+            self._send(AvailableCommandsUpdate(commands))
+
+    def announce_soon(self) -> None:
+        """The same, when the caller is done."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self.announce(), name="fairlead-commands")
+
+
+def _available(command: SlashCommand) -> AvailableCommand:
+    source = "file" if command.source == "prompt" else command.source
+    return AvailableCommand(scrub_text(command.name), source, scrub_text(command.description) or UNSET, CommandHint("arguments"))
 
 
 ROUTES: tuple[RequestRoute, ...] = (

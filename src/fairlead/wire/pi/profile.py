@@ -62,6 +62,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     counts_written_bytes: bool = True
     #: Whether each prompt gets a `prompt_result`, and the session a `session_settled`.
     prompt_results: bool
+    #: Whether the events of omp 18 are sent: `available_commands_update`, `notice`, `model_changed`, and `agent_end.isTerminal`.
+    omp_events: bool = False
     #: Whether a `cancel` request withdraws a dialog whose answer is no longer needed.
     withdraws_dialogs: bool
     #: Whether `setTitle` requests are sent. "on request" means: if PI_RPC_EMIT_TITLE is set.
@@ -138,6 +140,7 @@ OMP = Profile(
     compaction_reserve=DEFAULT_RESERVE_TOKENS,
     reset_settings=("todo", "task"),
     prompt_results=True,
+    omp_events=True,
     withdraws_dialogs=True,
     titles="always",
 )

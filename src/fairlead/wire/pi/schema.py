@@ -66,6 +66,9 @@ FRAMES: tuple[type[Frame], ...] = (
     frames.SessionInfoChanged,
     frames.QueueUpdate,
     frames.ThinkingLevelChanged,
+    frames.ModelChanged,
+    frames.Notice,
+    frames.AvailableCommandsUpdate,
     frames.SubagentLifecycle,
     frames.SubagentProgress,
     frames.SubagentEvent,
@@ -170,6 +173,8 @@ def events(profile: Profile) -> list[type[Frame]]:
         unsent.add("ready")
     if not profile.prompt_results:
         unsent |= {"prompt_result", "session_settled"}
+    if not profile.omp_events:
+        unsent |= {"available_commands_update", "notice", "model_changed"}
     compaction = "auto_compaction" if profile.sends_all_compactions else "compaction"
     unsent |= {f"{compaction}_start", f"{compaction}_end"}
     return [frame for frame in FRAMES if _tag(frame) not in unsent]

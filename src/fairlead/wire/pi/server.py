@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairlead.core.events import Event, SubagentEvent, SubagentLifecycle, SubagentProgress
+from fairlead.core.events import AgentSettled, Event, SessionReplaced, SubagentEvent, SubagentLifecycle, SubagentProgress
 from fairlead.protocol.pi.commands import Command
 from fairlead.session.session import Session
 from fairlead.wire.connection import Connection
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fairlead.core.runtime import Ui
     from fairlead.models.logins import Logins
     from fairlead.wire.pi.host_tools import HostTools, HostUris
+    from fairlead.wire.pi.omp_handlers import AnnouncedCommands
     from fairlead.wire.pi.subagent_frames import SubagentFrames
 
 
@@ -56,6 +57,8 @@ class PiServer:
         self.logins = logins
         #: Reloads all extensions and returns their names. None if there are none.
         self.reload_extensions = reload_extensions
+        #: Whether the host has asked for a faster service tier.
+        self.fast_mode = False
         self.outlet = ChunkedOutlet(connection.output, max_frame)
         self.updates = Updates(self.outlet, pacing, updates)
         self.codec = self.codec_type(profile, self.outlet)
@@ -69,6 +72,12 @@ class PiServer:
             self.codec.outcomes = Outcomes(session, self.frames)
         #: Reports the outcome of each prompt. None if hosts of this profile do not get such reports.
         self.outcomes = self.codec.outcomes
+        #: Announces the slash commands. None if hosts of this profile ask for them.
+        self.commands: AnnouncedCommands | None = None
+        if profile.omp_events:
+            from fairlead.wire.pi.omp_handlers import AnnouncedCommands
+
+            self.commands = AnnouncedCommands(session.additions, self.frames.send)
         self.dispatcher = Dispatcher(connection, self)
         self._is_extended = not session.extensions.may_exist
         if dialect_named(profile.name).can_ask:
@@ -82,6 +91,8 @@ class PiServer:
     async def serve(self) -> None:
         """Serve the host until its input ends or it asks to shut down."""
         self.frames.greet()
+        if self.commands is not None:
+            await self.commands.announce()
         await self.dispatcher.serve()
 
     # For the dispatcher
@@ -101,6 +112,8 @@ class PiServer:
     async def _extended(self) -> None:
         await self.session.extensions.ready(stoppable=True)
         self._is_extended = True
+        if self.commands is not None:
+            await self.commands.announce()
 
     def serving(self, request: Request) -> AbstractContextManager[None]:
         return nullcontext()
@@ -141,3 +154,5 @@ class PiServer:
         if self.outcomes is not None:
             self.outcomes.observe(event)
         self.frames.send_event(event)
+        if self.commands is not None and isinstance(event, SessionReplaced | AgentSettled):
+            self.commands.announce_soon()
