@@ -44,7 +44,7 @@ tools: {approvalMode: yolo, maxTimeout: 5}
     )
     assert warnings == []
     assert (settings.default_model, settings.default_thinking_level) == ("openrouter/a/b:free", "low")
-    assert settings.thinking_budgets == {"low": 5}
+    assert settings.thinking_budgets == {"low": 5, "max": 9}
     assert (settings.retry.max_retries, settings.retry.max_agent_delay_ms) == (4, 700)
     assert (settings.compaction.enabled, settings.compaction.keep_recent_tokens) == (False, 9)
     assert (settings.todo.eager, settings.todo.reminders) == (True, False)

@@ -32,8 +32,6 @@ _WRITING_TOOLS = ("edit", "write")
 def from_peer(values: dict[str, Any], folder: Path, *, omp: bool) -> dict[str, Any]:
     """Return the settings of pi, or with `omp` of omp or xcsh, under fairlead's names. `folder` holds the file they are in."""
     found = _from_omp(values) if omp else dict(values)
-    if found.get("defaultThinkingLevel") == "max":
-        found["defaultThinkingLevel"] = THINKING_LEVELS[-1]
     for key in PATHS:
         if isinstance(names := found.get(key), list):
             found[key] = [name for name in cast("list[Any]", names) if not _chooses(name)]
@@ -115,7 +113,7 @@ def _default_model(role: Any, found: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(role, str) or not role:
         return {}
     model, _, level = role.rpartition(":")
-    if not model or level not in (*THINKING_LEVELS, "max", "auto"):
+    if not model or level not in (*THINKING_LEVELS, "auto"):
         return {"defaultModel": role}
     return {"defaultModel": model, "defaultThinkingLevel": level}
 
