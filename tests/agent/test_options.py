@@ -28,7 +28,7 @@ BAD: list[tuple[str, Any]] = [
     ("approve", "no"),
     ("approve", 0),
     ("durability", "sync"),
-    ("thinking", "max"),
+    ("thinking", "maximal"),
     ("schedule", "parallel"),
     ("interrupt", "now"),
     ("mode", "tui"),

@@ -51,11 +51,11 @@ def test_a_long_output_is_complete_as_data(tmp_path: Path) -> None:
     with stage(tmp_path, "pi", [calls(bash("seq 1 20000"), bash("yes | head -c 2000000")), says("done")]) as host:
         host.prompt("work")
         long, longer = (frame["result"]["structuredContent"] for frame in host.frames if frame["type"] == "tool_execution_end")
-    if len(long["output"]) > len(longer["output"]):
-        long, longer = longer, long
-    assert (long["output"].split(), long["truncated"]) == ([str(number) for number in range(1, 20001)], False)
-    assert (len(longer["output"]), longer["truncated"]) == (1 << 20, True)
-    assert Path(longer["full_output_path"]).stat().st_size == 2_000_000
+        if len(long["output"]) > len(longer["output"]):
+            long, longer = longer, long
+        assert (long["output"].split(), long["truncated"]) == ([str(number) for number in range(1, 20001)], False)
+        assert (len(longer["output"]), longer["truncated"]) == (1 << 20, True)
+        assert Path(longer["full_output_path"]).stat().st_size == 2_000_000
 
 
 @pytest.mark.parametrize("release", RELEASES)

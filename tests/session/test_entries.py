@@ -189,7 +189,7 @@ def test_attached_files_are_kept_as_they_came_and_shown_to_the_model() -> None:
             "role": "user",
             "content": "look",
             "timestamp": 1,
-            "attachments": [{**document, "extractedText": "the text"}, image, document, {"type": 1}],
+            "attachments": [{**document, "extractedText": "the text"}, image, {**document, "content": "/w=="}, {"type": 1}],
         },
         separators=(",", ":"),
     ).encode()
@@ -200,5 +200,8 @@ def test_attached_files_are_kept_as_they_came_and_shown_to_the_model() -> None:
     assert shown.content == [
         TextContent("look"),
         TextContent("\n\n[Document: a.pdf]\nthe text"),
+        TextContent(
+            "\n\n[Document: a.pdf]\n(application/pdf, 1 bytes; its content is not text, and the host did not extract any)"
+        ),
         ImageContent("eA==", "image/png"),
     ]
