@@ -17,7 +17,7 @@ export interface PromptCommand {
   id?: unknown;
   message: string;
   images?: ImageContent[] | null;
-  streamingBehavior?: string | null;
+  streamingBehavior?: "followUp" | "steer" | null;
   /** The same as `set_locale` (xcsh). */
   locale?: string | null;
   /** Files that come with the message, as in pi-2025. */
@@ -405,7 +405,7 @@ export interface ReloadCommand {
 export interface SetSubagentSubscriptionCommand {
   type: "set_subagent_subscription";
   id?: unknown;
-  level: string;
+  level: "events" | "off" | "progress";
 }
 
 /**
@@ -1403,43 +1403,7 @@ export interface HostUriCancelEvent {
  * Ask or show the user of the host something. `method` says what, and determines which fields are present. Reply
  * to `select`, `confirm`, `input` and `editor` with `extension_ui_response`. The other methods expect no reply.
  */
-export interface ExtensionUiRequestEvent {
-  type: "extension_ui_request";
-  id: string;
-  method: "cancel" | "confirm" | "editor" | "input" | "notify" | "open_url" | "select" | "setStatus" | "setTitle" | "setWidget" | "set_editor_text";
-  /** select, confirm, input, editor: the question. setTitle: the title of the window. */
-  title?: string;
-  /** select: the choices. */
-  options?: string[];
-  /** confirm: details of the question; may be empty. notify: the text to show. */
-  message?: string;
-  /** input: shown while the field is empty. */
-  placeholder?: string;
-  /** editor: the initial text. */
-  prefill?: string;
-  /** select, confirm, input: milliseconds until the request expires; absent: never. */
-  timeout?: number;
-  /** cancel: the id of the request to withdraw. */
-  targetId?: string;
-  /** notify: `info` if absent. */
-  notifyType?: "error" | "info" | "warning";
-  /** setStatus: the key of the status item. */
-  statusKey?: string;
-  /** setStatus: the text to show; absent: remove the item. */
-  statusText?: string;
-  /** setWidget: the key of the widget. */
-  widgetKey?: string;
-  /** setWidget: the lines to show; absent: remove the widget. */
-  widgetLines?: string[];
-  /** setWidget: `aboveEditor` if absent. */
-  widgetPlacement?: "aboveEditor" | "belowEditor";
-  /** set_editor_text: the new text of the editor. */
-  text?: string;
-  /** open_url: the page to open. */
-  url?: string;
-  /** open_url: what the user should do there. */
-  instructions?: string;
-}
+export type ExtensionUiRequestEvent = SelectUiRequest | ConfirmUiRequest | InputUiRequest | EditorUiRequest | CancelUiRequest | NotifyUiRequest | SetStatusUiRequest | SetWidgetUiRequest | SetTitleUiRequest | SetEditorTextUiRequest | OpenUrlUiRequest;
 
 /** The model broke these stream rules. The answer ends here, and the model gets the rules and another chance. */
 export interface TtsrTriggeredEvent {
@@ -1614,6 +1578,14 @@ export interface BranchSummaryMessage {
   timestamp: number;
 }
 
+export interface CancelUiRequest {
+  type: "extension_ui_request";
+  id: string;
+  method: "cancel";
+  /** The id of the request to withdraw. */
+  targetId: string;
+}
+
 /** The level in force. */
 export interface ChosenLevel {
   level: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
@@ -1664,6 +1636,18 @@ export interface CompactionSummaryMessage {
   summary: string;
   tokensBefore: number;
   timestamp: number;
+}
+
+export interface ConfirmUiRequest {
+  type: "extension_ui_request";
+  id: string;
+  method: "confirm";
+  /** The question. */
+  title: string;
+  /** Details of the question; may be empty. */
+  message: string;
+  /** Milliseconds until the request expires; absent: never. */
+  timeout?: number;
 }
 
 /**
@@ -1744,6 +1728,16 @@ export interface CycledModel {
 /** What happened to a message. A message that an extension `handled` starts no run. */
 export interface Disposition {
   disposition: "handled" | "queued" | "started";
+}
+
+export interface EditorUiRequest {
+  type: "extension_ui_request";
+  id: string;
+  method: "editor";
+  /** The question. */
+  title: string;
+  /** The initial text. */
+  prefill?: string;
 }
 
 /** Entries in the form of the session file. */
@@ -1857,6 +1851,18 @@ export interface ImageContent {
   type: "image";
   data: string;
   mimeType: string;
+}
+
+export interface InputUiRequest {
+  type: "extension_ui_request";
+  id: string;
+  method: "input";
+  /** The question. */
+  title: string;
+  /** Shown while the field is empty. */
+  placeholder?: string;
+  /** Milliseconds until the request expires; absent: never. */
+  timeout?: number;
 }
 
 export interface Integrations {
@@ -1982,6 +1988,26 @@ export interface Negotiated {
   protocolVersion: number;
 }
 
+export interface NotifyUiRequest {
+  type: "extension_ui_request";
+  id: string;
+  method: "notify";
+  /** The text to show. */
+  message: string;
+  /** `info` if absent. */
+  notifyType?: "error" | "info" | "warning";
+}
+
+export interface OpenUrlUiRequest {
+  type: "extension_ui_request";
+  id: string;
+  method: "open_url";
+  /** The page to open. */
+  url: string;
+  /** What the user should do there. */
+  instructions?: string;
+}
+
 export interface OpenedSession {
   /** True if an extension blocked it. Then nothing has changed, and the other fields are absent. */
   cancelled: boolean;
@@ -2090,6 +2116,18 @@ export interface RuleSource {
   level: "project" | "user";
 }
 
+export interface SelectUiRequest {
+  type: "extension_ui_request";
+  id: string;
+  method: "select";
+  /** The question. */
+  title: string;
+  /** The choices. */
+  options: string[];
+  /** Milliseconds until the request expires; absent: never. */
+  timeout?: number;
+}
+
 export type SessionEntry = MessageEntry | ModelChangeEntry | ThinkingLevelChangeEntry | CompactionEntry | BranchSummaryEntry | CustomEntry | CustomMessageEntry | LabelEntry | SessionInfoEntry | UsageEntry | ContextEditEntry | OtherEntry;
 
 /** A session in a list of sessions. Times are milliseconds since the epoch. */
@@ -2138,12 +2176,50 @@ export interface SessionStats {
   contextUsage?: ContextUsage;
 }
 
+export interface SetEditorTextUiRequest {
+  type: "extension_ui_request";
+  id: string;
+  method: "set_editor_text";
+  /** The new text of the editor. */
+  text: string;
+}
+
+export interface SetStatusUiRequest {
+  type: "extension_ui_request";
+  id: string;
+  method: "setStatus";
+  /** The key of the status item. */
+  statusKey: string;
+  /** The text to show; absent: remove the item. */
+  statusText?: string;
+}
+
+export interface SetTitleUiRequest {
+  type: "extension_ui_request";
+  id: string;
+  method: "setTitle";
+  /** The title of the window. */
+  title: string;
+}
+
+export interface SetWidgetUiRequest {
+  type: "extension_ui_request";
+  id: string;
+  method: "setWidget";
+  /** The key of the widget. */
+  widgetKey: string;
+  /** The lines to show; absent: remove the widget. */
+  widgetLines?: string[];
+  /** `aboveEditor` if absent. */
+  widgetPlacement?: "aboveEditor" | "belowEditor";
+}
+
 /** A command that a prompt can begin with, such as `/name`. */
 export interface SlashCommand {
   name: string;
   description: string;
   /** `extension`: code of an extension; `prompt`: a prompt template; `skill`: a skill. */
-  source: string;
+  source: "extension" | "prompt" | "skill";
   sourceInfo: SourceInfo;
 }
 
@@ -2155,7 +2231,7 @@ export interface SlashCommands {
 export interface SourceInfo {
   path: string;
   /** `auto`: found in a default folder; `local`: named in the settings; `cli`: named on the command line. */
-  source: string;
+  source: "auto" | "cli" | "local";
   scope: "project" | "temporary" | "user";
   origin: "package" | "top-level";
   /** The configuration folder that contains it. */
@@ -2229,7 +2305,7 @@ export interface SubagentSnapshot {
 }
 
 export interface SubagentSubscription {
-  level: string;
+  level: "events" | "off" | "progress";
 }
 
 export interface Switched {

@@ -13,7 +13,7 @@ from fairlead.protocol.schema.family import Lines, answer_name, command_name, ev
 from fairlead.wire.pi.profile import PROFILES
 from fairlead.wire.pi.routes import family_routes
 from fairlead.wire.pi.schema import events, lines_2025, whole_family
-from reference.markdown import about, block, definition, fields, wrapped
+from reference.markdown import about, block, definition, fields, type_name, wrapped
 
 INTRODUCTION = """\
 # The protocol of the pi family
@@ -98,7 +98,9 @@ def _command(name: str, command: Schema, response: Schema) -> str:
 
 def _line(name: str, schema: Schema, where: str = "") -> str:
     text = wrapped(" ".join(filter(None, [schema.get("description"), where])))
-    return "\n".join([f"### {name}\n", text, "", *fields(schema, ["type"]), *block(*schema["examples"])])
+    members = ", ".join(type_name(member) for member in schema.get("anyOf", ()))
+    union = [wrapped(f"One of {members}."), ""] if members else []
+    return "\n".join([f"### {name}\n", text, "", *union, *fields(schema, ["type"]), *block(*schema["examples"])])
 
 
 def _where(event: type[Frame]) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES
 from fairlead.protocol.pi.frames import Response
-from fairlead.protocol.pi.host_requests import REPLIES
+from fairlead.protocol.pi.host_requests import REPLIES, UI_REQUEST_FIELDS, ExtensionUiRequest
 from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
 from fairlead.protocol.schema.builder import Schema
 from fairlead.protocol.schema.family import Lines, answer_name, command_name, event_name, response_name
@@ -93,6 +93,16 @@ def test_every_example_can_be_read(dialect: str) -> None:
         read(defined[event_name(event)]["examples"][0], event)
     for answer in spoken.answers:
         read(defined[answer_name(answer)]["examples"][0], answer)
+
+
+def test_the_fields_of_a_ui_request_depend_on_its_method() -> None:
+    words = {word.rstrip("?") for fields in UI_REQUEST_FIELDS.values() for word in fields.split()}
+    assert words | {"id", "method"} == set(ExtensionUiRequest.__struct_fields__), "say in UI_REQUEST_FIELDS which methods have it"
+    request = {"type": "extension_ui_request", "id": "1"}
+    event = validator("pi", "ExtensionUiRequestEvent")
+    assert event.is_valid(request | {"method": "select", "title": "Which?", "options": ["a"]})
+    assert not event.is_valid(request | {"method": "select", "title": "Which?"})
+    assert not event.is_valid(request | {"method": "confirm", "title": "Sure?", "options": ["a"]})
 
 
 def test_members_of_the_family_differ_in_their_events() -> None:

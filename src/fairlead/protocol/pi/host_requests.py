@@ -160,6 +160,22 @@ class ExtensionUiRequest(Frame, tag="extension_ui_request", kw_only=True):
     instructions: str | UnsetType = UNSET
 
 
+#: The fields of an `ExtensionUiRequest` by its method, besides `id` and `method`. `?` marks a field that may be absent.
+UI_REQUEST_FIELDS: dict[str, str] = {
+    "select": "title options timeout?",
+    "confirm": "title message timeout?",
+    "input": "title placeholder? timeout?",
+    "editor": "title prefill?",
+    "cancel": "target_id",
+    "notify": "message notify_type?",
+    "setStatus": "status_key status_text?",
+    "setWidget": "widget_key widget_lines? widget_placement?",
+    "setTitle": "title",
+    "set_editor_text": "text",
+    "open_url": "url instructions?",
+}
+
+
 # Replies
 
 

@@ -6,9 +6,11 @@ reply, and the types that they use, under the names of the TypeScript types.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from fairlead.protocol.pi.commands import Command
@@ -17,6 +19,17 @@ from fairlead.protocol.pi.host_requests import ReplyLine
 from fairlead.protocol.schema.builder import Refinements, Schema, SchemaBuilder, Unions, reference
 
 ANY_ID: Schema = {"description": "The id of the command, if it had one."}
+
+
+class Variants(Struct, kw_only=True, frozen=True):
+    """How the fields of a frame depend on the value of one field. The schema has a definition for each value."""
+
+    #: The name of that field.
+    by: str
+    #: The other fields by value, as words. `?` marks a field that may be absent.
+    fields: Mapping[str, str]
+    #: What the names of the definitions end in.
+    suffix: str
 
 
 class Lines(Struct, kw_only=True, frozen=True):
@@ -31,6 +44,8 @@ class Lines(Struct, kw_only=True, frozen=True):
     unions: Unions
     #: Structs that may have more fields than they declare.
     open_ended: tuple[type[Struct], ...]
+    #: Events whose fields depend on the value of one of them.
+    variants: Mapping[type[Frame], Variants]
     #: Examples of each command and the `data` of its response, by name, and of each event and reply, by type.
     command_examples: Mapping[str, Mapping[str, Any]]
     line_examples: Mapping[str, Mapping[str, Any]]
@@ -49,6 +64,9 @@ def family_schema(title: str, lines: Lines, *, closed: bool = False) -> Schema:
     for declared, schema in zip((*lines.answers, *lines.events), (*answers.values(), *events.values()), strict=True):
         tag = str(declared.__struct_config__.tag)
         schema["examples"] = [{"type": tag, **lines.line_examples[tag]}]
+    for declared, variants in lines.variants.items():
+        if event_name(declared) in events:
+            events[event_name(declared)] = _union_of_variants(builder, declared, events[event_name(declared)], variants)
     unions = {"Command": commands, "Answer": answers, "Response": responses, "Event": events}
     named = {name: {"anyOf": [reference(member) for member in members]} for name, members in unions.items() if members}
     parts = (named, commands, answers, responses, events, dict(sorted(builder.definitions.items())))
@@ -60,6 +78,33 @@ def family_schema(title: str, lines: Lines, *, closed: bool = False) -> Schema:
         "anyOf": [reference(name) for name in named],
         "$defs": _joined(parts),
     }
+
+
+def _union_of_variants(builder: SchemaBuilder, declared: type[Frame], schema: Schema, variants: Variants) -> Schema:
+    """Define each variant of a frame, and return the union of them."""
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(declared)}
+    own = {name for words in variants.fields.values() for name in words.replace("?", "").split()}
+    common = [each for each in schema["properties"] if each not in {names[name] for name in own} | {variants.by}]
+    members: list[Schema] = []
+    for value, words in variants.fields.items():
+        name = value[0].upper() + re.sub(r"_(\w)", lambda match: match[1].upper(), value[1:]) + variants.suffix
+        properties = {each: schema["properties"][each] for each in common}
+        properties[variants.by] = {"type": "string", "const": value}
+        for each in (names[word.rstrip("?")] for word in words.split()):
+            properties[each] = _variant_field(schema["properties"][each], value)
+        required = [*common, variants.by, *(names[word] for word in words.split() if not word.endswith("?"))]
+        builder.definitions[name] = builder.object(properties, required)
+        members.append(reference(name))
+    return {"description": schema["description"], "anyOf": members, "examples": schema["examples"]}
+
+
+def _variant_field(field: Schema, value: str) -> Schema:
+    """The schema of a field for one value. A note in the form `value, value: this. value: that` keeps the part about `value`."""
+    parts = re.split(r"(?:^|(?<=\. ))((?:\w+, )*\w+): ", field.get("description", ""))
+    for values, note in zip(parts[1::2], parts[2::2], strict=True):
+        if value in values.split(", "):
+            return {**field, "description": note.strip()[:1].upper() + note.strip()[1:]}
+    return field
 
 
 def _joined(parts: Sequence[Mapping[str, Schema]]) -> dict[str, Schema]:

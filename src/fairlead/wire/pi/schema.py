@@ -8,17 +8,17 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core.messages import AssistantBlock, Message, UserBlock
-from fairlead.protocol.pi import frames, host_requests, omp_commands, session_commands
+from fairlead.protocol.pi import commands, frames, host_requests, omp_commands, session_commands
 from fairlead.protocol.pi.command_examples import COMMAND_EXAMPLES, COMMAND_EXAMPLES_2025
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
 from fairlead.protocol.pi.frames import Frame, InnerEvent, Response
-from fairlead.protocol.pi.host_requests import HOST_COMMANDS, REPLIES
+from fairlead.protocol.pi.host_requests import HOST_COMMANDS, REPLIES, UI_REQUEST_FIELDS, ExtensionUiRequest
 from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
 from fairlead.protocol.pi.omp_commands import OMP_COMMANDS, SUBAGENT_COMMANDS
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, EVENTS_2025, Compaction, Error
 from fairlead.protocol.pi.session_commands import SESSION_COMMANDS
 from fairlead.protocol.schema.builder import Refinements, reference
-from fairlead.protocol.schema.family import Lines
+from fairlead.protocol.schema.family import Lines, Variants
 from fairlead.session.history.entries import Entry, Header, MessageEntry, OtherEntry
 from fairlead.session.rules.rules import Rule
 from fairlead.session.todos.todos import TodoPhase, TodoTask
@@ -106,8 +106,14 @@ class TreeNode(Struct, rename="camel"):
 
 
 _ENTRY = get_args(Entry)
+_SUBSCRIPTION = Literal["off", "progress", "events"]
 
 _REFINEMENTS: Refinements = {
+    (commands.Prompt, "streaming_behavior"): Literal["steer", "followUp"] | None,
+    (commands.SlashCommand, "source"): Literal["extension", "prompt", "skill"],
+    (commands.SourceInfo, "source"): Literal["auto", "local", "cli"],
+    (omp_commands.SetSubagentSubscription, "level"): _SUBSCRIPTION,
+    (omp_commands.SubagentSubscription, "level"): _SUBSCRIPTION,
     (frames.RpcSessionState, "todo_phases"): list[TodoPhase],
     (omp_commands.SetTodos, "phases"): list[GivenPhase],
     (omp_commands.TodoPhases, "todo_phases"): list[TodoPhase],
@@ -161,6 +167,7 @@ def whole_family() -> Lines:
         refinements=_REFINEMENTS,
         unions=_UNIONS,
         open_ended=(OtherEntry,),
+        variants={ExtensionUiRequest: Variants(by="method", fields=UI_REQUEST_FIELDS, suffix="UiRequest")},
         command_examples=COMMAND_EXAMPLES,
         line_examples=LINE_EXAMPLES,
     )
