@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-system test-core-versions check format generate bench peers constraints clean
+.PHONY: help run test test-system test-core-versions check format generate bench peers client-typescript constraints clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,12 +46,16 @@ bench: $(READY) ## Compare fairlead with pi, against the budgets
 peers: $(READY) ## Install the real peers for the system tests and the benchmark (in .cache/peers)
 	$(BIN)/python -m bench.peers
 
+client-typescript: $(READY) ## Build the TypeScript client (clients/typescript/dist)
+	$(BIN)/python -m bench.typescript_client
+
 constraints: $(READY) ## Pin the installed versions in constraints.txt
 	$(BIN)/python scripts/make_constraints.py
 	@touch $(READY)
 
 clean: ## Remove everything that make and the tools created
 	rm -rf $(VENV) .venv-3.* .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
+	rm -rf clients/typescript/dist clients/typescript/build clients/typescript/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt scripts/setup.py

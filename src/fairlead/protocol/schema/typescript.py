@@ -66,21 +66,21 @@ def _requests(title: str, note: str, requests: Mapping[str, type[Method]]) -> st
 
 def _table(name: str, note: str, rows: Mapping[str, str]) -> str:
     lines = [f"  {_key(key)}: {value};" for key, value in rows.items()]
-    return "\n".join([*_comment(note), f"export interface {name} {{", *lines, "}", ""])
+    return "\n".join([*comment(note), f"export interface {name} {{", *lines, "}", ""])
 
 
 def _definition(name: str, schema: Schema) -> str:
-    comment = _comment(schema.get("description", ""))
+    lines = comment(schema.get("description", ""))
     if not schema.get("properties"):
-        return "\n".join([*comment, f"export type {name} = {_type(schema)};", ""])
-    return "\n".join([*comment, f"export interface {name} {{", *_members(schema), "}", ""])
+        return "\n".join([*lines, f"export type {name} = {_type(schema)};", ""])
+    return "\n".join([*lines, f"export interface {name} {{", *_members(schema), "}", ""])
 
 
 def _members(schema: Schema) -> list[str]:
     required = schema.get("required", ())
     lines: list[str] = []
     for name, member in schema["properties"].items():
-        lines += _comment(member.get("description", ""), "  ")
+        lines += comment(member.get("description", ""), "  ")
         lines.append(f"  {_key(name)}{'' if name in required else '?'}: {_type(member)};")
     return lines
 
@@ -116,7 +116,8 @@ def _key(name: str) -> str:
     return name if _IDENTIFIER.fullmatch(name) else json.dumps(name)
 
 
-def _comment(text: str, indent: str = "") -> list[str]:
+def comment(text: str, indent: str = "") -> list[str]:
+    """The lines of a documentation comment; none for an empty text."""
     if not text:
         return []
     text = " ".join(text.split()).replace("*/", "*\\/")

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Write the generated part of the TypeScript client from the declarations: the types of the pi family and of Opal, and a method
+for each command and each request.
+
+make_typescript_client.py           write it
+make_typescript_client.py --check   fail if any of it is stale
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.schema.builder import Schema
+from fairlead.protocol.schema.family import command_name, family_schema
+from fairlead.protocol.schema.opal import exact_definitions, params_name
+from fairlead.protocol.schema.typescript import comment, family_types, opal_types
+from fairlead.wire.pi.schema import whole_family
+
+FOLDER = Path(__file__).resolve().parent.parent / "clients" / "typescript" / "src" / "generated"
+HEADING = "// `make generate` writes this file from the declarations in src/fairlead/protocol. Do not edit.\n"
+#: Commands for which the client has a method of another form: a prompt is a run, host tools are functions.
+OTHER_FORM = ("prompt", "abort_and_prompt", "set_host_tools", "set_host_uri_schemes")
+
+COMMANDS_CLASS = """\
+import type {{ Commands }} from "./family.js";
+import type {{ RequestOptions }} from "../pending.js";
+
+export type CommandName = keyof Commands;
+/** The fields of a command, without its name and its id. */
+export type CommandParams<N extends CommandName> = Omit<Commands[N]["command"], "type" | "id">;
+/** The `data` of a successful response. */
+export type CommandData<N extends CommandName> = Commands[N]["response"] extends {{ data: infer D }} ? D : void;
+
+/** A method for each command. */
+export abstract class CommandMethods {{
+  /** Sends a command and returns the `data` of its response. */
+  abstract request<N extends CommandName>(name: N, params: CommandParams<N>, options?: RequestOptions): Promise<CommandData<N>>;
+{methods}}}
+"""
+
+OPAL_CLASS = """\
+import type {{ Methods }} from "./opal.js";
+import type {{ RequestOptions }} from "../pending.js";
+
+export type OpalMethod = keyof Methods;
+export type OpalParams<N extends OpalMethod> = Methods[N]["params"];
+export type OpalResult<N extends OpalMethod> = Methods[N]["result"];
+
+/** A method for each request. */
+export abstract class OpalMethods {{
+  /** Sends a request and returns its result. */
+  abstract request<N extends OpalMethod>(name: N, params: OpalParams<N>, options?: RequestOptions): Promise<OpalResult<N>>;
+{methods}}}
+"""
+
+
+def texts() -> dict[str, str]:
+    """Return the text of each generated file."""
+    family = whole_family()
+    commands: dict[str, Schema] = family_schema("", family)["$defs"]
+    requests = exact_definitions()
+    command_methods = [
+        _method(name, commands[command_name(each)], "CommandParams", "CommandData")
+        for name, each in family.commands.items()
+        if name not in OTHER_FORM
+    ]
+    opal_methods = [_method(name, requests[params_name(each)], "OpalParams", "OpalResult") for name, each in METHODS.items()]
+    made = {
+        "family.ts": family_types("The protocol of the pi family", family),
+        "family-methods.ts": COMMANDS_CLASS.format(methods="".join(command_methods)),
+        "opal.ts": opal_types("The protocol of Opal"),
+        "opal-methods.ts": OPAL_CLASS.format(methods="".join(opal_methods)),
+    }
+    return {name: HEADING + text for name, text in made.items()}
+
+
+def _method(name: str, schema: Schema, params: str, result: str) -> str:
+    words = re.split(r"[_/]", name)
+    title = words[0] + "".join(word.capitalize() for word in words[1:])
+    optional = not set(schema.get("required", ())) - {"type"}
+    lines = [
+        "",
+        *comment(schema.get("description", ""), "  "),
+        f'  {title}(params: {params}<"{name}">{" = {}" if optional else ""}, options?: RequestOptions): '
+        f'Promise<{result}<"{name}">> {{',
+        f'    return this.request("{name}", params, options);',
+        "  }",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    made = texts()
+    if "--check" not in sys.argv[1:]:
+        for name, text in made.items():
+            (FOLDER / name).write_text(text)
+        return 0
+    stale = [name for name, text in made.items() if not (FOLDER / name).exists() or (FOLDER / name).read_text() != text]
+    for name in stale:
+        print(f"clients/typescript/src/generated/{name} is stale: run `make generate`", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
