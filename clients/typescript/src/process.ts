@@ -37,7 +37,7 @@ export function spawnAgent(options: SpawnOptions = {}): Promise<Client> {
 }
 
 /** Starts a program and returns the transport to it. `flags` come before the arguments of the options. */
-export async function startProcess(flags: readonly string[], options: ProcessOptions): Promise<Transport> {
+export async function startProcess(flags: readonly string[], options: ProcessOptions): Promise<ProcessTransport> {
   const given = options.command ?? "fairlead";
   const [program = "fairlead", ...first] = typeof given === "string" ? [given] : given;
   const child = spawnProcess(program, [...first, ...flags, ...(options.args ?? [])], {
@@ -63,7 +63,8 @@ function spawnError(program: string, cwd: string | undefined, error: NodeJS.Errn
   return new ClientError(`Could not start ${program}: ${error.message}.${advice}`, { cause: error });
 }
 
-class ProcessTransport implements Transport {
+/** The connection to a process. */
+export class ProcessTransport implements Transport {
   readonly input: AsyncIterable<Uint8Array>;
   readonly exited: Promise<Exit>;
   #child: Child;
@@ -71,6 +72,7 @@ class ProcessTransport implements Transport {
   #stderr = "";
   #isReading = false;
 
+  /** @internal */
   constructor(child: Child, options: ProcessOptions) {
     this.#child = child;
     this.#patience = options.stopTimeoutMs ?? 2000;
@@ -92,19 +94,27 @@ class ProcessTransport implements Transport {
     });
   }
 
+  get pid(): number {
+    return this.#child.pid!;
+  }
+
   send(text: string): Promise<void> {
     return written(this.#child.stdin, text);
   }
 
   async close(): Promise<void> {
+    // Some agents leave their commands behind, each in a process group of its own.
+    const descendants = await descendantsOf(this.pid);
     this.#child.stdin.end(); // agents end when their input does
-    if (await this.#endsWithin(this.#patience)) return;
-    this.#signalGroup("SIGTERM");
-    if (await this.#endsWithin(this.#patience)) return;
-    const descendants = await descendantsOf(this.#child.pid!);
-    this.#signalGroup("SIGKILL");
-    for (const pid of descendants) kill(pid, "SIGKILL");
+    if (!(await this.#endsWithin(this.#patience))) {
+      this.#signalGroup("SIGTERM");
+      if (!(await this.#endsWithin(this.#patience))) {
+        descendants.push(...(await descendantsOf(this.pid)));
+        this.#signalGroup("SIGKILL");
+      }
+    }
     await this.exited;
+    for (const pid of descendants) kill(pid, "SIGKILL");
   }
 
   async *#chunks(): AsyncGenerator<Uint8Array> {

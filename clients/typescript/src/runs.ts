@@ -11,7 +11,7 @@ import type { Event, PromptResultEvent, RpcSessionState } from "./generated/fami
 import type { ClientEvent } from "./messages.js";
 import type { Outcome, Run } from "./run.js";
 
-/** An agent that knows `agent_settled` may need a moment between `agent_end` and it. */
+/** An agent may need a moment after `agent_end` before it sends `agent_settled`, or starts a compaction. */
 const GRACE_MS = 250;
 const LONGEST_PAUSE_MS = 1000;
 
@@ -67,14 +67,14 @@ export class RunTracker {
         this.#activity += 1;
         break;
       case "agent_end":
-        if (!event.willRetry && !this.#settles) void this.#look(event.willRetry === undefined ? 0 : GRACE_MS);
+        if (!event.willRetry && !this.#settles) void this.#look(GRACE_MS);
         break;
       case "auto_retry_end":
-        if (!event.success && !this.#settles) void this.#look(0);
+        if (!event.success && !this.#settles) void this.#look(GRACE_MS);
         break;
       case "compaction_end":
       case "auto_compaction_end":
-        if (!event.willRetry && !this.#settles) void this.#look(0);
+        if (!event.willRetry && !this.#settles) void this.#look(GRACE_MS);
         break;
       case "prompt_result":
         this.#report(event);
@@ -113,23 +113,32 @@ export class RunTracker {
     } else this.#settle(run, { status: event.status });
   }
 
-  /** Settles all accepted prompts if the state says that nothing happens, and nothing has happened since. */
+  /** Settles the prompts that are accepted now, if the state says twice that nothing happens, and nothing happens in between. */
   async #look(grace: number): Promise<void> {
     const activity = ++this.#activity;
-    const isCurrent = (): boolean => activity === this.#activity && !this.isEmpty;
+    const runs = this.#accepted();
+    const isCurrent = (): boolean => activity === this.#activity && runs.some((run) => !run.isSettled);
+    if (!(await this.#isIdle(isCurrent))) return;
+    if (grace) {
+      await delay(grace);
+      if (!(await this.#isIdle(isCurrent))) return;
+    }
+    for (const run of runs) this.#settle(run, {});
+  }
+
+  /** Waits until the session is idle. Returns false if something else happened in the meantime. */
+  async #isIdle(isCurrent: () => boolean): Promise<boolean> {
     for (let pause = 20; isCurrent(); pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       let state: State;
       try {
         state = await this.getState();
       } catch {
-        return; // the end of the connection ends the prompts
+        return false; // the end of the connection ends the prompts
       }
-      if (!isCurrent()) return;
-      if (!state.isStreaming && !state.isCompacting && state.isSettled !== false) break;
+      if (!state.isStreaming && !state.isCompacting && state.isSettled !== false) return isCurrent();
       await delay(pause);
     }
-    if (grace) await delay(grace);
-    if (isCurrent()) for (const run of this.#accepted()) this.#settle(run, {});
+    return false;
   }
 
   #accepted(): Run[] {
