@@ -1,6 +1,6 @@
 """Build the TypeScript client in clients/typescript: install its compiler, compile it to dist, compile its tests and examples.
 
-    python -m bench.typescript_client
+python -m bench.typescript_client
 """
 
 from __future__ import annotations

@@ -1,0 +1,239 @@
+"""The TypeScript client: its own tests with node's test runner, against real agents too; the package; the examples."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import peers, typescript_client
+from bench.contestants import Turn
+
+from fairlead.testing import ProviderServer
+
+pytestmark = pytest.mark.system
+
+LIMIT = 200
+FAIRLEAD = str(Path(sys.executable).with_name("fairlead"))
+AGENTS = {
+    "fairlead omp": [FAIRLEAD],
+    "fairlead pi": [FAIRLEAD, "--dialect", "pi"],
+    "fairlead xcsh": [FAIRLEAD, "--dialect", "xcsh"],
+}
+PEERS = {"pi 0.73": peers.PI_073, "pi 0.87": peers.PI_087, "pi 1.5": peers.PI_15}
+#: What is compiled, by its source.
+BUILT = typescript_client.FOLDER / "build"
+TESTS = BUILT / "clients" / "typescript" / "test"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def client() -> Path:
+    return typescript_client.build()
+
+
+def run_tests(*files: Path, agents: dict[str, list[str]] | None = None) -> None:
+    environment = {**os.environ, "PYTHON": sys.executable, "AGENTS": json.dumps(agents or {})}
+    command = [str(peers.node()), "--test", "--test-reporter=spec", *map(str, files)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^. pass [1-9]", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_with_an_agent_in_memory() -> None:
+    run_tests(*sorted(TESTS.glob("*.test.js")))
+
+
+def test_processes_that_do_not_behave() -> None:
+    run_tests(TESTS / "agents" / "process.test.js")
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_with_fairlead(name: str) -> None:
+    run_tests(TESTS / "agents" / "family.test.js", TESTS / "agents" / "fairlead.test.js", agents={name: AGENTS[name]})
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_with_real_peers(name: str) -> None:
+    run_tests(TESTS / "agents" / "family.test.js", agents={name: PEERS[name].command()})
+
+
+# The package
+
+
+@pytest.fixture(scope="module")
+def package(client: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The archive that `npm pack` makes."""
+    folder = tmp_path_factory.mktemp("package")
+    peers.npm("pack", str(client), "--pack-destination", str(folder))
+    [archive] = folder.glob("*.tgz")
+    return archive
+
+
+def test_the_package_has_the_compiled_files_and_nothing_else(package: Path, client: Path) -> None:
+    with tarfile.open(package) as archive:
+        names = {member.name.removeprefix("package/") for member in archive}
+        file = archive.extractfile("package/package.json")
+        assert file is not None
+        manifest: dict[str, Any] = json.load(file)
+    sources = {path.relative_to(client / "src").with_suffix("") for path in (client / "src").rglob("*.ts")}
+    compiled = {f"dist/{source}{ending}" for source in sources for ending in (".js", ".d.ts")}
+    assert names == compiled | {"package.json", "README.md", "LICENSE"}
+    assert not {"preinstall", "install", "postinstall", "prepare"} & manifest["scripts"].keys()
+    assert not {"dependencies", "peerDependencies", "optionalDependencies"} & manifest.keys()
+    files = re.findall(r'"\./(dist/[^"]+)"', json.dumps(manifest["exports"]))
+    assert len(files) == 4
+    assert set(files) <= names
+
+
+def test_the_entry_for_browsers_imports_nothing_of_node(client: Path) -> None:
+    left, seen = ["browser.js"], set[str]()
+    while left:
+        name = left.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for target in re.findall(r'from "([^"]+)"', (client / "dist" / name).read_text()):
+            assert target.startswith("."), f"{name} imports {target}"
+            left.append(os.path.normpath(Path(name).parent / target))
+    assert "client.js" in seen
+    assert "process.js" not in seen
+
+
+CONSUMER = """
+import { spawnAgent, hostTool, type ClientEvent, type ExtensionUiRequestEvent } from "fairlead-client";
+
+const parameters = { type: "object" };
+const double = hostTool<{ n: number }>({ name: "double", description: "Double", parameters, run: ({ n }) => n * 2 });
+const client = await spawnAgent({
+  command: process.argv[2]!,
+  args: ["--isolated"],
+  tools: [double],
+});
+function show(event: ClientEvent): string {
+  switch (event.type) {
+    case "message_update":
+      return event.message.content.map((block) => (block.type === "text" ? block.text : "")).join("");
+    case "extension_ui_request":
+      return title(event);
+    default:
+      return event.type;
+  }
+}
+function title(request: ExtensionUiRequestEvent): string {
+  // @ts-expect-error: not every request has options
+  void request.options;
+  return request.method === "select" ? request.options.join() : request.method === "notify" ? (request.notifyType ?? "info") : "";
+}
+// @ts-expect-error: there is no such level
+const refused: Promise<void> = client.setThinkingLevel({ level: "deep" }).catch(() => {});
+await refused;
+const run = client.prompt("Double.");
+let last = "";
+for await (const event of run) last = show(event) || last;
+const { messages } = await client.getMessages();
+console.log(JSON.stringify([(await run).text, messages.length, last]));
+await client.stop();
+"""
+
+
+@pytest.mark.parametrize("runtime", ["node", "bun"])
+def test_an_installed_package_works(runtime: str, package: Path, tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"private": true, "type": "module"}')
+    peers.npm("install", str(package), "--prefix", str(tmp_path), "--offline")
+    (tmp_path / "consumer.ts").write_text(CONSUMER)
+    types = typescript_client.FOLDER / "node_modules" / "@types"
+    options = {"strict": True, "module": "nodenext", "target": "es2022", "types": ["node"], "typeRoots": [str(types)]}
+    (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "files": ["consumer.ts"]}))
+    typescript_client.compile_project(tmp_path / "tsconfig.json")
+    program = peers.node() if runtime == "node" else peers.bun()
+    turns: list[Turn] = [{"toolCalls": [{"name": "double", "arguments": {"n": 21}}]}, {"text": "It is 42."}]
+    with started([str(program), "consumer.js", FAIRLEAD], turns, tmp_path) as process:
+        output, _ = process.communicate(timeout=LIMIT)
+    assert json.loads(output) == ["It is 42.", 4, "prompt_result"]
+
+
+# The examples
+
+
+@contextmanager
+def started(command: Sequence[str], turns: Sequence[Turn], cwd: Path) -> Generator[subprocess.Popen[str]]:
+    """Start a host whose agent asks a model that plays `turns`."""
+    with ProviderServer(turns) as provider:
+        environment = {
+            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "HOME": str(cwd),
+            "LANG": "C.UTF-8",
+            "ANTHROPIC_API_KEY": "no-secret",
+            "ANTHROPIC_BASE_URL": provider.url,
+        }
+        with subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+def example(name: str, *arguments: str) -> list[str]:
+    return [str(peers.node()), str(BUILT / "examples" / "typescript" / f"{name}.js"), *arguments]
+
+
+TOUCH: Turn = {"toolCalls": [{"name": "bash", "arguments": {"command": "touch made"}}]}
+
+
+def test_the_chat_talks_asks_and_reports_failures(tmp_path: Path) -> None:
+    turns: list[Turn] = [TOUCH, {"text": "Made."}, {"status": 400, "error": "out of credit"}, {"text": "Hello again."}]
+    with started(example("chat", "--approval", "ask"), turns, tmp_path) as process:
+        said, _ = process.communicate("Make it.\ny\n\nFail.\nHello?\n", timeout=LIMIT)
+    assert process.returncode == 0, said
+    assert (tmp_path / "made").exists()
+    for part in ("Allow? [y/N]", "[Tool: bash]", "Made.\n[completed, ", "out of credit", "Hello again.\n[completed, "):
+        assert part in said, said
+
+
+def test_an_interrupt_stops_the_answer_and_the_chat_goes_on(tmp_path: Path) -> None:
+    with started(example("chat"), [{"text": "Endless ", "hangAfter": 1}, {"text": "Back."}], tmp_path) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("Talk.\n")
+        process.stdin.flush()
+        said = ""
+        while "Endless" not in said:
+            said += process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate("Still there?\n", timeout=LIMIT)
+    assert process.returncode == 0
+    assert "[aborted, " in rest
+    assert "Back." in rest
+
+
+def test_the_host_resumes_its_session_and_reports_failures(tmp_path: Path) -> None:
+    assert len((peers.ROOT / "examples" / "typescript" / "host.ts").read_text().splitlines()) <= 34
+    with started(example("host", "Remember me."), [TOUCH, {"text": "Noted."}], tmp_path) as process:
+        said, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, said
+    assert said.startswith("[bash]\nNoted.\ncompleted: ")
+    assert (tmp_path / "made").exists()
+    with started(example("host", "Again."), [{"status": 400, "error": "out of credit"}], tmp_path) as process:
+        said, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 1
+    assert "The run failed: " in said
+    [session] = tmp_path.glob(".fairlead/sessions/*/*.jsonl")
+    assert "Remember me." in session.read_text()
+    assert "Again." in session.read_text()
