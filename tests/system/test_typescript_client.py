@@ -66,6 +66,10 @@ def test_with_real_peers(name: str) -> None:
     run_tests(TESTS / "agents" / "family.test.js", agents={name: PEERS[name].command()})
 
 
+def test_with_the_opal_dialect() -> None:
+    run_tests(TESTS / "agents" / "opal.test.js", agents={"fairlead opal": [FAIRLEAD]})
+
+
 # The package
 
 

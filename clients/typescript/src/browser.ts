@@ -8,6 +8,15 @@ export type { CommandData, CommandName, CommandParams } from "./generated/family
 export type * from "./generated/family.js";
 export { hostTool, type HostTool, type ToolContext, type UriHandler } from "./host-tools.js";
 export { MessageAssembler, textOf, toolCallsOf, type AssembledUpdate, type ClientEvent } from "./messages.js";
+export type * as opal from "./generated/opal.js";
+export {
+  OpalClient,
+  OpalRun,
+  type OpalClientOptions,
+  type OpalEvent,
+  type OpalHandlers,
+  type OpalRunResult,
+} from "./opal-client.js";
 export type { RequestOptions } from "./pending.js";
 export { Run, type PromptOptions, type RunResult, type RunUsage } from "./run.js";
 export { fromStreams, type NodeWritable, type Transport } from "./transport.js";

@@ -164,16 +164,8 @@ export class Client extends CommandMethods {
     runs.add(run);
     const frame = { ...params, id, type: name, message };
     connection.request(frame, name, Infinity).catch((error: Error) => runs.respond(id, false, undefined, error));
-    if (signal) this.#abortOn(signal, run);
+    if (signal) run.abortOn(signal);
     return run;
-  }
-
-  #abortOn(signal: AbortSignal, run: Run): void {
-    const abort = (): void => void run.accepted.then(() => run.abort()).catch(() => {});
-    if (signal.aborted) abort();
-    else signal.addEventListener("abort", abort);
-    const over = (): void => signal.removeEventListener("abort", abort);
-    run.then(over, over);
   }
 
   async #start(transport: Transport): Promise<void> {

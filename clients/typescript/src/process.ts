@@ -6,6 +6,7 @@ import type { Readable, Writable } from "node:stream";
 
 import { Client, type ClientOptions } from "./client.js";
 import { ClientError, type Exit } from "./errors.js";
+import { OpalClient, type OpalClientOptions } from "./opal-client.js";
 import { written, type Transport } from "./transport.js";
 
 export interface ProcessOptions {
@@ -34,6 +35,12 @@ type Child = ChildProcessByStdio<Writable, Readable, Readable>;
 /** Starts an agent in RPC mode, and returns a client of it when it responds. */
 export function spawnAgent(options: SpawnOptions = {}): Promise<Client> {
   return Client.connect(() => startProcess(["--mode", "rpc"], options), options);
+}
+
+/** Starts a server that speaks Opal's protocol, and returns a client of it. The command is complete: no flag is added. */
+export function spawnOpalServer(options: ProcessOptions & OpalClientOptions = {}): Promise<OpalClient> {
+  const command = options.command ?? ["fairlead", "--mode", "opal"];
+  return OpalClient.connect(() => startProcess([], { ...options, command }), options);
 }
 
 /** Starts a program and returns the transport to it. `flags` come before the arguments of the options. */

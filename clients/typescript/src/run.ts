@@ -1,9 +1,10 @@
-// One prompt and what becomes of it.
+// The run of a prompt, in the pi family.
 
 import { RunError } from "./errors.js";
 import type { EventStream } from "./events.js";
 import type { AssistantMessage, ImageContent, Message } from "./generated/family.js";
 import { textOf, type ClientEvent } from "./messages.js";
+import { PromptRun } from "./prompt-run.js";
 
 export interface PromptOptions {
   images?: ImageContent[];
@@ -55,67 +56,23 @@ export interface Outcome {
  * `RunError`, and its events end with the same error. An aborted one resolves. Start to iterate at once: the events begin
  * when you do.
  */
-export class Run implements PromiseLike<RunResult>, AsyncIterable<ClientEvent> {
-  /** Resolves when the agent has accepted the prompt. */
-  readonly accepted: Promise<void>;
-  /** @internal */ isAccepted = false;
+export class Run extends PromptRun<RunResult, ClientEvent> {
   /** Whether the agent has started to work since it accepted the prompt. @internal */
   isStarted = false;
   /** Whether the prompt may join a run that is in progress. @internal */
   readonly mayJoin: boolean;
-  #accept!: () => void;
-  #refuse!: (error: Error) => void;
-  #resolve!: (result: RunResult) => void;
-  #reject!: (error: Error) => void;
-  #settled: Promise<RunResult>;
-  #isSettled = false;
-  #error: Error | undefined;
   #messages: Message[] = [];
-  #streams = new Set<EventStream<ClientEvent>>();
-  #startedAt = Date.now();
 
   /** @internal */
   constructor(
     readonly id: string,
     /** @internal */ readonly message: string,
     options: PromptOptions,
-    private readonly open: () => EventStream<ClientEvent>,
-    private readonly abortRun: () => Promise<unknown>,
+    open: () => EventStream<ClientEvent>,
+    abort: () => Promise<unknown>,
   ) {
+    super(open, abort);
     this.mayJoin = options.streamingBehavior !== undefined;
-    this.accepted = new Promise((resolve, reject) => {
-      this.#accept = resolve;
-      this.#refuse = reject;
-    });
-    this.accepted.catch(() => {}); // the result rejects, too
-    this.#settled = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
-  }
-
-  then<A = RunResult, B = never>(
-    fulfilled?: ((result: RunResult) => A | PromiseLike<A>) | null,
-    rejected?: ((error: unknown) => B | PromiseLike<B>) | null,
-  ): Promise<A | B> {
-    return this.#settled.then(fulfilled, rejected);
-  }
-
-  catch<B = never>(rejected?: ((error: unknown) => B | PromiseLike<B>) | null): Promise<RunResult | B> {
-    return this.#settled.catch(rejected);
-  }
-
-  finally(callback?: (() => void) | null): Promise<RunResult> {
-    return this.#settled.finally(callback);
-  }
-
-  /** The events from now on, until the run has settled. */
-  [Symbol.asyncIterator](): EventStream<ClientEvent> {
-    this.#settled.catch(() => {}); // the iterator throws the error
-    const stream = this.open();
-    if (this.#isSettled) stream.end(this.#error);
-    else this.#streams.add(stream);
-    return stream;
   }
 
   /** The text of the answers as it arrives, without thinking and tool calls. */
@@ -125,21 +82,6 @@ export class Run implements PromiseLike<RunResult>, AsyncIterable<ClientEvent> {
         yield event.assistantMessageEvent.delta;
       }
     }
-  }
-
-  /** Aborts the run. The result keeps what there was until then. */
-  async abort(): Promise<void> {
-    if (!this.#isSettled) await this.abortRun();
-  }
-
-  get isSettled(): boolean {
-    return this.#isSettled;
-  }
-
-  /** @internal */
-  accept(): void {
-    this.isAccepted = true;
-    this.#accept();
   }
 
   /** @internal */
@@ -157,30 +99,13 @@ export class Run implements PromiseLike<RunResult>, AsyncIterable<ClientEvent> {
       messages: this.#messages,
       usage: totalUsage(this.#messages),
       ...(last && { stopReason: last.stopReason }),
-      durationMs: Date.now() - this.#startedAt,
+      durationMs: this.durationMs,
     };
     if (status === "failed") {
       this.fail(new RunError(outcome.error ?? last?.errorMessage ?? "The run failed.", result, outcome.retryable));
-    } else if (!this.#isSettled) {
-      this.#end();
-      this.#resolve(result);
+    } else {
+      this.succeed(result);
     }
-  }
-
-  /** Settles the run with an error. @internal */
-  fail(error: Error): void {
-    if (this.#isSettled) return;
-    this.#error = error;
-    this.#refuse(error);
-    this.#end(error);
-    this.#reject(error);
-  }
-
-  #end(error?: Error): void {
-    this.#isSettled = true;
-    this.#accept();
-    for (const stream of this.#streams) stream.end(error);
-    this.#streams.clear();
   }
 }
 

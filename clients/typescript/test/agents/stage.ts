@@ -11,7 +11,7 @@ import { Client, startProcess, type ClientOptions, type ProcessTransport } from 
 
 export type Turn = Record<string, unknown>;
 
-const given = JSON.parse(process.env["AGENTS"] ?? "{}") as Record<string, string[]>;
+export const given = JSON.parse(process.env["AGENTS"] ?? "{}") as Record<string, string[]>;
 export const AGENTS = Object.keys(given);
 export const FAIRLEAD = AGENTS.filter((name) => name.startsWith("fairlead"));
 if (!AGENTS.length) throw new Error("AGENTS is not set: run `make test-system ARGS=\"-k typescript\"` in the root of the repository");
@@ -34,10 +34,9 @@ export async function withAgent(
   options: ClientOptions & { args?: string[] } = {},
 ): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), "fairlead-client-"));
-  const provider = spawn(process.env["PYTHON"]!, ["-m", "fairlead.testing.provider", "--script", "-"], { stdio: ["pipe", "pipe", "inherit"] });
+  const provider = await startProvider(turns);
   try {
-    provider.stdin.end(JSON.stringify({ turns }));
-    const environment = surroundings(root, await portOf(provider));
+    const environment = surroundings(root, provider.port);
     const folder = join(root, "work");
     const stage = { folder } as Stage;
     const connect = async (): Promise<ProcessTransport> => {
@@ -52,19 +51,21 @@ export async function withAgent(
       await stage.client.stop();
     }
   } finally {
-    provider.kill();
+    provider.process.kill();
     rmSync(root, { recursive: true, force: true, maxRetries: 3 });
   }
 }
 
-function portOf(provider: ChildProcess): Promise<number> {
-  return new Promise((resolve) => {
-    provider.stdout!.setEncoding("utf8").once("data", (text: string) => resolve(Number(text.split(" ")[1])));
-  });
+/** Starts a model provider that plays the turns. */
+export async function startProvider(turns: Turn[]): Promise<{ process: ChildProcess; port: number }> {
+  const provider = spawn(process.env["PYTHON"]!, ["-m", "fairlead.testing.provider", "--script", "-"], { stdio: ["pipe", "pipe", "inherit"] });
+  provider.stdin.end(JSON.stringify({ turns }));
+  const line = await new Promise<string>((resolve) => provider.stdout.setEncoding("utf8").once("data", resolve));
+  return { process: provider, port: Number(line.split(" ")[1]) };
 }
 
 /** The same models for each agent, and nothing from the caller. */
-function surroundings(root: string, port: number): Record<string, string> {
+export function surroundings(root: string, port: number): Record<string, string> {
   const cost = { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 };
   const model = { id: "one", name: "one", reasoning: false, input: ["text"], contextWindow: 200_000, maxTokens: 8192, cost };
   const scripted = { baseUrl: `http://127.0.0.1:${port}`, api: "anthropic-messages", apiKey: "no-secret", models: [model] };
