@@ -28,7 +28,7 @@ def compile_project(project: Path) -> None:
     compiler = FOLDER / "node_modules" / "typescript" / "bin" / "tsc"
     done = subprocess.run([str(peers.node()), str(compiler), "-p", str(project)], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{project.relative_to(peers.ROOT)} does not compile:\n{done.stdout}{done.stderr}")
+        raise SystemExit(f"{project} does not compile:\n{done.stdout}{done.stderr}")
 
 
 if __name__ == "__main__":

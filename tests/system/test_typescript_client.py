@@ -112,6 +112,27 @@ def test_the_entry_for_browsers_imports_nothing_of_node(client: Path) -> None:
     assert "process.js" not in seen
 
 
+BROWSER = """
+import { Client, type Transport } from "fairlead-client";
+// @ts-expect-error: there are no processes in a browser
+import { spawnAgent } from "fairlead-client";
+declare const transport: Transport;
+export const client: Promise<Client> = Client.connect(transport);
+"""
+
+
+def test_a_browser_needs_no_types_of_node(client: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "node_modules" / "fairlead-client"
+    folder.mkdir(parents=True)
+    (folder / "package.json").write_bytes((client / "package.json").read_bytes())
+    (folder / "dist").symlink_to(client / "dist")
+    (tmp_path / "page.ts").write_text(BROWSER)
+    resolution = {"module": "esnext", "moduleResolution": "bundler", "customConditions": ["browser"], "preserveSymlinks": True}
+    options = {"strict": True, "noEmit": True, "target": "es2022", "lib": ["es2022", "dom"], "types": [], **resolution}
+    (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "files": ["page.ts"]}))
+    typescript_client.compile_project(tmp_path / "tsconfig.json")
+
+
 CONSUMER = """
 import { spawnAgent, hostTool, type ClientEvent, type ExtensionUiRequestEvent } from "fairlead-client";
 
@@ -165,7 +186,35 @@ def test_an_installed_package_works(runtime: str, package: Path, tmp_path: Path)
     assert json.loads(output) == ["It is 42.", 4, "prompt_result"]
 
 
-# The examples
+# The documentation and the examples
+
+#: What the snippets use without saying what it is.
+PRELUDE = """
+import { spawnAgent as spawnForAll, type AssistantMessage } from "fairlead-client";
+declare function show(message: AssistantMessage): void;
+declare function askUser(question: string): Promise<boolean>;
+declare function choose(title: string, options: string[]): Promise<string>;
+declare const editor: { open(path: string, options: object): Promise<void> };
+declare const socket: import("node:net").Socket;
+"""
+
+
+def test_the_snippets_compile_and_the_host_is_the_example(client: Path, tmp_path: Path) -> None:
+    pages = [peers.ROOT / "docs" / "typescript-client.md", client / "README.md"]
+    snippets = [text for page in pages for text in re.findall(r"^```ts\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)]
+    host = (peers.ROOT / "examples" / "typescript" / "host.ts").read_text()
+    assert host.partition("\nimport")[2] in {snippet.removeprefix("import") for snippet in snippets}
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    for number, snippet in enumerate(snippets):
+        known = "" if "const client" in snippet else "const client = await spawnForAll();\n"
+        (tmp_path / f"snippet_{number}.ts").write_text(f"{PRELUDE}{known}{snippet}\nexport {{}};\n")
+    options = {
+        **{"strict": True, "noEmit": True, "module": "nodenext", "target": "es2022", "types": ["node"]},
+        "typeRoots": [str(client / "node_modules" / "@types")],
+        "paths": {"fairlead-client": [str(client / "dist" / "index.d.ts")]},
+    }
+    (tmp_path / "tsconfig.json").write_text(json.dumps({"compilerOptions": options, "include": ["*.ts"]}))
+    typescript_client.compile_project(tmp_path / "tsconfig.json")
 
 
 @contextmanager

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // The client for agents of the pi family: fairlead, pi, omp and xcsh.
 
 import { Connection, type ConnectionOptions, type Frame, type Receiver } from "./connection.js";
@@ -49,7 +50,7 @@ export type Connect = () => Promise<Transport>;
 
 /** A client of one agent. */
 export class Client extends CommandMethods {
-  /** The state of the session when the agent started, or when the session last changed. */
+  /** The session of the agent, as far as its responses said. `restart` resumes it. */
   session: Pick<RpcSessionState, "sessionId" | "sessionFile"> | undefined;
   #options: ClientOptions;
   #connect: Connect | undefined;
@@ -99,7 +100,8 @@ export class Client extends CommandMethods {
     const limit = timeoutMs ?? (LONG.has(name) ? Infinity : (this.#options.timeoutMs ?? 30_000));
     const frame = { ...params, id: this.#nextId(), type: name };
     const data = (await this.#connection.request(frame, name, limit, signal)) as CommandData<N>;
-    if (SWITCHING.has(name)) await this.#refresh();
+    if (name === "get_state") this.#remember(data as RpcSessionState);
+    if (SWITCHING.has(name)) await this.request("get_state", {});
     return data;
   }
 
@@ -130,7 +132,7 @@ export class Client extends CommandMethods {
 
   /** Ends the agent and all its processes. Open prompts and requests are rejected, and event streams end. */
   async stop(): Promise<Exit | undefined> {
-    this.#runs.fail(new ConnectionClosedError("The client was stopped."));
+    this.#runs.fail(new ConnectionClosedError("The client was stopped.", undefined, true));
     return this.#connection.close();
   }
 
@@ -176,15 +178,14 @@ export class Client extends CommandMethods {
     this.#runs = runs;
     const timeoutMs = this.#options.startTimeoutMs ?? 30_000;
     try {
-      await Promise.all([this.#refresh(timeoutMs), this.#chooseUpdates(timeoutMs), this.#register(timeoutMs)]);
+      await Promise.all([this.getState({}, { timeoutMs }), this.#chooseUpdates(timeoutMs), this.#register(timeoutMs)]);
     } catch (error) {
       await connection.close().catch(() => {});
       throw error;
     }
   }
 
-  async #refresh(timeoutMs?: number): Promise<void> {
-    const { sessionId, sessionFile } = await this.request("get_state", {}, { timeoutMs });
+  #remember({ sessionId, sessionFile }: RpcSessionState): void {
     this.session = sessionFile === undefined ? { sessionId } : { sessionId, sessionFile };
   }
 
@@ -228,7 +229,7 @@ class FamilyReceiver implements Receiver {
   closed(error: ConnectionClosedError | undefined): void {
     this.tools.cancelAll();
     this.ui?.withdrawAll();
-    this.runs.fail(error ?? new ConnectionClosedError("The client was stopped."));
+    this.runs.fail(error ?? new ConnectionClosedError("The client was stopped.", undefined, true));
   }
 
   #join(chunk: RpcChunkEvent): void {

@@ -105,7 +105,7 @@ export class Connection<E> {
     const exit = await this.#transport.exited;
     this.#over = closedError(exit, cause);
     const error = this.#closing ? undefined : this.#over;
-    this.pending.rejectAll(this.#closing ? new ConnectionClosedError("The client was stopped.", exit) : this.#over);
+    this.pending.rejectAll(this.#closing ? new ConnectionClosedError("The client was stopped.", exit, true) : this.#over);
     this.#receiver.closed(error);
     this.events.end(error);
     return exit;

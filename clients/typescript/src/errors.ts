@@ -68,6 +68,8 @@ export class ConnectionClosedError extends ClientError {
     message: string,
     /** How the agent ended, if it is a process that the client started. */
     readonly exit?: Exit,
+    /** Whether this program closed the connection, with `stop`. */
+    readonly isOwn = false,
   ) {
     super(message);
   }

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 // The client for servers that speak Opal's JSON-RPC.
 
 import { Connection, type ConnectionOptions, type Frame, type Receiver } from "./connection.js";
@@ -134,7 +135,7 @@ export class OpalClient extends OpalMethods implements Receiver {
 
   /** Ends the server and all its processes. */
   async stop(): Promise<Exit | undefined> {
-    this.#failRuns(new ConnectionClosedError("The client was stopped."));
+    this.#failRuns(new ConnectionClosedError("The client was stopped.", undefined, true));
     return this.#connection.close();
   }
 
@@ -168,7 +169,7 @@ export class OpalClient extends OpalMethods implements Receiver {
 
   /** @internal */
   closed(error: ConnectionClosedError | undefined): void {
-    this.#failRuns(error ?? new ConnectionClosedError("The client was stopped."));
+    this.#failRuns(error ?? new ConnectionClosedError("The client was stopped.", undefined, true));
   }
 
   async #start(transport: Transport): Promise<void> {

@@ -9,6 +9,9 @@ export interface RequestOptions {
   signal?: AbortSignal;
 }
 
+/** Timers with a longer delay fire at once. */
+export const LONGEST_TIMER = 2 ** 31 - 1;
+
 interface Request {
   name: string;
   resolve: (data: unknown) => void;
@@ -39,7 +42,7 @@ export class PendingRequests {
         reject: (error) => (over(), reject(error)),
       });
       signal?.addEventListener("abort", abandon);
-      if (Number.isFinite(timeoutMs)) {
+      if (timeoutMs <= LONGEST_TIMER) {
         timer = setTimeout(() => this.reject(id, new CommandTimeoutError(name, timeoutMs)), timeoutMs);
       }
     });

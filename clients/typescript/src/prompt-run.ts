@@ -1,5 +1,6 @@
 // What the run of a prompt is in every protocol: a promise of its result, and its events.
 
+import { ConnectionClosedError } from "./errors.js";
 import type { EventStream } from "./events.js";
 
 /** A run with a result of type R and events of type E. */
@@ -62,12 +63,13 @@ export abstract class PromptRun<R, E> implements PromiseLike<R>, AsyncIterable<E
 
   /** Aborts the run. The result keeps what there was until then. */
   async abort(): Promise<void> {
+    await this.accepted.catch(() => {}); // some agents lose an abort that comes right behind its prompt
     if (!this.#isSettled) await this.#abort();
   }
 
   /** Aborts the run when a signal fires. @internal */
   abortOn(signal: AbortSignal): void {
-    const abort = (): void => void this.accepted.then(() => this.abort()).catch(() => {});
+    const abort = (): void => void this.abort().catch(() => {});
     if (signal.aborted) abort();
     else signal.addEventListener("abort", abort);
     const over = (): void => signal.removeEventListener("abort", abort);
@@ -99,6 +101,7 @@ export abstract class PromptRun<R, E> implements PromiseLike<R>, AsyncIterable<E
   /** Settles the run with an error. @internal */
   fail(error: Error): void {
     if (this.#isSettled) return;
+    if (error instanceof ConnectionClosedError && error.isOwn) this.#settled.catch(() => {}); // no surprise for the host
     this.#error = error;
     this.#refuse(error);
     this.#end(error);

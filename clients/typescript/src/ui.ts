@@ -9,6 +9,7 @@ import type {
   SelectUiRequest,
 } from "./generated/family.js";
 import { messageOf } from "./host-tools.js";
+import { LONGEST_TIMER } from "./pending.js";
 
 type Maybe<T> = T | null | undefined | Promise<T | null | undefined>;
 
@@ -76,7 +77,7 @@ export class UserInterface {
     const controller = new AbortController();
     this.#open.set(id, controller);
     const limit = "timeout" in request ? request.timeout : undefined;
-    const timer = limit === undefined ? undefined : setTimeout(() => this.#withdraw(id), limit);
+    const timer = limit !== undefined && limit <= LONGEST_TIMER ? setTimeout(() => this.#withdraw(id), limit) : undefined;
     let answer: object | undefined = { cancelled: true };
     try {
       answer = await this.#ask(request, { signal: controller.signal });

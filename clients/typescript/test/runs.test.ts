@@ -143,6 +143,24 @@ test("a signal aborts a run", async () => {
   assert.equal((await run).status, "aborted");
 });
 
+test("an abort waits until the prompt is accepted", async () => {
+  const { agent, client, run } = await started({ prompt: () => undefined });
+  const aborting = run.abort();
+  await client.getState();
+  assert.equal(agent.received.some((line) => line["type"] === "abort"), false);
+  agent.send({ type: "response", id: run.id, command: "prompt", success: true });
+  await agent.line("abort");
+  agent.send(...oneTurn("", { stopReason: "aborted" }), { type: "agent_settled" });
+  await aborting;
+  assert.equal((await run).status, "aborted");
+});
+
+test("a host that stops need not look after its runs", async () => {
+  const { client } = await started();
+  await client.stop();
+  await new Promise((resolve) => setImmediate(resolve)); // an unhandled rejection would fail the test
+});
+
 test("the text of a run arrives in pieces", async () => {
   const { agent, run } = await started();
   const pieces: string[] = [];
