@@ -42,7 +42,7 @@ def client() -> Path:
 
 def run_tests(*files: Path, agents: dict[str, list[str]] | None = None) -> None:
     environment = {**os.environ, "PYTHON": sys.executable, "AGENTS": json.dumps(agents or {})}
-    command = [str(peers.node()), "--test", "--test-reporter=spec", *map(str, files)]
+    command = [str(peers.node()), "--expose-gc", "--test", "--test-reporter=spec", *map(str, files)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stdout
     assert re.search(r"^. pass [1-9]", done.stdout, re.MULTILINE), done.stdout

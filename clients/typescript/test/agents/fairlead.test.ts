@@ -104,6 +104,28 @@ for (const agent of FAIRLEAD) {
     });
   }
 
+  test(`${agent}: abortAndPrompt ends one run and starts another`, LIMIT, () =>
+    withAgent(agent, [{ text: "One two three four.", hangAfter: 2 }, { text: "Something else." }], async ({ client }) => {
+      const first = client.prompt("Count.");
+      for await (const piece of first.text()) if (piece) break;
+      const second = client.abortAndPrompt("Do something else.");
+      assert.equal((await second).text, "Something else.");
+      assert.equal((await first).status, "aborted");
+    }));
+
+  test(`${agent}: many prompts leave nothing behind`, LIMIT, () =>
+    withAgent(agent, [{ text: "Fine." }], async ({ client }) => {
+      const kept: WeakRef<object>[] = [];
+      for (let count = 0; count < 30; count++) {
+        const run = client.prompt("Go.");
+        kept.push(new WeakRef(run));
+        assert.equal((await run).text, "Fine.");
+      }
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      globalThis.gc!();
+      assert.ok(kept.filter((each) => each.deref()).length <= 2);
+    }));
+
   test(`${agent}: frames in chunks are joined`, LIMIT, () =>
     withAgent(
       agent,
