@@ -10,21 +10,21 @@ export { hostTool, type HostTool, type ToolContext, type UriHandler } from "./ho
 export { MessageAssembler, textOf, toolCallsOf, type AssembledUpdate, type ClientEvent } from "./messages.js";
 export type * as opal from "./generated/opal.js";
 export {
-  OpalClient,
-  OpalRun,
-  type OpalClientOptions,
-  type OpalEvent,
-  type OpalHandlers,
-  type OpalRunResult,
+    OpalClient,
+    OpalRun,
+    type OpalClientOptions,
+    type OpalEvent,
+    type OpalHandlers,
+    type OpalRunResult,
 } from "./opal-client.js";
 export type { RequestOptions } from "./pending.js";
 export { Run, type PromptOptions, type RunResult, type RunUsage } from "./run.js";
 export { fromStreams, type NodeWritable, type Transport } from "./transport.js";
 export {
-  isApproval,
-  type ApprovalDecision,
-  type ApprovalRequest,
-  type DisplayUiRequest,
-  type UiContext,
-  type UiHandlers,
+    isApproval,
+    type ApprovalDecision,
+    type ApprovalRequest,
+    type DisplayUiRequest,
+    type UiContext,
+    type UiHandlers,
 } from "./ui.js";

@@ -1,4 +1,11 @@
 // Clients for coding agents that speak lines of JSON.
 
 export * from "./browser.js";
-export { spawnAgent, spawnOpalServer, startProcess, type ProcessOptions, type ProcessTransport, type SpawnOptions } from "./process.js";
+export {
+    spawnAgent,
+    spawnOpalServer,
+    startProcess,
+    type ProcessOptions,
+    type ProcessTransport,
+    type SpawnOptions,
+} from "./process.js";
