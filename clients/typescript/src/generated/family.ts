@@ -18,7 +18,7 @@ export interface PromptCommand {
   id?: unknown;
   message: string;
   images?: ImageContent[] | null;
-  streamingBehavior?: "followUp" | "steer" | null;
+  streamingBehavior?: "steer" | "followUp" | null;
   /** The same as `set_locale` (xcsh). */
   locale?: string | null;
 }

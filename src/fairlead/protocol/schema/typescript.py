@@ -91,7 +91,8 @@ def _type(schema: Schema) -> str:
             return str(target).rsplit("/", 1)[1]
         case {"const": value}:
             return json.dumps(value)
-        case {"enum": values}:
+        # `suggested`: other strings are accepted too, but no host should send them.
+        case {"enum": values} | {"suggested": values}:
             return _union([json.dumps(value) for value in values])
         case {"anyOf": members}:
             return _union([_type(member) for member in members])

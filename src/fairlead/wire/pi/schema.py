@@ -17,7 +17,7 @@ from fairlead.protocol.pi.line_examples import EXAMPLES_2025, LINE_EXAMPLES
 from fairlead.protocol.pi.omp_commands import OMP_COMMANDS, SUBAGENT_COMMANDS
 from fairlead.protocol.pi.protocol_2025 import COMMANDS_2025, EVENTS_2025, Compaction, Error
 from fairlead.protocol.pi.session_commands import SESSION_COMMANDS
-from fairlead.protocol.schema.builder import Refinements, reference
+from fairlead.protocol.schema.builder import NULL, Refinements, reference
 from fairlead.protocol.schema.family import Lines, Variants
 from fairlead.session.history.entries import Entry, Header, MessageEntry, OtherEntry
 from fairlead.session.rules.rules import Rule
@@ -109,7 +109,7 @@ _ENTRY = get_args(Entry)
 _SUBSCRIPTION = Literal["off", "progress", "events"]
 
 _REFINEMENTS: Refinements = {
-    (commands.Prompt, "streaming_behavior"): Literal["steer", "followUp"] | None,
+    (commands.Prompt, "streaming_behavior"): {"anyOf": [{"type": "string", "suggested": ["steer", "followUp"]}, NULL]},
     (commands.SlashCommand, "source"): Literal["extension", "prompt", "skill"],
     (commands.SourceInfo, "source"): Literal["auto", "local", "cli"],
     (omp_commands.SetSubagentSubscription, "level"): _SUBSCRIPTION,
