@@ -7,6 +7,9 @@ These modules are public, and their names are stable:
     fairlead.messages      messages and their blocks
     fairlead.errors        every exception that fairlead raises on purpose
     fairlead.extension     what extensions use
+    fairlead.client        clients for agents in other processes
+    fairlead.client.events what such agents send
+    fairlead.client.opal   a client for servers of Opal
     fairlead.testing       fakes for the tests of programs that embed fairlead
 
 Every other module is private and may change in any release.

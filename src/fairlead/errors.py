@@ -19,6 +19,11 @@
     ├── ProviderError            a request to a model failed; has the HTTP status, if there was a response
     │   └── LimitReached         the run reached a limit: too many turns, or the same calls again and again
     ├── RunAborted               the run that the caller waits for was aborted
+    ├── ClientError              a client of an agent in another process cannot do what it was asked to do
+    │   ├── CommandRefused       the agent answered a command with an error
+    │   ├── NoAnswer             the agent did not answer in time; also a TimeoutError
+    │   ├── AgentGone            the agent could not be started, has exited, or closed the connection
+    │   └── RunFailed            a run ended with an error
     └── ToolError                a tool failed; the text is sent to the model as the tool's result
 
 The text of an error is a sentence for the user: what was expected, what was found, what to do.
@@ -30,10 +35,13 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = [
+    "AgentGone",
     "AlreadyCompacted",
     "BadCommand",
     "BadOption",
     "BusyError",
+    "ClientError",
+    "CommandRefused",
     "CompactingError",
     "CompactionCancelled",
     "ConfigError",
@@ -44,10 +52,12 @@ __all__ = [
     "LoginFailed",
     "ModelNotFound",
     "MoveCancelled",
+    "NoAnswer",
     "NoCredentials",
     "NothingToCompact",
     "ProviderError",
     "RunAborted",
+    "RunFailed",
     "SessionError",
     "ToolError",
 ]
@@ -168,6 +178,48 @@ class LimitReached(ProviderError):
 
 class RunAborted(FairleadError):
     """The run that the caller waits for was aborted."""
+
+
+class ClientError(FairleadError):
+    """A client of an agent in another process cannot do what it was asked to do."""
+
+
+class CommandRefused(ClientError):
+    """The agent answered a command with an error, and the text says why.
+
+    `command` is the name of the command, `code` the short name or number of the error if the agent gave one.
+    """
+
+    def __init__(self, text: str, *, command: str, code: str | int | None = None) -> None:
+        super().__init__(text)
+        self.command = command
+        self.code = code
+
+
+class NoAnswer(ClientError, TimeoutError):
+    """The agent did not answer a command in time. The client ignores a later answer."""
+
+
+class AgentGone(ClientError):
+    """The agent could not be started, has exited, or closed the connection.
+
+    `exit_code` is that of the process, negative for a signal, or None if there is none. `stderr` is the end of what the process
+    wrote there. `restarted` is true if the client has started a new process, which resumes the session.
+    """
+
+    def __init__(self, text: str, *, exit_code: int | None = None, stderr: str = "", restarted: bool = False) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+        self.stderr = stderr
+        self.restarted = restarted
+
+
+class RunFailed(ClientError):
+    """A run ended with an error. `result` is what the run produced before that: a `fairlead.client.Result`."""
+
+    def __init__(self, text: str, result: Any = None) -> None:
+        super().__init__(text)
+        self.result = result
 
 
 class ToolError(FairleadError):

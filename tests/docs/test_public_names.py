@@ -13,7 +13,17 @@ import pytest
 import fairlead
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLIC = {"fairlead", "fairlead.events", "fairlead.messages", "fairlead.errors", "fairlead.extension", "fairlead.testing"}
+PUBLIC = {
+    "fairlead",
+    "fairlead.client",
+    "fairlead.client.events",
+    "fairlead.client.opal",
+    "fairlead.errors",
+    "fairlead.events",
+    "fairlead.extension",
+    "fairlead.messages",
+    "fairlead.testing",
+}
 FENCE = re.compile(r"^```python[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Write the parts of fairlead.client that follow from the declarations: a method per command, and the events.
+
+make_client.py           write them
+make_client.py --check   fail if any of them is stale
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import NODEFAULT, Struct
+
+from fairlead.protocol.opal.events import EVENTS as OPAL_EVENTS
+from fairlead.protocol.opal.methods import METHODS
+from fairlead.protocol.pi import commands, frames, host_requests, omp_commands, session_commands
+from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
+from fairlead.wire.pi.schema import FRAMES
+
+CLIENT = Path(__file__).resolve().parent.parent / "src" / "fairlead" / "client"
+WIDTH = 118
+NOTE = "`make generate` writes this module from the declarations. Do not edit it."
+PI_METHODS = """Each method sends a command and returns the data of the response.
+
+    It raises CommandRefused if the agent refuses the command, NoAnswer if `timeout` seconds pass, and AgentGone if the agent
+    ends. `timeout` is by default that of the client; None means no limit.
+    """
+OPAL_METHODS = """Each method sends a request and returns its result.
+
+    It raises CommandRefused if the server answers with an error, NoAnswer if `timeout` seconds pass, and AgentGone if the server
+    ends. `timeout` is by default that of the client; None means no limit.
+    """
+
+#: Commands that the client sends in methods of its own, because they start a run.
+HAND_WRITTEN = {"prompt", "abort_and_prompt"}
+#: Fields of events that are a raw JSON value in the declarations, because fairlead echoes them. This client sends strings.
+IDS = {"PromptResult", "BashExecutionUpdate"}
+#: Frames that the client handles itself.
+UNSEEN = {"Response", "RpcChunk"}
+
+GROUPS: dict[str, tuple[str, Sequence[type[Command]]]] = {
+    "basic": ("BasicMethods", list(BASIC_COMMANDS.values())),
+    "session": ("SessionMethods", session_commands.SESSION_COMMANDS),
+    "omp": ("OmpMethods", (*host_requests.HOST_COMMANDS, *omp_commands.OMP_COMMANDS, *omp_commands.SUBAGENT_COMMANDS)),
+}
+#: Where the names in signatures come from, in the order of preference.
+HOMES = {
+    "msgspec": ["UNSET", "UnsetType"],
+    "fairlead.core.messages": ["ImageContent"],
+    "fairlead.core.model": ["Model", "ThinkingLevel"],
+    "fairlead.core.queues": ["InterruptMode", "QueueMode"],
+    "fairlead.core.events": ["CompactionResult"],
+}
+
+
+def texts() -> dict[str, str]:
+    """Return the text of each generated module, formatted."""
+    made = {"events.py": events_module(), "opal/events.py": opal_events_module(), "opal/methods.py": opal_module()}
+    for name, (mixin, declared) in GROUPS.items():
+        made[f"generated/{name}.py"] = methods_module(mixin, declared, "async ")
+        made[f"generated/sync_{name}.py"] = methods_module(f"Sync{mixin}", declared, "")
+    return {name: formatted(text, name) for name, text in made.items()}
+
+
+# Commands
+
+
+def methods_module(mixin: str, declared: Iterable[type[Command]], kind: str) -> str:
+    base = "Caller" if kind else "SyncCaller"
+    methods = [method(_tag(each), each, each.result, kind) for each in declared if _tag(each) not in HAND_WRITTEN]
+    body = "\n\n".join(methods)
+    what = "a coroutine method" if kind else "a method"
+    return "\n".join(
+        [
+            f'"""Commands of the pi family, {what} for each.\n\n{NOTE}\n"""',
+            "from __future__ import annotations",
+            "from typing import TYPE_CHECKING, Any, Literal",
+            "from msgspec import UNSET, UnsetType",
+            f"from fairlead.client.generated.base import {base}",
+            "if TYPE_CHECKING:",
+            *imports(body),
+            f"class {mixin}({base}):",
+            f'    """{PI_METHODS}"""',
+            body,
+        ]
+    )
+
+
+def opal_module() -> str:
+    methods: list[str] = []
+    for name, declared in METHODS.items():
+        methods.append(method(name.replace("/", "_"), declared, declared.result, "async ", wire_name=name))
+    body = "\n\n".join(methods)
+    return "\n".join(
+        [
+            f'"""Methods of Opal, a coroutine method for each.\n\n{NOTE}\n"""',
+            "from __future__ import annotations",
+            "from typing import TYPE_CHECKING, Any",
+            "from msgspec import UNSET, UnsetType",
+            "from fairlead.client.generated.base import Caller",
+            "if TYPE_CHECKING:",
+            *imports(body, opal=True),
+            "class OpalMethods(Caller):",
+            f'    """{OPAL_METHODS}"""',
+            body,
+        ]
+    )
+
+
+def method(name: str, declared: type[Struct], result: Any, kind: str, *, wire_name: str | None = None) -> str:
+    """Return the source of the method that sends a command."""
+    fields = [field for field in msgspec.structs.fields(declared) if field.name != "id"]
+    annotations = _annotations(declared)
+    required = [field for field in fields if field.required]
+    optional = [field for field in fields if not field.required]
+    parameters = ["self", *(f"{field.name}: {annotations[field.name]}" for field in required), "*"]
+    for field in optional:
+        default = "UNSET" if field.default is msgspec.UNSET else repr(field.default) if field.default is not NODEFAULT else "None"
+        parameters.append(f"{field.name}: {annotations[field.name]} = {default}")
+    parameters.append("timeout: float | UnsetType | None = UNSET")
+    passed = "".join(f", {field.name}={field.name}" for field in (*required, *optional))
+    returned = "None" if result is None else _type_name(result)
+    call = f"{'await ' if kind else ''}self._call({(wire_name or name)!r}, timeout{passed})"
+    body = call if returned == "None" else f"return {call}"
+    return f"    {kind}def {name}({', '.join(parameters)}) -> {returned}:\n{docstring(declared, 8)}\n        {body}"
+
+
+def imports(body: str, *, opal: bool = False) -> list[str]:
+    """Return the imports of the types that the signatures in `body` mention."""
+    mentioned = set(re.findall(r"\b[A-Z]\w+", re.sub(r'"""(?:.|\n)*?"""', "", body)))
+    lines: list[str] = []
+    for home, names in HOMES.items():
+        if found := sorted(mentioned & set(names)):
+            mentioned -= set(found)
+            if home != "msgspec":
+                lines.append(f"    from {home} import {', '.join(found)}")
+    from fairlead.protocol.opal import methods, objects
+
+    for module in (methods, objects) if opal else (commands, frames, session_commands, omp_commands, host_requests):
+        found = sorted(name for name in mentioned if getattr(getattr(module, name, None), "__module__", "") == module.__name__)
+        if found:
+            mentioned -= set(found)
+            lines.append(f"    from {module.__name__} import {', '.join(found)}")
+    unknown = mentioned - {"Any", "Literal", "None"}
+    if unknown:
+        raise LookupError(f"no import is known for {', '.join(sorted(unknown))}")
+    return lines
+
+
+# Events
+
+
+def events_module() -> str:
+    shown = [frame for frame in FRAMES if frame.__name__ not in UNSEEN]
+    inner = sorted(each.__name__ for each in frames.InnerEvent.__args__)
+    own = ["Event", "Restarted", "UnknownEvent", "UnparsedLine"]
+    names = sorted([*(frame.__name__ for frame in shown), *inner, "InnerEvent", *own])
+    return "\n".join(
+        [
+            f'"""The events of the pi family, as a client gets them.\n\n{NOTE}\n"""',
+            "from __future__ import annotations",
+            f"from fairlead.client.event_base import {', '.join(own)}",
+            "from fairlead.protocol.pi import frames, host_requests",
+            f"from fairlead.protocol.pi.frames import InnerEvent, {', '.join(inner)}",
+            f"__all__ = {names!r}",
+            *(event_class(frame) for frame in shown),
+            "#: All events by type.",
+            f"EVENTS: dict[str, type[Event]] = {{{', '.join(f'{_tag(frame)!r}: {frame.__name__}' for frame in shown)}}}",
+        ]
+    )
+
+
+def opal_events_module() -> str:
+    shown = list(OPAL_EVENTS.values())
+    own = ["Event", "UnknownEvent", "UnparsedLine"]
+    names = sorted([*(each.__name__ for each in shown), *own])
+    return "\n".join(
+        [
+            f'"""The events of Opal, as a client gets them.\n\n{NOTE}\n"""',
+            "from __future__ import annotations",
+            f"from fairlead.client.event_base import {', '.join(own)}",
+            "from fairlead.protocol.opal import events",
+            f"__all__ = {names!r}",
+            *(event_class(each) for each in shown),
+            "#: All events by type.",
+            f"EVENTS: dict[str, type[Event]] = {{{', '.join(f'{_tag(each)!r}: {each.__name__}' for each in shown)}}}",
+        ]
+    )
+
+
+def event_class(declared: type[Struct]) -> str:
+    module = declared.__module__.rpartition(".")[2]
+    header = f"class {declared.__name__}({module}.{declared.__name__}, Event, tag={_tag(declared)!r}):"
+    lines = [header, docstring(declared, 4, first_sentence=True)]
+    if declared.__name__ in IDS:
+        lines.append("    id: str | None = None  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues]")
+    return "\n".join(lines)
+
+
+# Text
+
+
+def docstring(declared: type[Struct], indent: int, *, first_sentence: bool = False) -> str:
+    text = " ".join((declared.__doc__ or "").split())
+    if not text or text.startswith(declared.__name__ + "("):
+        raise LookupError(f"{declared.__name__} has no docstring")
+    if first_sentence:
+        text = re.split(r"(?<=\.) ", text)[0]
+    lines: list[str] = []
+    line = '"""'
+    for word in text.split():
+        if len(line) + 1 + len(word) > WIDTH - indent:
+            lines.append(line.rstrip())
+            line = ""
+        line += word + " "
+    lines.append(line.rstrip() + '"""')
+    return "\n".join(" " * indent + each for each in lines)
+
+
+def _annotations(declared: type[Struct]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for base in reversed(declared.__mro__):
+        found |= {name: str(kind) for name, kind in getattr(base, "__annotations__", {}).items()}
+    return found
+
+
+def _type_name(kind: Any) -> str:
+    if isinstance(kind, type):
+        return kind.__name__
+    return " | ".join("None" if each is type(None) else _type_name(each) for each in kind.__args__)
+
+
+def _tag(declared: type[Struct]) -> str:
+    return str(declared.__struct_config__.tag)
+
+
+def formatted(text: str, name: str) -> str:
+    """Return the text as ruff formats it, with sorted imports."""
+    ruff = [str(Path(sys.executable).with_name("ruff"))]
+    place = str(CLIENT / name)
+    for command in (["check", "--fix", "--quiet", "--select", "I,F401,RUF022"], ["format", "--quiet"]):
+        text = subprocess.run(
+            [*ruff, *command, "--stdin-filename", place, "-"], input=text, capture_output=True, text=True, check=True, cwd=CLIENT
+        ).stdout
+    return text
+
+
+def main() -> int:
+    made = texts()
+    if "--check" not in sys.argv[1:]:
+        for name, text in made.items():
+            (CLIENT / name).write_text(text)
+        return 0
+    stale = [name for name, text in made.items() if not (CLIENT / name).exists() or (CLIENT / name).read_text() != text]
+    for name in stale:
+        print(f"src/fairlead/client/{name} is stale: run `make generate`", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,67 @@
+"""Clients for agents in other processes: fairlead, pi, omp and xcsh, and with `fairlead.client.opal` servers of Opal.
+
+    Client, SyncClient              an agent, for async and for blocking programs
+    Run, RunStream, Result          a prompt that was accepted, with its events, and what came of it
+    SyncRun, SyncRunStream          the same for blocking programs
+    Approval, ExtensionUiRequest    what the agent asks the user
+    HostCall                        a call of a tool that the host offers
+    StopTimes                       how long an agent may take to end
+
+`fairlead.client.events` has the events. `docs/client.md` explains all of it.
+
+**Slow readers.** Iterators of events never lose one. A reader that is behind gets neighbouring deltas merged. If a thousand
+events or 16 MiB wait for it nevertheless, the client reads no further, and the agent pauses. While the reader waits for an
+answer from the same client, the client reads on.
+
+**Restarts.** With `restart=True`, an agent that dies is started again, at most three times a minute, and resumes its session.
+Prompts and commands that were in progress raise `AgentGone` with `restarted` set: send them again if that is right. Event
+iterators continue, with a `Restarted` event.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairlead.client.client import Client
+    from fairlead.client.events import ExtensionUiRequest
+    from fairlead.client.process import StopTimes
+    from fairlead.client.runs import Result, Run, RunStream
+    from fairlead.client.serving import Approval, HostCall
+    from fairlead.client.sync import SyncClient, SyncRun, SyncRunStream
+
+__all__ = [
+    "Approval",
+    "Client",
+    "ExtensionUiRequest",
+    "HostCall",
+    "Result",
+    "Run",
+    "RunStream",
+    "StopTimes",
+    "SyncClient",
+    "SyncRun",
+    "SyncRunStream",
+]
+
+_HOMES = {
+    "Approval": "serving",
+    "Client": "client",
+    "ExtensionUiRequest": "events",
+    "HostCall": "serving",
+    "Result": "runs",
+    "Run": "runs",
+    "RunStream": "runs",
+    "StopTimes": "process",
+    "SyncClient": "sync",
+    "SyncRun": "sync",
+    "SyncRunStream": "sync",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fairlead.client' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"fairlead.client.{_HOMES[name]}"), name)

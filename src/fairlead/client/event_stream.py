@@ -1,0 +1,201 @@
+"""Hands events to independent readers, in order and without loss, in bounded memory.
+
+A reader that is behind gets neighbouring deltas of one block as one, and only the last of several updates of one tool call. If
+that is not enough, its queue is full, and the client stops reading from the agent until the reader has caught up. The agent
+then waits, too. There is one exception: while the reader itself waits for an answer from this client, the client must go on
+reading, so the queue may grow until the answer is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+E = TypeVar("E")
+
+#: A reader with this many events before it gets merged ones.
+BEHIND = 16
+#: A queue is full with this many events, or this many bytes.
+MOST_EVENTS = 1_000
+MOST_BYTES = 16 << 20
+
+#: Who is calling, if that is not the current task: a thread that uses a `SyncClient`.
+calling_thread: ContextVar[int | None] = ContextVar("calling_thread", default=None)
+
+
+def caller() -> object:
+    """Return what identifies the caller: its thread if it uses a `SyncClient`, otherwise its task."""
+    return calling_thread.get() or asyncio.current_task()
+
+
+class Merger(Protocol):
+    """How two neighbouring events become one. `key` is None for an event that stays as it is."""
+
+    def key(self, event: Any, /) -> object: ...
+
+    def part(self, event: Any, /) -> str:
+        """Return the piece of text that must not get lost when the next event replaces this one."""
+        ...
+
+    def merged(self, last: Any, text: str, /) -> Any:
+        """Return the last event with the pieces of all."""
+        ...
+
+
+class _Entry:
+    __slots__ = ("event", "key", "parts", "size")
+
+    def __init__(self, event: Any, key: object, size: int) -> None:
+        self.event = event
+        self.key = key
+        self.size = size
+        self.parts: list[str] | None = None
+
+
+class EventStream(Generic[E], AsyncIterator[E]):
+    """One reader's view of the events, from the moment it was made. Use it with `async for`, once."""
+
+    def __init__(self, hub: EventHub[E], last: Callable[[E], bool] | None = None) -> None:
+        self._hub = hub
+        self._entries: deque[_Entry] = deque()
+        self._bytes = 0
+        self._arrived = asyncio.Event()
+        self._last = last
+        self._closed = False
+        #: Who reads: the caller that asked for the stream, until another caller takes an event.
+        self.reader = caller()
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._entries) >= MOST_EVENTS or self._bytes >= MOST_BYTES
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> E:
+        """Return the next event. Raises AgentGone if the agent ended unexpectedly."""
+        self.reader = caller()
+        while not self._entries:
+            self._raise_if_over()
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._take()
+
+    async def batch(self) -> list[E]:
+        """Wait for events, and return all that are there. An empty list means that there will be no more."""
+        try:
+            events = [await self.__anext__()]
+        except StopAsyncIteration:
+            return []
+        while self._entries:
+            events.append(self._take())
+        return events
+
+    async def aclose(self) -> None:
+        """Stop reading. The events that are left are dropped."""
+        self.close()
+
+    def close(self) -> None:
+        self._closed = True
+        self._entries.clear()
+        self._bytes = 0
+        self._hub.remove(self)
+        self._arrived.set()
+
+    def put(self, event: E, key: object, size: int, merger: Merger) -> None:
+        """Add an event, or merge it into the last one."""
+        last = self._entries[-1] if self._entries else None
+        if last is not None and key is not None and last.key == key and len(self._entries) >= BEHIND:
+            last.parts = last.parts or [merger.part(last.event)]
+            last.parts.append(merger.part(event))
+            self._bytes += size - last.size
+            last.event, last.size = event, size
+        else:
+            self._entries.append(_Entry(event, key, size))
+            self._bytes += size
+        self._arrived.set()
+        if self._last is not None and self._last(event):
+            self.finish()
+
+    def finish(self) -> None:
+        """End the iteration after the events that are there."""
+        self._closed = True
+        self._hub.remove(self)
+        self._arrived.set()
+
+    def wake(self) -> None:
+        self._arrived.set()
+
+    def _take(self) -> E:
+        entry = self._entries.popleft()
+        self._bytes -= entry.size
+        self._hub.taken()
+        if entry.parts is None:
+            return entry.event
+        return self._hub.merger.merged(entry.event, "".join(entry.parts))
+
+    def _raise_if_over(self) -> None:
+        if self._closed:
+            raise StopAsyncIteration
+        if self._hub.ended:
+            self.close()
+            if self._hub.error is not None:
+                raise self._hub.error
+            raise StopAsyncIteration
+
+
+class EventHub(Generic[E]):
+    """Passes each event to all streams, and says when to pause reading."""
+
+    def __init__(self, merger: Merger, is_waiting: Callable[[object], bool]) -> None:
+        self.merger = merger
+        #: Whether a caller waits for an answer that only further reading can bring.
+        self._is_waiting = is_waiting
+        self._streams: list[EventStream[E]] = []
+        self._room = asyncio.Event()
+        self.ended = False
+        self.error: BaseException | None = None
+
+    def stream(self, last: Callable[[E], bool] | None = None) -> EventStream[E]:
+        """Return a stream of all events from now on. It ends after an event for which `last` is true."""
+        made: EventStream[E] = EventStream(self, last)
+        if not self.ended:
+            self._streams.append(made)
+        return made
+
+    def put(self, event: E, size: int) -> None:
+        if not self._streams:
+            return
+        key = self.merger.key(event)
+        for stream in list(self._streams):
+            stream.put(event, key, size, self.merger)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a stream is full whose reader does not wait for an answer."""
+        return any(stream.is_full and not self._is_waiting(stream.reader) for stream in self._streams)
+
+    async def room(self) -> None:
+        """Wait until no stream is full, except those whose reader waits for an answer."""
+        while self.is_full:
+            self._room.clear()
+            await self._room.wait()
+
+    def taken(self) -> None:
+        """Say that a reader took an event, or waits for an answer now."""
+        self._room.set()
+
+    def remove(self, stream: EventStream[E]) -> None:
+        if stream in self._streams:
+            self._streams.remove(stream)
+        self._room.set()
+
+    def end(self, error: BaseException | None) -> None:
+        """End all streams, after the events that they have."""
+        self.ended, self.error = True, error
+        self._room.set()
+        for stream in list(self._streams):
+            stream.wake()

@@ -1,0 +1,1 @@
+"""Methods that `make generate` writes from the declarations."""

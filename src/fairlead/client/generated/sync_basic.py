@@ -1,0 +1,168 @@
+"""Commands of the pi family, a method for each.
+
+`make generate` writes this module from the declarations. Do not edit it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import UNSET, UnsetType
+
+from fairlead.client.generated.base import SyncCaller
+
+if TYPE_CHECKING:
+    from fairlead.core.messages import ImageContent
+    from fairlead.core.model import Model, ThinkingLevel
+    from fairlead.core.queues import InterruptMode, QueueMode
+    from fairlead.protocol.pi.commands import (
+        ActiveTools,
+        AvailableModels,
+        BashResult,
+        ClearedQueue,
+        CycledLevel,
+        CycledModel,
+        LastText,
+        Messages,
+        SlashCommands,
+        ThinkingLevels,
+        Tools,
+    )
+    from fairlead.protocol.pi.frames import RpcSessionState, SessionStats
+
+
+class SyncBasicMethods(SyncCaller):
+    """Each method sends a command and returns the data of the response.
+
+    It raises CommandRefused if the agent refuses the command, NoAnswer if `timeout` seconds pass, and AgentGone if the agent
+    ends. `timeout` is by default that of the client; None means no limit.
+    """
+
+    def steer(self, message: str, *, images: list[ImageContent] | None = None, timeout: float | UnsetType | None = UNSET) -> None:
+        """Queue a message for the current run. The model gets it after the current turn or, with the interrupt mode
+        `immediate`, after the tool that is running. If no run is in progress, the message waits for the next prompt."""
+        self._call("steer", timeout, message=message, images=images)
+
+    def follow_up(
+        self, message: str, *, images: list[ImageContent] | None = None, timeout: float | UnsetType | None = UNSET
+    ) -> None:
+        """Queue a message that the model gets when the run would otherwise end."""
+        self._call("follow_up", timeout, message=message, images=images)
+
+    def abort(self, *, timeout: float | UnsetType | None = UNSET) -> None:
+        """Stop the run. The response follows the last event of the run. The part of the answer that has arrived is
+        kept, and so are the queues."""
+        self._call("abort", timeout)
+
+    def clear_queue(self, *, timeout: float | UnsetType | None = UNSET) -> ClearedQueue:
+        """Remove all queued messages. The response contains their texts."""
+        return self._call("clear_queue", timeout)
+
+    def get_state(self, *, verbose: bool | None = None, timeout: float | UnsetType | None = UNSET) -> RpcSessionState:
+        """Get the state of the session. `verbose` adds the system prompt and the tools as the model sees them."""
+        return self._call("get_state", timeout, verbose=verbose)
+
+    def get_session_stats(self, *, timeout: float | UnsetType | None = UNSET) -> SessionStats:
+        """Get totals of the session: messages, tokens, cost."""
+        return self._call("get_session_stats", timeout)
+
+    def get_messages(self, *, timeout: float | UnsetType | None = UNSET) -> Messages:
+        """Get the messages of the conversation."""
+        return self._call("get_messages", timeout)
+
+    def get_last_assistant_text(self, *, timeout: float | UnsetType | None = UNSET) -> LastText:
+        """Get the text of the last answer, or null if there is none."""
+        return self._call("get_last_assistant_text", timeout)
+
+    def set_model(
+        self, provider: str, model_id: str, *, persist: bool | None = None, timeout: float | UnsetType | None = UNSET
+    ) -> Model:
+        """Use another model, starting with the next model call. A thinking level that the model lacks becomes the
+        nearest one."""
+        return self._call("set_model", timeout, provider=provider, model_id=model_id, persist=persist)
+
+    def cycle_model(self, *, timeout: float | UnsetType | None = UNSET) -> CycledModel | None:
+        """Switch to the next model of `--models` or, without that flag, of all available ones. Null if there is no
+        other."""
+        return self._call("cycle_model", timeout)
+
+    def get_available_models(self, *, timeout: float | UnsetType | None = UNSET) -> AvailableModels:
+        """List the models for which there are credentials."""
+        return self._call("get_available_models", timeout)
+
+    def set_thinking_level(
+        self, level: ThinkingLevel, *, persist: bool | None = None, timeout: float | UnsetType | None = UNSET
+    ) -> None:
+        """Set how much the model thinks. A level that the model lacks becomes the nearest one."""
+        self._call("set_thinking_level", timeout, level=level, persist=persist)
+
+    def cycle_thinking_level(self, *, timeout: float | UnsetType | None = UNSET) -> CycledLevel | None:
+        """Switch to the next thinking level. Null for a model without reasoning."""
+        return self._call("cycle_thinking_level", timeout)
+
+    def get_available_thinking_levels(self, *, timeout: float | UnsetType | None = UNSET) -> ThinkingLevels:
+        """List the thinking levels of the current model."""
+        return self._call("get_available_thinking_levels", timeout)
+
+    def set_steering_mode(
+        self, mode: QueueMode, *, persist: bool | None = None, timeout: float | UnsetType | None = UNSET
+    ) -> None:
+        """Set how many steering messages a turn takes from the queue."""
+        self._call("set_steering_mode", timeout, mode=mode, persist=persist)
+
+    def set_follow_up_mode(
+        self, mode: QueueMode, *, persist: bool | None = None, timeout: float | UnsetType | None = UNSET
+    ) -> None:
+        """Set how many follow-up messages a turn takes from the queue."""
+        self._call("set_follow_up_mode", timeout, mode=mode, persist=persist)
+
+    def set_interrupt_mode(
+        self, mode: InterruptMode, *, persist: bool | None = None, timeout: float | UnsetType | None = UNSET
+    ) -> None:
+        """Set whether a steering message waits for all tools of a turn or skips those that have not started."""
+        self._call("set_interrupt_mode", timeout, mode=mode, persist=persist)
+
+    def bash(
+        self, command: str, *, exclude_from_context: bool | None = None, timeout: float | UnsetType | None = UNSET
+    ) -> BashResult:
+        """Run a shell command for the user, independently of any run. `bash_execution_update` events carry its
+        output while it runs. The model sees the output with the next prompt, unless `excludeFromContext` is set. The
+        response arrives when the command ends."""
+        return self._call("bash", timeout, command=command, exclude_from_context=exclude_from_context)
+
+    def abort_bash(self, *, timeout: float | UnsetType | None = UNSET) -> None:
+        """Stop the `bash` command that was started last."""
+        self._call("abort_bash", timeout)
+
+    def set_auto_retry(self, enabled: bool, *, persist: bool | None = None, timeout: float | UnsetType | None = UNSET) -> None:
+        """Turn automatic retries of failed model calls on or off."""
+        self._call("set_auto_retry", timeout, enabled=enabled, persist=persist)
+
+    def abort_retry(self, *, timeout: float | UnsetType | None = UNSET) -> None:
+        """Cancel the wait for the next retry, if there is one. The run ends with the error."""
+        self._call("abort_retry", timeout)
+
+    def get_tools(self, *, timeout: float | UnsetType | None = UNSET) -> Tools:
+        """List all tools, and which of them the model may use."""
+        return self._call("get_tools", timeout)
+
+    def set_active_tools(self, tools: list[str], *, timeout: float | UnsetType | None = UNSET) -> ActiveTools:
+        """Choose the tools that the model may use, starting with the next model call."""
+        return self._call("set_active_tools", timeout, tools=tools)
+
+    def get_commands(self, *, timeout: float | UnsetType | None = UNSET) -> SlashCommands:
+        """List the slash commands of extensions, prompt templates and skills. A message that begins with one is
+        expanded to its text, or runs it."""
+        return self._call("get_commands", timeout)
+
+    def get_available_commands(self, *, timeout: float | UnsetType | None = UNSET) -> SlashCommands:
+        """The name that omp has for `get_commands`."""
+        return self._call("get_available_commands", timeout)
+
+    def set_updates(self, updates: Literal["full", "delta"], *, timeout: float | UnsetType | None = UNSET) -> None:
+        """Set the form of `message_update`: `full` repeats the message so far, `delta` has only the new part."""
+        self._call("set_updates", timeout, updates=updates)
+
+    def shutdown(self, *, timeout: float | UnsetType | None = UNSET) -> None:
+        """Stop the run, respond, and exit with code 0."""
+        self._call("shutdown", timeout)

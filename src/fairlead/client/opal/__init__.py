@@ -1,0 +1,29 @@
+"""A client for servers of Opal, such as `fairlead --mode opal`.
+
+    OpalClient      a server, for async programs; every method of the protocol is a method here
+    OpalRun         a prompt that the server has accepted, and
+    OpalResult      what came of it
+    events          the events of sessions
+
+A server holds many sessions, so events and runs name theirs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairlead.client.opal import events
+    from fairlead.client.opal.client import OpalClient, OpalResult, OpalRun
+
+__all__ = ["OpalClient", "OpalResult", "OpalRun", "events"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'fairlead.client.opal' has no attribute {name!r}")
+    from importlib import import_module
+
+    if name == "events":
+        return import_module("fairlead.client.opal.events")
+    return getattr(import_module("fairlead.client.opal.client"), name)
