@@ -289,7 +289,7 @@ class OpalClient(Connection[int], OpalMethods):
                 run.queued = lenient.decode(bytes(message.result)).get("queued") is True
             request.answer.set_result(message.result)
         else:
-            error = cast("dict[str, Any]", message.error) if isinstance(message.error, dict) else {}
+            error = cast("dict[str, Any]", message.error or {})
             text, code = str(error.get("message") or f"{request.name} failed"), error.get("code")
             request.answer.set_exception(CommandRefused(text, command=request.name, code=code))
 
