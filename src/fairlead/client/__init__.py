@@ -5,6 +5,7 @@
     SyncRun, SyncRunStream          the same for blocking programs
     Approval, ExtensionUiRequest    what the agent asks the user
     HostCall                        a call of a tool that the host offers
+    MessageAssembler                builds a message from its updates
     StopTimes                       how long an agent may take to end
 
 `fairlead.client.events` has the events. `docs/client.md` explains all of it.
@@ -23,6 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fairlead.client.assembly import MessageAssembler
     from fairlead.client.client import Client
     from fairlead.client.events import ExtensionUiRequest
     from fairlead.client.process import StopTimes
@@ -35,6 +37,7 @@ __all__ = [
     "Client",
     "ExtensionUiRequest",
     "HostCall",
+    "MessageAssembler",
     "Result",
     "Run",
     "RunStream",
@@ -49,6 +52,7 @@ _HOMES = {
     "Client": "client",
     "ExtensionUiRequest": "events",
     "HostCall": "serving",
+    "MessageAssembler": "assembly",
     "Result": "runs",
     "Run": "runs",
     "RunStream": "runs",

@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from fairlead.client.assembly import MessageAssembler, UpdateMerger
+from fairlead.client.assembly import UpdateMerger
 from fairlead.client.connection import Connection, log
 from fairlead.client.decoding import Chunk, FrameDecoder, Response, typed_value
 from fairlead.client.event_base import Event, Restarted, UnknownEvent, with_line
@@ -57,7 +57,6 @@ class AgentConnection(Connection[str], Caller):
         super().__init__(reader, writer, launch, timeout=timeout, stop_times=stop_times, merger=UpdateMerger())
         self._numbers = itertools.count(1)
         self._decoder = FrameDecoder(EVENTS)
-        self._assembler = MessageAssembler()
         self._chunks: dict[str, list[bytes]] = {}
         self._services = HostServices(self.send, self._start_task)
         self._tracker = RunTracker(self._raw_state, self._start_task)
@@ -146,7 +145,6 @@ class AgentConnection(Connection[str], Caller):
             self._handle_event(frame)
 
     def _handle_event(self, event: Event) -> None:
-        self._assembler.add(event)
         self._tracker.handle(event)
         self._services.handle(event)
         if isinstance(event, Ready) and CHUNKED_VERSION in (event.supported_protocol_versions or []):
@@ -234,7 +232,6 @@ class AgentConnection(Connection[str], Caller):
         self._usable.clear()
         self._restarting = True
         lost, self._requests = self._requests, {}
-        self._assembler.clear()
         self._chunks.clear()
         self._services.end()
         try:

@@ -55,7 +55,7 @@ class _Block:
 
 
 class MessageAssembler:
-    """Builds the assistant message that is arriving, from updates in any form.
+    """Builds the assistant message that is arriving, from the events of one iterator, in any form.
 
     Adding an update costs no more than its delta. Only `message` puts the pieces together.
     """

@@ -19,7 +19,7 @@ from fairlead.client.generated.session import SessionMethods
 from fairlead.client.process import Launch, StopTimes
 from fairlead.client.runs import Result, Run, RunStream
 from fairlead.client.serving import ApprovalHandler, HostCall, QuestionHandler
-from fairlead.core.messages import AssistantMessage, ImageContent
+from fairlead.core.messages import ImageContent
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -131,10 +131,6 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
                 await self.abort()
         finally:
             stream.close()
-
-    def message_so_far(self) -> AssistantMessage | None:
-        """Return the answer that is arriving, put together from the updates so far, or None if there is none."""
-        return self._assembler.message()
 
     # Serving the agent
 

@@ -22,7 +22,7 @@ from fairlead.client.generated.sync_session import SyncSessionMethods
 from fairlead.client.process import StopTimes
 from fairlead.client.runs import Result, Run, RunStream
 from fairlead.client.serving import ApprovalHandler, QuestionHandler
-from fairlead.core.messages import AssistantMessage, ImageContent
+from fairlead.core.messages import ImageContent
 from fairlead.errors import ClientError
 from fairlead.protocol.pi.host_requests import ReplyLine
 
@@ -207,14 +207,6 @@ class SyncClient(SyncBasicMethods, SyncSessionMethods, SyncOmpMethods):
             return self._agent.events()
 
         return SyncEvents(self, self.do(begin()))
-
-    def message_so_far(self) -> AssistantMessage | None:
-        """Return the answer that is arriving, put together from the updates so far, or None if there is none."""
-
-        async def look() -> AssistantMessage | None:
-            return self._agent.message_so_far()
-
-        return self.do(look())
 
     @overload
     def tool(self, function: F) -> F: ...
