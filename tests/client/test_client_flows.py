@@ -51,7 +51,9 @@ async def test_a_run_streams_its_text_and_has_a_result(agent: Agent, tmp_path: P
                         pieces.append(delta)
                         message = assembler.message()
                         assert message is not None
-                        assert message.text() == "".join(pieces)
+                        # pi 0.73 repeats the whole message, which may be ahead of the delta.
+                        assert STORY["text"].startswith(message.text())
+                        assert len(message.text()) >= len("".join(pieces))
                     case _:
                         pass
         result = await run
@@ -126,8 +128,8 @@ async def test_an_attempt_that_is_retried_does_not_end_the_run(agent: Agent, tmp
     async with running(agent, {"status": 529, "error": "overloaded"}, says("Fine."), root=tmp_path) as client:
         stream = client.events()
         assert (await client.ask("Hi")).text == "Fine."
-        while not isinstance(await anext(stream), events.AutoRetryStart):
-            pass
+        while agent.name != "pi-0.73" and not isinstance(await anext(stream), events.AutoRetryStart):
+            pass  # the provider's library, which pi 0.73 uses, retries by itself
 
 
 @every_agent

@@ -37,6 +37,8 @@ MOVES = frozenset("new_session switch_session fork branch clone open_session han
 TIMEOUT = 30.0
 #: A client gives up after this many restarts within `RESTART_WINDOW` seconds.
 MOST_RESTARTS, RESTART_WINDOW = 3, 60.0
+#: Bytes that the agent has not read, beyond which the progress of tools is not sent.
+MOST_UNREAD = 1 << 20
 #: The version of omp's protocol in which no answer is too long.
 CHUNKED_VERSION = 2
 
@@ -58,7 +60,7 @@ class AgentConnection(Connection[str], Caller):
         self._numbers = itertools.count(1)
         self._decoder = FrameDecoder(EVENTS)
         self._chunks: dict[str, list[bytes]] = {}
-        self._services = HostServices(self.send, self._start_task)
+        self._services = HostServices(self.send, self._post, self._start_task)
         self._tracker = RunTracker(self._raw_state, self._start_task)
         self._restart = restart and launch is not None
         self._restarts: list[float] = []
@@ -70,7 +72,13 @@ class AgentConnection(Connection[str], Caller):
 
     async def send(self, line: ReplyLine) -> None:
         """Send an answer to a request of the agent, such as `HostUriResult`. Raises AgentGone."""
-        await self._write(msgspec.json.encode(_without_none(msgspec.to_builtins(line))))
+        await self._write(_encoded(line))
+
+    def _post(self, line: ReplyLine) -> None:
+        """Send an update that the next one replaces, unless the agent is slow to read."""
+        writer = self._writer
+        if self._gone is None and writer is not None and writer.transport.get_write_buffer_size() < MOST_UNREAD:
+            writer.write(_encoded(line) + b"\n")
 
     # Commands
 
@@ -292,6 +300,10 @@ def command_types() -> dict[str, type[Command]]:
 def _refusal(response: Response, name: str) -> CommandRefused:
     command = name or response.command or ""
     return CommandRefused(response.error or f"{command} failed", command=command, code=response.code)
+
+
+def _encoded(line: ReplyLine) -> bytes:
+    return msgspec.json.encode(_without_none(msgspec.to_builtins(line)))
 
 
 def _without_none(body: dict[str, Any]) -> dict[str, Any]:

@@ -48,8 +48,8 @@ class Connection(Generic[K]):
         stop_times: StopTimes,
         merger: Merger,
     ) -> None:
-        self._reader = reader
-        self._writer = writer
+        self._reader: asyncio.StreamReader | None = reader
+        self._writer: asyncio.StreamWriter | None = writer
         self._launch = launch
         self._timeout = timeout
         self._stop_times = stop_times

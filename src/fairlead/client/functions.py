@@ -49,7 +49,7 @@ class FunctionTool:
     def _struct(self, parameters: list[tuple[str, Any, Any]], documented: dict[str, str], context: type) -> type[msgspec.Struct]:
         fields: list[Any] = []
         for name, kind, default in parameters:
-            if kind is context:
+            if kind is context or context in get_args(kind):
                 self.context_parameter = name
                 continue
             if isinstance(default, list | dict | set):
@@ -82,7 +82,10 @@ def as_tool_result(value: Any) -> ToolResult:
 
 def _parameters(function: Callable[..., Any]) -> list[tuple[str, Any, Any]]:
     """The name, type and default of each parameter."""
-    hints = get_type_hints(function, include_extras=True)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise TypeError(f"The type hints of {function!r} cannot be read: {error}. Define the types at module level.") from error
     found: list[tuple[str, Any, Any]] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):

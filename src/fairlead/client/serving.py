@@ -77,14 +77,20 @@ class HostCall:
 
 
 class HostServices:
-    """Answers what the agent asks of its host. `send` writes a reply, `start_task` runs a coroutine in the background."""
+    """Answers what the agent asks of its host.
+
+    `send` writes a reply. `post` does so without waiting for an agent that is slow to read, and may drop it then. `start_task`
+    runs a coroutine in the background.
+    """
 
     def __init__(
         self,
         send: Callable[[ReplyLine], Awaitable[None]],
+        post: Callable[[ReplyLine], None],
         start_task: Callable[[Coroutine[Any, Any, None]], asyncio.Task[Any]],
     ) -> None:
         self._send = send
+        self._post = post
         self._start_task = start_task
         self._tools: dict[str, FunctionTool] = {}
         self._limits: dict[str, float | None] = {}
@@ -145,10 +151,13 @@ class HostServices:
     # A call
 
     def _serve_call(self, event: HostToolCall) -> None:
-        loop = asyncio.get_running_loop()
+        loop, own_thread = asyncio.get_running_loop(), threading.get_ident()
 
         def report(output: str | ToolResult) -> None:
             update = HostToolUpdate(id=event.id, partial_result=as_tool_result(output))
+            if threading.get_ident() == own_thread:
+                self._report(update)
+                return
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._report, update)
 
@@ -157,7 +166,7 @@ class HostServices:
 
     def _report(self, update: HostToolUpdate) -> None:
         if update.id in self._open:
-            self._start_task(self._reply(update))
+            self._post(update)  # at once, so that it stays ahead of the result
 
     async def _run(self, tool: FunctionTool, event: HostToolCall, call: HostCall) -> None:
         is_error = False
