@@ -37,7 +37,7 @@ OPAL_METHODS = """Each method sends a request and returns its result.
     ends. `timeout` is by default that of the client; None means no limit.
     """
 
-#: Commands that the client sends in methods of its own, because they start a run.
+#: Commands with hand-written methods, because they start a run.
 HAND_WRITTEN = {"prompt", "abort_and_prompt"}
 #: Fields of events that are a raw JSON value in the declarations, because fairlead echoes them. This client sends strings.
 IDS = {"PromptResult", "BashExecutionUpdate"}

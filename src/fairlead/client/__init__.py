@@ -5,6 +5,7 @@
     SyncRun, SyncRunStream          the same for blocking programs
     Approval, ExtensionUiRequest    what the agent asks the user
     HostCall                        a call of a tool that the host offers
+    HostUriResult                   the content of a URI that the host serves, for `Client.send`
     MessageAssembler                builds a message from its updates
     StopTimes                       how long an agent may take to end
 
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
     from fairlead.client.runs import Result, Run, RunStream
     from fairlead.client.serving import Approval, HostCall
     from fairlead.client.sync import SyncClient, SyncRun, SyncRunStream
+    from fairlead.protocol.pi.host_requests import HostUriResult
 
 __all__ = [
     "Approval",
     "Client",
     "ExtensionUiRequest",
     "HostCall",
+    "HostUriResult",
     "MessageAssembler",
     "Result",
     "Run",
@@ -48,18 +51,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Approval": "serving",
-    "Client": "client",
-    "ExtensionUiRequest": "events",
-    "HostCall": "serving",
-    "MessageAssembler": "assembly",
-    "Result": "runs",
-    "Run": "runs",
-    "RunStream": "runs",
-    "StopTimes": "process",
-    "SyncClient": "sync",
-    "SyncRun": "sync",
-    "SyncRunStream": "sync",
+    "Approval": "fairlead.client.serving",
+    "Client": "fairlead.client.client",
+    "ExtensionUiRequest": "fairlead.client.events",
+    "HostCall": "fairlead.client.serving",
+    "HostUriResult": "fairlead.protocol.pi.host_requests",
+    "MessageAssembler": "fairlead.client.assembly",
+    "Result": "fairlead.client.runs",
+    "Run": "fairlead.client.runs",
+    "RunStream": "fairlead.client.runs",
+    "StopTimes": "fairlead.client.process",
+    "SyncClient": "fairlead.client.sync",
+    "SyncRun": "fairlead.client.sync",
+    "SyncRunStream": "fairlead.client.sync",
 }
 
 
@@ -68,4 +72,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'fairlead.client' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"fairlead.client.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name]), name)

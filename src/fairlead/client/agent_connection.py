@@ -19,7 +19,7 @@ from fairlead.client.assembly import UpdateMerger
 from fairlead.client.connection import Connection, log
 from fairlead.client.decoding import Chunk, FrameDecoder, Response, typed_value
 from fairlead.client.event_base import Event, Restarted, UnknownEvent, with_line
-from fairlead.client.events import EVENTS, Ready
+from fairlead.client.events import EVENTS, MessageUpdate, Ready
 from fairlead.client.generated.base import Caller
 from fairlead.client.process import AgentProcess, Launch, StopTimes
 from fairlead.client.runs import Run, RunTracker
@@ -29,7 +29,7 @@ from fairlead.errors import AgentGone, ClientError, CommandRefused
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
 from fairlead.protocol.pi.host_requests import ReplyLine
 
-#: Commands without a time limit of their own. Agents may answer them after later commands.
+#: Commands that have no time limit by default. Agents may answer them after later commands.
 LATE = frozenset("prompt abort_and_prompt bash compact handoff login export_html navigate_tree reload".split())
 #: Commands after which the session may be another one.
 MOVES = frozenset("new_session switch_session fork branch clone open_session handoff".split())
@@ -153,8 +153,9 @@ class AgentConnection(Connection[str], Caller):
             self._handle_event(frame)
 
     def _handle_event(self, event: Event) -> None:
-        self._tracker.handle(event)
-        self._services.handle(event)
+        if type(event) is not MessageUpdate:  # by far the most frequent event, and only readers care
+            self._tracker.handle(event)
+            self._services.handle(event)
         if isinstance(event, Ready) and CHUNKED_VERSION in (event.supported_protocol_versions or []):
             self._start_task(self._negotiate())
         self._hub.put(event, event.size)

@@ -1,4 +1,4 @@
-"""A connection to an agent: reads lines, matches answers to requests, and ends cleanly. It knows no protocol."""
+"""A connection to an agent: reads lines, matches answers to requests, and ends cleanly. The protocol is up to subclasses."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ class RunTracker:
         self._signs = 0
 
     def accepted(self, run: Run, data: Any) -> None:
-        """Take in a run whose prompt was accepted. `data` is that of the response, which says what became of the prompt."""
+        """Take in a run whose prompt was accepted. `data` is that of the response, which says whether the prompt starts a run."""
         told = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
         disposition = told.get("disposition")
         if disposition == "handled" or told.get("agentInvoked") is False:

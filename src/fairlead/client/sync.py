@@ -1,4 +1,4 @@
-"""The client for programs that block: the async client on a thread of its own."""
+"""The client for programs that block: the async client on its own thread."""
 
 from __future__ import annotations
 

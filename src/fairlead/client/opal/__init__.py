@@ -4,6 +4,8 @@
     OpalRun         a prompt that the server has accepted, and
     OpalResult      what came of it
     events          the events of sessions
+    Confirm, Input, what the server asks the user
+    AskUser
 
 A server holds many sessions, so events and runs name theirs.
 """
@@ -14,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fairlead.client.opal import events
-    from fairlead.client.opal.client import OpalClient, OpalResult, OpalRun
+    from fairlead.client.opal.client import AskUser, Confirm, Input, OpalClient, OpalResult, OpalRun
 
-__all__ = ["OpalClient", "OpalResult", "OpalRun", "events"]
+__all__ = ["AskUser", "Confirm", "Input", "OpalClient", "OpalResult", "OpalRun", "events"]
 
 
 def __getattr__(name: str) -> Any:

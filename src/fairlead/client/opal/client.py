@@ -37,7 +37,7 @@ from fairlead.protocol.opal.objects import TokenUsage
 from fairlead.protocol.opal.server_requests import SERVER_REQUESTS, AskUser, Confirm, Input
 
 TIMEOUT = 30.0
-#: Requests without a time limit of their own. The server may answer them after later ones.
+#: Requests that have no time limit by default. The server may answer them after later ones.
 LATE = frozenset({"auth/login", "auth/poll", "session/compact"})
 #: The code of an error without a better one.
 FAILED = -32603
