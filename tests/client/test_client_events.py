@@ -164,6 +164,16 @@ async def test_a_huge_prompt_leaves_whole() -> None:
         await asked
 
 
+async def test_an_iterator_that_was_left_holds_up_nothing() -> None:
+    async with fake_agent() as (client, agent):
+        agent.say({"type": "turn_start"})
+        async for _ in client.events():
+            break
+        for number in range(5 * MOST_EVENTS):
+            agent.say({"type": "unheard_of", "number": number, "text": "x" * 1000})
+            await asyncio.wait_for(agent.drain(), PATIENCE)
+
+
 async def test_a_closed_iterator_no_longer_counts() -> None:
     async with fake_agent() as (client, agent):
         stream = client.events()

@@ -215,6 +215,57 @@ async def test_leaving_a_run_early_aborts_it() -> None:
         await reading
 
 
+async def test_an_error_inside_the_block_of_a_run_aborts_it() -> None:
+    async with fake_agent() as (client, agent):
+
+        async def stumble() -> None:
+            async with client.run("hi"):
+                raise LookupError("oops")
+
+        reading = asyncio.ensure_future(stumble())
+        agent.answer(await agent.command("prompt"))
+        with pytest.raises(LookupError):
+            await reading
+        agent.answer(await agent.command("abort"))
+
+
+async def test_cancelling_a_question_aborts_its_run() -> None:
+    async with fake_agent() as (client, agent):
+        asking = asyncio.ensure_future(client.ask("hi"))
+        agent.answer(await agent.command("prompt"))
+        agent.say({"type": "agent_start"})
+        await asyncio.sleep(0)
+        asking.cancel()
+        agent.answer(await agent.command("abort"))
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+
+async def test_a_question_that_takes_too_long_is_aborted() -> None:
+    async with fake_agent() as (client, agent):
+        asking = asyncio.ensure_future(client.ask("hi", timeout=0.05))
+        agent.answer(await agent.command("prompt"))
+        agent.answer(await agent.command("abort"))
+        with pytest.raises(TimeoutError):
+            await asking
+
+
+async def test_the_end_of_a_run_that_was_aborted_for_a_prompt_does_not_end_the_prompt() -> None:
+    async with fake_agent() as (client, agent):
+        old = await prompted(client, agent)
+        agent.say(*run_frames("old")[:2])
+        asked = asyncio.ensure_future(client.abort_and_prompt("now"))
+        command = await agent.command("abort_and_prompt")
+        agent.say(*run_frames("old", stopReason="aborted")[2:], SETTLED)
+        agent.answer(command)
+        new = await asked
+        assert (await old).aborted
+        assert not new.done
+        agent.say(*run_frames("new"), SETTLED)
+        result = await new
+        assert (result.text, len(result.messages)) == ("new", 2)
+
+
 async def test_a_prompt_that_is_refused_leaves_nothing_behind() -> None:
     async with fake_agent() as (client, agent):
         asked = asyncio.ensure_future(client.prompt("hi"))

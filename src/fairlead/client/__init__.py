@@ -1,7 +1,7 @@
 """Clients for agents in other processes: fairlead, pi, omp and xcsh, and with `fairlead.client.opal` servers of Opal.
 
     Client, SyncClient              an agent, for async and for blocking programs
-    Run, RunStream, Result          a prompt that was accepted, with its events, and what came of it
+    Run, RunStream, Result          a prompt that was accepted, with its events, and its outcome
     SyncRun, SyncRunStream          the same for blocking programs
     Approval, ExtensionUiRequest    what the agent asks the user
     HostCall                        a call of a tool that the host offers

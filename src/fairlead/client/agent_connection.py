@@ -118,7 +118,7 @@ class AgentConnection(Connection[str], Caller):
         if self._services.has_news:
             await self._publish_tools()
         run = Run(self._next_id(), str(fields["message"]), self._waits)
-        self._tracker.add(run)
+        self._tracker.add(run, joins=name == "prompt")
         try:
             body = msgspec.to_builtins(command_types()[name](**fields))
             data = await self._command(name, body, timeout, id=run.id)
@@ -127,6 +127,11 @@ class AgentConnection(Connection[str], Caller):
             raise
         self._tracker.accepted(run, None if data is UNSET else lenient.decode(bytes(data)))
         return run
+
+    async def _abort_quietly(self) -> None:
+        """Abort what no caller waits for any more."""
+        with suppress(ClientError):
+            await self._command("abort", {})
 
     async def _publish_tools(self, *, at_once: bool = False) -> None:
         self._services.has_news = False
@@ -170,6 +175,8 @@ class AgentConnection(Connection[str], Caller):
             if refusal is not None:
                 request.answer.set_exception(refusal)
             else:
+                if (run := self._tracker.find(ident)) is not None:
+                    run.may_start = True
                 request.answer.set_result(response)
         elif ident and (run := self._tracker.find(ident)) is not None:
             if refusal is not None:  # omp accepts a prompt first, and may refuse it later

@@ -99,12 +99,17 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
         """Send a prompt and wait until its run has settled. Returns the result.
 
         Raises what `prompt` and awaiting a run raise. After `timeout` seconds it aborts the run and raises TimeoutError.
+        Cancelling it aborts the run, too.
         """
-        run = await self.prompt(message, images=images)
         try:
-            return await run.wait(timeout)
-        except TimeoutError:
-            await self.abort()
+            run = await self.prompt(message, images=images)
+            try:
+                return await run.wait(timeout)
+            except TimeoutError:
+                await self.abort()
+                raise
+        except asyncio.CancelledError:
+            self._start_task(self._abort_quietly())
             raise
 
     @asynccontextmanager
@@ -126,7 +131,12 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
             run = await self.prompt(message, images=images, streaming_behavior=streaming_behavior)
             made.append(run)
             run.on_done(stream.finish)
-            yield RunStream(run, stream)
+            try:
+                yield RunStream(run, stream)
+            except BaseException:
+                if not run.done:
+                    self._start_task(self._abort_quietly())
+                raise
             if not run.done:
                 await self.abort()
         finally:

@@ -92,7 +92,12 @@ class Connection(Generic[K]):
         if not self._stopping:
             self._stopping = True
             self._hub.taken()
-            code = await self._process.stop(self._stop_times) if self._process else None
+            try:
+                code = await self._process.stop(self._stop_times) if self._process else None
+            except BaseException:
+                if self._process is not None:
+                    self._process.kill()  # the caller has no more time
+                raise
             if self._writer is not None and self._process is None:
                 self._writer.close()
             if self._reading is not None:
@@ -153,7 +158,7 @@ class Connection(Generic[K]):
     async def _write(self, line: bytes) -> None:
         """Send a line. Raises AgentGone if the agent no longer reads."""
         if self._gone is not None:
-            raise self._gone
+            raise self._gone.with_traceback(None)
         if self._writer is None:
             raise ClientError("The client is not connected. Use it in `async with`.")
         try:

@@ -9,8 +9,10 @@ reading, so the queue may grow until the answer is there.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -143,7 +145,7 @@ class EventStream(Generic[E], AsyncIterator[E]):
         if self._hub.ended:
             self.close()
             if self._hub.error is not None:
-                raise self._hub.error
+                raise self._hub.error.with_traceback(None)
             raise StopAsyncIteration
 
 
@@ -154,7 +156,8 @@ class EventHub(Generic[E]):
         self.merger = merger
         #: Whether a caller waits for an answer that only further reading can bring.
         self._is_waiting = is_waiting
-        self._streams: list[EventStream[E]] = []
+        #: Weak, so that an iterator that was left without being closed does not hold up the others.
+        self._streams: list[weakref.ref[EventStream[E]]] = []
         self._room = asyncio.Event()
         self.ended = False
         self.error: BaseException | None = None
@@ -163,20 +166,31 @@ class EventHub(Generic[E]):
         """Return a stream of all events from now on. It ends after an event for which `last` is true."""
         made: EventStream[E] = EventStream(self, last)
         if not self.ended:
-            self._streams.append(made)
+            loop = asyncio.get_running_loop()
+
+            def dropped(reference: weakref.ref[EventStream[E]]) -> None:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(self._forget, reference)
+
+            self._streams.append(weakref.ref(made, dropped))
         return made
 
     def put(self, event: E, size: int) -> None:
         if not self._streams:
             return
         key = self.merger.key(event)
-        for stream in list(self._streams):
-            stream.put(event, key, size, self.merger)
+        for reference in list(self._streams):
+            if (stream := reference()) is not None:
+                stream.put(event, key, size, self.merger)
 
     @property
     def is_full(self) -> bool:
         """Whether a stream is full whose reader does not wait for an answer."""
-        return any(stream.is_full and not self._is_waiting(stream.reader) for stream in self._streams)
+        for reference in self._streams:
+            stream = reference()
+            if stream is not None and stream.is_full and not self._is_waiting(stream.reader):
+                return True
+        return False
 
     async def room(self) -> None:
         """Wait until no stream is full, except those whose reader waits for an answer."""
@@ -189,13 +203,18 @@ class EventHub(Generic[E]):
         self._room.set()
 
     def remove(self, stream: EventStream[E]) -> None:
-        if stream in self._streams:
-            self._streams.remove(stream)
+        self._streams = [reference for reference in self._streams if reference() is not stream]
+        self._room.set()
+
+    def _forget(self, reference: weakref.ref[EventStream[E]]) -> None:
+        if reference in self._streams:
+            self._streams.remove(reference)
         self._room.set()
 
     def end(self, error: BaseException | None) -> None:
         """End all streams, after the events that they have."""
         self.ended, self.error = True, error
         self._room.set()
-        for stream in list(self._streams):
-            stream.wake()
+        for reference in list(self._streams):
+            if (stream := reference()) is not None:
+                stream.wake()

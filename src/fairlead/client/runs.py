@@ -47,7 +47,7 @@ _MAYBE_OVER = (AutoRetryEnd, CompactionEnd, AutoCompactionEnd)
 
 
 class Result(Struct, kw_only=True):
-    """What came of a prompt."""
+    """The outcome of a prompt."""
 
     #: The text of the last answer.
     text: str
@@ -72,6 +72,8 @@ class Run:
         #: Whether the agent has started to work on it, and whether that has ended.
         self.started = False
         self.ended = False
+        #: Whether the next run of the agent is about this prompt.
+        self.may_start = True
         self.abort_asked = False
         self.messages: list[Message] = []
         self._outcome: PromptResult | None = None
@@ -205,9 +207,13 @@ class RunTracker:
         elif disposition is None and run.text.startswith("/") and not run.done:
             self._start_task(self._watch_for_handled(run))
 
-    def add(self, run: Run) -> None:
-        """Begin to follow a run, before its prompt is sent. If the agent is busy, the prompt joins the run in progress."""
-        run.started = self._running
+    def add(self, run: Run, *, joins: bool) -> None:
+        """Begin to follow a run, before its prompt is sent.
+
+        If it `joins`, it belongs to the run in progress, if any. Otherwise it starts after the prompt was accepted.
+        """
+        run.started = joins and self._running
+        run.may_start = joins
         self._runs.append(run)
 
     def remove(self, run: Run) -> None:
@@ -244,7 +250,7 @@ class RunTracker:
                 self._running = True
                 self._signs += 1
                 for run in self._runs:
-                    run.started, run.ended = True, False
+                    run.started, run.ended = run.may_start, False
             case AgentEnd():
                 self._handle_end(event)
             case AgentSettled() | SessionSettled():

@@ -2,7 +2,7 @@
 
     OpalClient      a server, for async programs; every method of the protocol is a method here
     OpalRun         a prompt that the server has accepted, and
-    OpalResult      what came of it
+    OpalResult      its outcome
     events          the events of sessions
     Confirm, Input, what the server asks the user
     AskUser

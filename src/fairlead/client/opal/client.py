@@ -51,11 +51,11 @@ AskUserHandler: TypeAlias = Callable[[AskUser], str | Awaitable[str | None] | No
 
 
 class OpalResult(Struct, kw_only=True):
-    """What came of a prompt."""
+    """The outcome of a prompt."""
 
     #: The text of the last answer.
     text: str
-    #: The tokens so far; None if the server told none.
+    #: The tokens so far; None if the server sent none.
     usage: TokenUsage | None
     #: Whether the run was aborted.
     aborted: bool
