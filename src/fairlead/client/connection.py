@@ -219,6 +219,9 @@ class Connection(Generic[K]):
                         await self._hub.room()
         except (OSError, ValueError) as error:
             return str(error)
+        except Exception as error:  # a mistake in this client must not leave its callers waiting
+            log.exception("the client failed to handle a line")
+            return f"the client failed: {error!r}"
         if rest := splitter.rest().strip():
             self._handle_line(rest)
         return ""

@@ -170,7 +170,7 @@ def total_usage(messages: list[Message]) -> Usage:
         if isinstance(used, Usage):
             for name in ("input", "output", "cache_read", "cache_write", "total_tokens"):
                 setattr(total, name, getattr(total, name) + (getattr(used, name) or 0))
-            for name in cost.__struct_fields__:
+            for name in ("input", "output", "cache_read", "cache_write", "total"):
                 setattr(cost, name, getattr(cost, name) + (getattr(used.cost, name, 0) or 0))
     total.cost = cost
     return total
