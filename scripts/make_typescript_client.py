@@ -70,7 +70,7 @@ def texts() -> dict[str, str]:
     opal_methods = [_method(name, requests[params_name(each)], "OpalParams", "OpalResult") for name, each in METHODS.items()]
     made = {
         "family.ts": family_types("The protocol of the pi family", family),
-        "family-methods.ts": COMMANDS_CLASS.format(methods="".join(command_methods)),
+        "commands.ts": COMMANDS_CLASS.format(methods="".join(command_methods)),
         "opal.ts": opal_types("The protocol of Opal"),
         "opal-methods.ts": OPAL_CLASS.format(methods="".join(opal_methods)),
     }

@@ -26,7 +26,7 @@ def kill(host: Stage) -> None:
 
 
 def notices(host: Stage) -> list[str]:
-    return [frame.get("error", frame.get("message")) for frame in host.frames if frame["type"] in ("extension_error", "notice")]
+    return [frame.get("error", "") or frame["message"] for frame in host.frames if frame["type"] in ("extension_error", "notice")]
 
 
 def listed(host: Stage) -> dict[str, Frame]:

@@ -4,7 +4,7 @@ export { Client, type ClientOptions, type Connect } from "./client.js";
 export type { ConnectionOptions } from "./connection.js";
 export * from "./errors.js";
 export { EventStream } from "./events.js";
-export type { CommandData, CommandName, CommandParams } from "./generated/family-methods.js";
+export type { CommandData, CommandName, CommandParams } from "./generated/commands.js";
 export type * from "./generated/family.js";
 export { hostTool, type HostTool, type ToolContext, type UriHandler } from "./host-tools.js";
 export { MessageAssembler, textOf, toolCallsOf, type AssembledUpdate, type ClientEvent } from "./messages.js";

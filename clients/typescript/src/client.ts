@@ -5,7 +5,7 @@ import { Connection, type ConnectionOptions, type Frame, type Receiver } from ".
 import { ClientError, CommandError, ConnectionClosedError, type Exit } from "./errors.js";
 import type { EventStream } from "./events.js";
 import { ChunkJoiner } from "./framing.js";
-import { CommandMethods, type CommandData, type CommandName, type CommandParams } from "./generated/family-methods.js";
+import { CommandMethods, type CommandData, type CommandName, type CommandParams } from "./generated/commands.js";
 import type { Answer, Event, RpcChunkEvent, RpcSessionState } from "./generated/family.js";
 import { HostTools, type HostTool, type UriHandler } from "./host-tools.js";
 import { MessageAssembler, type ClientEvent } from "./messages.js";

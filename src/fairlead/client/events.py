@@ -28,6 +28,7 @@ __all__ = [
     "AutoCompactionStart",
     "AutoRetryEnd",
     "AutoRetryStart",
+    "AvailableCommandsUpdate",
     "BashExecutionUpdate",
     "CompactionEnd",
     "CompactionStart",
@@ -43,6 +44,8 @@ __all__ = [
     "MessageEnd",
     "MessageStart",
     "MessageUpdate",
+    "ModelChanged",
+    "Notice",
     "PromptResult",
     "QueueUpdate",
     "Ready",
@@ -212,6 +215,18 @@ class ThinkingLevelChanged(frames.ThinkingLevelChanged, Event, tag="thinking_lev
     """The thinking level changed."""
 
 
+class ModelChanged(frames.ModelChanged, Event, tag="model_changed"):
+    """Another model was chosen."""
+
+
+class Notice(frames.Notice, Event, tag="notice"):
+    """Something that the user should know (omp)."""
+
+
+class AvailableCommandsUpdate(frames.AvailableCommandsUpdate, Event, tag="available_commands_update"):
+    """The slash commands that there are: sent after `ready`, and whenever they have changed (omp)."""
+
+
 class SubagentLifecycle(frames.SubagentLifecycle, Event, tag="subagent_lifecycle"):
     """A sub-agent started or ended."""
 
@@ -263,6 +278,9 @@ EVENTS: dict[str, type[Event]] = {
     "session_info_changed": SessionInfoChanged,
     "queue_update": QueueUpdate,
     "thinking_level_changed": ThinkingLevelChanged,
+    "model_changed": ModelChanged,
+    "notice": Notice,
+    "available_commands_update": AvailableCommandsUpdate,
     "subagent_lifecycle": SubagentLifecycle,
     "subagent_progress": SubagentProgress,
     "subagent_event": SubagentEvent,

@@ -6,7 +6,7 @@ export type Answer = HostToolUpdateAnswer | HostToolResultAnswer | HostUriResult
 
 export type Response = PromptResponse | SteerResponse | FollowUpResponse | AbortResponse | AbortAndPromptResponse | ClearQueueResponse | GetStateResponse | GetSessionStatsResponse | GetMessagesResponse | GetLastAssistantTextResponse | SetModelResponse | CycleModelResponse | GetAvailableModelsResponse | SetThinkingLevelResponse | CycleThinkingLevelResponse | GetAvailableThinkingLevelsResponse | SetSteeringModeResponse | SetFollowUpModeResponse | SetInterruptModeResponse | BashResponse | AbortBashResponse | SetAutoRetryResponse | AbortRetryResponse | GetToolsResponse | SetActiveToolsResponse | GetCommandsResponse | GetAvailableCommandsResponse | SetUpdatesResponse | ShutdownResponse | NewSessionResponse | SwitchSessionResponse | ForkResponse | BranchResponse | CloneResponse | ListSessionsResponse | DeleteSessionResponse | SetSessionNameResponse | GetForkMessagesResponse | GetBranchMessagesResponse | GetEntriesResponse | GetTreeResponse | NavigateTreeResponse | SetLabelResponse | GetMessagesPageResponse | CompactResponse | SetAutoCompactionResponse | ExportHtmlResponse | ReloadResponse | SetSubagentSubscriptionResponse | GetSubagentsResponse | GetSubagentMessagesResponse | SetHostToolsResponse | SetHostUriSchemesResponse | NegotiateProtocolResponse | SetEventFilterResponse | OpenSessionResponse | HandoffResponse | SetTodosResponse | SetFastModeResponse | GetLoginProvidersResponse | LoginResponse | SetLocaleResponse | GetIntegrationsResponse | ErrorResponse;
 
-export type Event = ReadyEvent | RpcChunkEvent | AgentStartEvent | AgentEndEvent | AgentSettledEvent | SessionSettledEvent | PromptResultEvent | TurnStartEvent | TurnEndEvent | MessageStartEvent | MessageUpdateEvent | MessageEndEvent | ToolExecutionStartEvent | ToolExecutionUpdateEvent | ToolExecutionEndEvent | AutoRetryStartEvent | AutoRetryEndEvent | CompactionStartEvent | CompactionEndEvent | AutoCompactionStartEvent | AutoCompactionEndEvent | BashExecutionUpdateEvent | HostToolCallEvent | HostToolCancelEvent | HostUriRequestEvent | HostUriCancelEvent | ExtensionUiRequestEvent | TtsrTriggeredEvent | TodoReminderEvent | TodoAutoClearEvent | EntryAppendedEvent | SessionInfoChangedEvent | QueueUpdateEvent | ThinkingLevelChangedEvent | SubagentLifecycleEvent | SubagentProgressEvent | SubagentEvent | ExtensionErrorEvent;
+export type Event = ReadyEvent | RpcChunkEvent | AgentStartEvent | AgentEndEvent | AgentSettledEvent | SessionSettledEvent | PromptResultEvent | TurnStartEvent | TurnEndEvent | MessageStartEvent | MessageUpdateEvent | MessageEndEvent | ToolExecutionStartEvent | ToolExecutionUpdateEvent | ToolExecutionEndEvent | AutoRetryStartEvent | AutoRetryEndEvent | CompactionStartEvent | CompactionEndEvent | AutoCompactionStartEvent | AutoCompactionEndEvent | BashExecutionUpdateEvent | HostToolCallEvent | HostToolCancelEvent | HostUriRequestEvent | HostUriCancelEvent | ExtensionUiRequestEvent | TtsrTriggeredEvent | TodoReminderEvent | TodoAutoClearEvent | EntryAppendedEvent | SessionInfoChangedEvent | QueueUpdateEvent | ThinkingLevelChangedEvent | ModelChangedEvent | NoticeEvent | AvailableCommandsUpdateEvent | SubagentLifecycleEvent | SubagentProgressEvent | SubagentEvent | ExtensionErrorEvent;
 
 /**
  * Start a run with a message from the user. The response arrives when the prompt is accepted. The work is over
@@ -21,6 +21,8 @@ export interface PromptCommand {
   streamingBehavior?: "steer" | "followUp" | null;
   /** The same as `set_locale` (xcsh). */
   locale?: string | null;
+  /** Files that come with the message, as in pi-2025. */
+  attachments?: Attachment[] | null;
 }
 
 /**
@@ -32,6 +34,8 @@ export interface SteerCommand {
   id?: unknown;
   message: string;
   images?: ImageContent[] | null;
+  /** Files that come with the message, as in pi-2025. */
+  attachments?: Attachment[] | null;
 }
 
 /** Queue a message that the model gets when the run would otherwise end. */
@@ -40,6 +44,8 @@ export interface FollowUpCommand {
   id?: unknown;
   message: string;
   images?: ImageContent[] | null;
+  /** Files that come with the message, as in pi-2025. */
+  attachments?: Attachment[] | null;
 }
 
 /**
@@ -57,6 +63,8 @@ export interface AbortAndPromptCommand {
   id?: unknown;
   message: string;
   images?: ImageContent[] | null;
+  /** Files that come with the message, as in pi-2025. */
+  attachments?: Attachment[] | null;
 }
 
 /** Remove all queued messages. The response contains their texts. */
@@ -118,13 +126,13 @@ export interface GetAvailableModelsCommand {
   id?: unknown;
 }
 
-/** Set how much the model thinks. A level that the model lacks becomes the nearest one. */
+/** Set how much the model thinks. A level that the model lacks becomes the nearest one, which the response names. */
 export interface SetThinkingLevelCommand {
   type: "set_thinking_level";
   id?: unknown;
   /** Also write the value to the user's settings. Otherwise only this session changes. */
   persist?: boolean | null;
-  level: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+  level: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
 }
 
 /** Switch to the next thinking level. Null for a model without reasoning. */
@@ -488,7 +496,10 @@ export interface SetTodosCommand {
   phases: GivenPhase[];
 }
 
-/** Turn a faster mode of the model on or off. No model that fairlead knows has one, so it stays off. */
+/**
+ * Turn a faster service tier on or off. The choice is kept, but fairlead asks no provider for it: `active` stays
+ * false.
+ */
 export interface SetFastModeCommand {
   type: "set_fast_mode";
   id?: unknown;
@@ -586,6 +597,7 @@ export interface PromptResponse {
   id?: unknown;
   command: "prompt";
   success: true;
+  data?: Disposition;
 }
 
 /** `steer` succeeded. */
@@ -595,6 +607,7 @@ export interface SteerResponse {
   id?: unknown;
   command: "steer";
   success: true;
+  data?: Disposition;
 }
 
 /** `follow_up` succeeded. */
@@ -604,6 +617,7 @@ export interface FollowUpResponse {
   id?: unknown;
   command: "follow_up";
   success: true;
+  data?: Disposition;
 }
 
 /** `abort` succeeded. */
@@ -711,6 +725,7 @@ export interface SetThinkingLevelResponse {
   id?: unknown;
   command: "set_thinking_level";
   success: true;
+  data: ChosenLevel;
 }
 
 /** `cycle_thinking_level` succeeded. */
@@ -720,7 +735,7 @@ export interface CycleThinkingLevelResponse {
   id?: unknown;
   command: "cycle_thinking_level";
   success: true;
-  data: CycledLevel | null;
+  data: ChosenLevel | null;
 }
 
 /** `get_available_thinking_levels` succeeded. */
@@ -1244,12 +1259,18 @@ export interface AgentEndEvent {
   type: "agent_end";
   messages: Message[];
   willRetry?: boolean;
+  /** Always true: the end of a run is held back until nothing more will happen (omp). */
+  isTerminal?: boolean;
   messageCount?: number;
 }
 
-/** The work is over. Nothing more will happen until the host sends something. */
+/**
+ * The work is over. Nothing more will happen until the host sends something. `aborted` says whether the run was
+ * cut off: by `abort`, by another session or by a compaction.
+ */
 export interface AgentSettledEvent {
   type: "agent_settled";
+  aborted: boolean;
 }
 
 /** The name that omp has for `agent_settled`. */
@@ -1316,13 +1337,17 @@ export interface ToolExecutionUpdateEvent {
   partialResult: ToolResult;
 }
 
-/** A tool call ended. In pi-2025 the `result` of a failed call is its text. */
+/**
+ * A tool call ended. Without `durationMs`, the tool did not run. In pi-2025 the `result` of a failed call is its
+ * text.
+ */
 export interface ToolExecutionEndEvent {
   type: "tool_execution_end";
   toolCallId: string;
   toolName: string;
-  result: ToolResult | string;
+  result: ToolOutcome | string;
   isError: boolean;
+  durationMs?: number;
 }
 
 /** A model call failed with an error that may be temporary. fairlead tries again after `delayMs`. */
@@ -1473,7 +1498,27 @@ export interface QueueUpdateEvent {
 /** The thinking level changed. */
 export interface ThinkingLevelChangedEvent {
   type: "thinking_level_changed";
-  level: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+  level: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
+}
+
+/** Another model was chosen. `get_state` names it (omp). */
+export interface ModelChangedEvent {
+  type: "model_changed";
+}
+
+/** Something that the user should know (omp). */
+export interface NoticeEvent {
+  type: "notice";
+  level: "error" | "info" | "warning";
+  message: string;
+  /** The part of the agent that says so. */
+  source?: string;
+}
+
+/** The slash commands that there are: sent after `ready`, and whenever they have changed (omp). */
+export interface AvailableCommandsUpdateEvent {
+  type: "available_commands_update";
+  commands: AvailableCommand[];
 }
 
 /** A sub-agent started or ended. Sent to hosts that subscribed with `set_subagent_subscription`. */
@@ -1523,9 +1568,38 @@ export interface AssistantMessage {
   timestamp: number;
   responseId?: string;
   errorMessage?: string;
+  /** Why the answer ended, in the words of the provider. */
+  rawStopReason?: string;
+  /** How long the model call took, from the request to the end of the answer. */
+  durationMs?: number;
+  /** The thinking level of the model call. */
+  thinkingLevel?: string;
 }
 
 export type AssistantMessageEvent = TextStart | TextDelta | TextEnd | ThinkingStart | ThinkingDelta | ThinkingEnd | ToolcallStart | ToolcallDelta | ToolcallEnd;
+
+/**
+ * A file that comes with a message, as base64. The model sees an image; of a document its `extractedText`, or
+ * its content if that is text. Of any other document it gets the name, the type and the size.
+ */
+export interface Attachment {
+  id: string;
+  type: "document" | "image";
+  fileName: string;
+  mimeType: string;
+  size: number;
+  content: string;
+  extractedText?: string | null;
+  preview?: string | null;
+}
+
+/** A command that a prompt can begin with, such as `/name`. */
+export interface AvailableCommand {
+  name: string;
+  source: "extension" | "file" | "skill";
+  description?: string;
+  input?: CommandHint;
+}
 
 export interface AvailableModels {
   models: Model[];
@@ -1586,9 +1660,18 @@ export interface CancelUiRequest {
   targetId: string;
 }
 
+/** The level in force. */
+export interface ChosenLevel {
+  level: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
+}
+
 export interface ClearedQueue {
   steering: string[];
   followUp: string[];
+}
+
+export interface CommandHint {
+  hint: string;
 }
 
 /**
@@ -1674,6 +1757,8 @@ export interface Cost {
   cacheRead: number;
   cacheWrite: number;
   total: number;
+  /** Whether the provider reported the total. Otherwise it comes from the prices of the model. */
+  totalFromProvider?: boolean;
 }
 
 /** State of an extension or of the agent itself, which the model does not see. */
@@ -1712,14 +1797,15 @@ export interface CustomMessageEntry {
   details?: unknown;
 }
 
-export interface CycledLevel {
-  level: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
-}
-
 export interface CycledModel {
   model: Model;
   isScoped: boolean;
-  thinkingLevel?: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+  thinkingLevel?: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
+}
+
+/** What happened to a message. A message that an extension `handled` starts no run. */
+export interface Disposition {
+  disposition: "handled" | "queued" | "started";
 }
 
 export interface EditorUiRequest {
@@ -2079,7 +2165,10 @@ export interface RpcSessionState {
   queuedMessageCount: number;
   todoPhases: TodoPhase[];
   contextUsage?: ContextUsage;
-  thinkingLevel?: "high" | "low" | "medium" | "minimal" | "off" | "xhigh";
+  thinkingLevel?: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
+  /** As `set_fast_mode` has left it, and whether requests are made with it (omp). */
+  fastModeEnabled?: boolean;
+  fastModeActive?: boolean;
   sessionFile?: string;
   sessionName?: string;
   systemPrompt?: string;
@@ -2377,7 +2466,7 @@ export interface ThinkingLevelChangeEntry {
 }
 
 export interface ThinkingLevels {
-  levels: ("high" | "low" | "medium" | "minimal" | "off" | "xhigh")[];
+  levels: ("high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh")[];
 }
 
 export interface ThinkingStart {
@@ -2433,6 +2522,18 @@ export interface ToolInfo {
   active: boolean;
 }
 
+/**
+ * The result of a tool call. `structuredContent` is the whole result as data, for hosts of pi 1.5 and for tools
+ * that have one (bash, read, tools of MCP servers). `isError` is there if the tool did its work and called the
+ * result an error.
+ */
+export interface ToolOutcome {
+  content: UserBlock[];
+  details?: Record<string, unknown>;
+  structuredContent?: unknown;
+  isError?: boolean;
+}
+
 /** What a tool returns: `content` for the model, `details` for the host. */
 export interface ToolResult {
   content: UserBlock[];
@@ -2447,6 +2548,8 @@ export interface ToolResultMessage {
   isError: boolean;
   timestamp: number;
   details?: Record<string, unknown>;
+  /** How long the tool ran; null if it did not run. */
+  durationMs?: number;
 }
 
 /** A tool as the model sees it. */
@@ -2508,6 +2611,8 @@ export interface Usage {
   cacheWrite: number;
   totalTokens: number;
   cost: Cost;
+  /** The part of `cache_write` that the provider keeps for an hour. */
+  cacheWrite1h?: number;
 }
 
 /** Tokens that were spent apart from the model's answers, such as those of a sub-agent. `note` says what for. */

@@ -853,3 +853,39 @@ export interface Notification {
   method: "agent/event";
   params: Event;
 }
+
+/** The names of all requests. */
+export const Methods = {
+  SESSION_START: "session/start",
+  AGENT_PROMPT: "agent/prompt",
+  AGENT_ABORT: "agent/abort",
+  AGENT_STATE: "agent/state",
+  SESSION_LIST: "session/list",
+  SESSION_BRANCH: "session/branch",
+  SESSION_COMPACT: "session/compact",
+  SESSION_HISTORY: "session/history",
+  SESSION_DELETE: "session/delete",
+  MODELS_LIST: "models/list",
+  MODEL_SET: "model/set",
+  THINKING_SET: "thinking/set",
+  AUTH_STATUS: "auth/status",
+  AUTH_LOGIN: "auth/login",
+  AUTH_POLL: "auth/poll",
+  AUTH_SET_KEY: "auth/set_key",
+  TASKS_LIST: "tasks/list",
+  SETTINGS_GET: "settings/get",
+  SETTINGS_SAVE: "settings/save",
+  OPAL_CONFIG_GET: "opal/config/get",
+  OPAL_CONFIG_SET: "opal/config/set",
+  OPAL_PING: "opal/ping",
+  OPAL_VERSION: "opal/version",
+  CLIENT_CONFIRM: "client/confirm",
+  CLIENT_INPUT: "client/input",
+  CLIENT_ASK_USER: "client/ask_user",
+} as const;
+
+/** The params and the result of every request, by its name. */
+export interface MethodTypes extends Methods, ServerRequests {}
+
+/** An event, under Opal's name. */
+export type AgentEvent = Event;

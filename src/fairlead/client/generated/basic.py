@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from fairlead.core.queues import InterruptMode, QueueMode
     from fairlead.protocol.pi.commands import (
         ActiveTools,
+        Attachment,
         AvailableModels,
         BashResult,
+        ChosenLevel,
         ClearedQueue,
-        CycledLevel,
         CycledModel,
+        Disposition,
         LastText,
         Messages,
         SlashCommands,
@@ -39,17 +41,27 @@ class BasicMethods(Caller):
     """
 
     async def steer(
-        self, message: str, *, images: list[ImageContent] | None = None, timeout: float | UnsetType | None = UNSET
-    ) -> None:
+        self,
+        message: str,
+        *,
+        images: list[ImageContent] | None = None,
+        attachments: list[Attachment] | None = None,
+        timeout: float | UnsetType | None = UNSET,
+    ) -> Disposition:
         """Queue a message for the current run. The model gets it after the current turn or, with the interrupt mode
         `immediate`, after the tool that is running. If no run is in progress, the message waits for the next prompt."""
-        await self._call("steer", timeout, message=message, images=images)
+        return await self._call("steer", timeout, message=message, images=images, attachments=attachments)
 
     async def follow_up(
-        self, message: str, *, images: list[ImageContent] | None = None, timeout: float | UnsetType | None = UNSET
-    ) -> None:
+        self,
+        message: str,
+        *,
+        images: list[ImageContent] | None = None,
+        attachments: list[Attachment] | None = None,
+        timeout: float | UnsetType | None = UNSET,
+    ) -> Disposition:
         """Queue a message that the model gets when the run would otherwise end."""
-        await self._call("follow_up", timeout, message=message, images=images)
+        return await self._call("follow_up", timeout, message=message, images=images, attachments=attachments)
 
     async def abort(self, *, timeout: float | UnsetType | None = UNSET) -> None:
         """Stop the run. The response follows the last event of the run. The part of the answer that has arrived is
@@ -94,11 +106,12 @@ class BasicMethods(Caller):
 
     async def set_thinking_level(
         self, level: ThinkingLevel, *, persist: bool | None = None, timeout: float | UnsetType | None = UNSET
-    ) -> None:
-        """Set how much the model thinks. A level that the model lacks becomes the nearest one."""
-        await self._call("set_thinking_level", timeout, level=level, persist=persist)
+    ) -> ChosenLevel:
+        """Set how much the model thinks. A level that the model lacks becomes the nearest one, which the response
+        names."""
+        return await self._call("set_thinking_level", timeout, level=level, persist=persist)
 
-    async def cycle_thinking_level(self, *, timeout: float | UnsetType | None = UNSET) -> CycledLevel | None:
+    async def cycle_thinking_level(self, *, timeout: float | UnsetType | None = UNSET) -> ChosenLevel | None:
         """Switch to the next thinking level. Null for a model without reasoning."""
         return await self._call("cycle_thinking_level", timeout)
 

@@ -76,7 +76,8 @@ class OmpMethods(Caller):
         return await self._call("set_todos", timeout, phases=phases)
 
     async def set_fast_mode(self, enabled: bool, *, timeout: float | UnsetType | None = UNSET) -> FastMode:
-        """Turn a faster mode of the model on or off. No model that fairlead knows has one, so it stays off."""
+        """Turn a faster service tier on or off. The choice is kept, but fairlead asks no provider for it: `active`
+        stays false."""
         return await self._call("set_fast_mode", timeout, enabled=enabled)
 
     async def get_login_providers(self, *, timeout: float | UnsetType | None = UNSET) -> LoginProviders:

@@ -72,7 +72,8 @@ class SyncOmpMethods(SyncCaller):
         return self._call("set_todos", timeout, phases=phases)
 
     def set_fast_mode(self, enabled: bool, *, timeout: float | UnsetType | None = UNSET) -> FastMode:
-        """Turn a faster mode of the model on or off. No model that fairlead knows has one, so it stays off."""
+        """Turn a faster service tier on or off. The choice is kept, but fairlead asks no provider for it: `active`
+        stays false."""
         return self._call("set_fast_mode", timeout, enabled=enabled)
 
     def get_login_providers(self, *, timeout: float | UnsetType | None = UNSET) -> LoginProviders:

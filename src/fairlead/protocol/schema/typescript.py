@@ -47,15 +47,15 @@ def _upstream_names(requests: Sequence[str]) -> list[str]:
     """The names in the types that Opal publishes, for programs that were written against those."""
     constants = [f"  {re.sub(r'[^A-Z]', '_', name.upper())}: {json.dumps(name)}," for name in requests]
     return [
-        "\n".join([*_comment("The names of all requests."), "export const Methods = {", *constants, "} as const;", ""]),
+        "\n".join([*comment("The names of all requests."), "export const Methods = {", *constants, "} as const;", ""]),
         "\n".join(
             [
-                *_comment("The params and the result of every request, by its name."),
+                *comment("The params and the result of every request, by its name."),
                 "export interface MethodTypes extends Methods, ServerRequests {}",
                 "",
             ]
         ),
-        "\n".join([*_comment("An event, under Opal's name."), "export type AgentEvent = Event;", ""]),
+        "\n".join([*comment("An event, under Opal's name."), "export type AgentEvent = Event;", ""]),
     ]
 
 

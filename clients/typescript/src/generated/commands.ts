@@ -81,7 +81,10 @@ export abstract class CommandMethods {
     return this.request("get_available_models", params, options);
   }
 
-  /** Set how much the model thinks. A level that the model lacks becomes the nearest one. */
+  /**
+   * Set how much the model thinks. A level that the model lacks becomes the nearest one, which the response
+   * names.
+   */
   setThinkingLevel(params: CommandParams<"set_thinking_level">, options?: RequestOptions): Promise<CommandData<"set_thinking_level">> {
     return this.request("set_thinking_level", params, options);
   }
@@ -342,7 +345,10 @@ export abstract class CommandMethods {
     return this.request("set_todos", params, options);
   }
 
-  /** Turn a faster mode of the model on or off. No model that fairlead knows has one, so it stays off. */
+  /**
+   * Turn a faster service tier on or off. The choice is kept, but fairlead asks no provider for it: `active`
+   * stays false.
+   */
   setFastMode(params: CommandParams<"set_fast_mode">, options?: RequestOptions): Promise<CommandData<"set_fast_mode">> {
     return this.request("set_fast_mode", params, options);
   }
