@@ -125,13 +125,16 @@ export interface GetAvailableModelsCommand {
   id?: unknown;
 }
 
-/** Set how much the model thinks. A level that the model lacks becomes the nearest one, which the response names. */
+/**
+ * Set how much the model thinks. A level that the model lacks becomes the nearest one, which the response names.
+ * `auto` is the default level.
+ */
 export interface SetThinkingLevelCommand {
   type: "set_thinking_level";
   id?: unknown;
   /** Also write the value to the user's settings. Otherwise only this session changes. */
   persist?: boolean | null;
-  level: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh";
+  level: "high" | "low" | "max" | "medium" | "minimal" | "off" | "xhigh" | "auto";
 }
 
 /** Switch to the next thinking level. Null for a model without reasoning. */

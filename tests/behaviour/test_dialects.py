@@ -235,6 +235,9 @@ def test_the_thinking_level_of_a_model_without_reasoning(dialect: str, tmp_path:
         assert cycled["thinkingLevel"] == "off"
         assert host.request("set_thinking_level", level="high")["data"] == {"level": "off"}
         assert host.request("cycle_thinking_level")["data"] is None
+        host.request("set_model", provider="fake", modelId="fake-1")
+        assert host.request("set_thinking_level", level="auto")["data"] == {"level": "medium"}
+        assert host.request("set_thinking_level", level="max")["data"] == {"level": "high"}
 
 
 @all_dialects

@@ -83,7 +83,7 @@ export abstract class CommandMethods {
 
   /**
    * Set how much the model thinks. A level that the model lacks becomes the nearest one, which the response
-   * names.
+   * names. `auto` is the default level.
    */
   setThinkingLevel(params: CommandParams<"set_thinking_level">, options?: RequestOptions): Promise<CommandData<"set_thinking_level">> {
     return this.request("set_thinking_level", params, options);

@@ -105,10 +105,10 @@ class BasicMethods(Caller):
         return await self._call("get_available_models", timeout)
 
     async def set_thinking_level(
-        self, level: ThinkingLevel, *, persist: bool | None = None, timeout: float | UnsetType | None = UNSET
+        self, level: ThinkingLevel | Literal["auto"], *, persist: bool | None = None, timeout: float | UnsetType | None = UNSET
     ) -> ChosenLevel:
         """Set how much the model thinks. A level that the model lacks becomes the nearest one, which the response
-        names."""
+        names. `auto` is the default level."""
         return await self._call("set_thinking_level", timeout, level=level, persist=persist)
 
     async def cycle_thinking_level(self, *, timeout: float | UnsetType | None = UNSET) -> ChosenLevel | None:

@@ -105,10 +105,10 @@ class SyncBasicMethods(SyncCaller):
         return self._call("get_available_models", timeout)
 
     def set_thinking_level(
-        self, level: ThinkingLevel, *, persist: bool | None = None, timeout: float | UnsetType | None = UNSET
+        self, level: ThinkingLevel | Literal["auto"], *, persist: bool | None = None, timeout: float | UnsetType | None = UNSET
     ) -> ChosenLevel:
         """Set how much the model thinks. A level that the model lacks becomes the nearest one, which the response
-        names."""
+        names. `auto` is the default level."""
         return self._call("set_thinking_level", timeout, level=level, persist=persist)
 
     def cycle_thinking_level(self, *, timeout: float | UnsetType | None = UNSET) -> ChosenLevel | None:

@@ -200,9 +200,12 @@ class ChosenLevel(Struct):
 
 
 class SetThinkingLevel(Persisted, tag="set_thinking_level", kw_only=True):
-    """Set how much the model thinks. A level that the model lacks becomes the nearest one, which the response names."""
+    """Set how much the model thinks. A level that the model lacks becomes the nearest one, which the response names.
 
-    level: ThinkingLevel
+    `auto` is the default level.
+    """
+
+    level: ThinkingLevel | Literal["auto"]
     result: ClassVar[Any] = ChosenLevel
 
 

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType, to_builtins
 
 from fairlead.core.lenient import scrub_text
 from fairlead.core.model import Model
+from fairlead.models.registry import DEFAULT_LEVEL
 from fairlead.protocol.pi import commands as c
 from fairlead.protocol.pi.commands import Command
 from fairlead.protocol.pi.frames import BashExecutionUpdate, ContextUsage, RpcSessionState, SessionStats, Tokens
@@ -219,9 +220,10 @@ def _get_available_models(server: PiServer, command: c.GetAvailableModels) -> c.
 
 
 def _set_thinking_level(server: PiServer, command: c.SetThinkingLevel) -> c.ChosenLevel:
+    level = None if command.level == "auto" else command.level
     if command.persist:
-        server.persist("defaultThinkingLevel", command.level)
-    server.session.models.set_thinking(command.level)
+        server.persist("defaultThinkingLevel", level)
+    server.session.models.set_thinking(level or DEFAULT_LEVEL)
     return c.ChosenLevel(server.session.thinking)
 
 
