@@ -104,6 +104,16 @@ def test_a_project_cannot_loosen_what_the_user_has_set(tmp_path: Path) -> None:
         ({"source": "./gate", "extensions": ["x.ts"]}, {"gate/extensions/x.ts": ""}, "gate/extensions"),
         ({"source": "./gate", "extensions": []}, {"gate/extensions/x.ts": ""}, None),
         ("npm:themes", {"npm/node_modules/themes/package.json": '{"pi": {"themes": ["./t"]}}'}, None),
+        ("npm:themes", {"npm/node_modules/themes/index.js": ""}, None),
+        ("./gate", {"gate/index.ts": ""}, "gate"),
+        ("./skills", {"skills/skills/a.md": ""}, None),
+        ("./gate", {"gate/package.json": '{"pi": {"changelog": "x"}}', "gate/extensions/x.ts": ""}, "gate/extensions"),
+        ("./gate", {"gate/package.json": '{"pi": {"skills": ["s"]}}', "gate/extensions/x.ts": ""}, None),
+        (
+            {"source": "./gate", "skills": []},
+            {"gate/package.json": '{"pi": {"skills": ["s"]}}', "gate/extensions/x.ts": ""},
+            "gate/extensions",
+        ),
         ("npm:not-installed", {}, None),
         (7, {}, None),
     ],
@@ -118,3 +128,33 @@ def test_the_extensions_of_installed_packages_count_as_named(
     settings, warnings = load_settings(home, tmp_path)
     assert settings.extensions == ([] if brought is None else [str(home.root / brought)])
     assert warnings == []
+
+
+@pytest.mark.parametrize(
+    ("extensions", "named"),
+    [
+        ("gate.ts", ["gate.ts"]),
+        (["gate.ts", 5], ["gate.ts", "5"]),
+        (["gate.ts", None], ["gate.ts", "null"]),
+        ([{"path": "gate.ts"}], ['{"path":"gate.ts"}']),
+        ({"gate": True}, ['{"gate":true}']),
+        (None, []),
+        (False, []),
+    ],
+)
+def test_an_entry_that_names_no_extension_is_not_skipped(tmp_path: Path, extensions: Any, named: list[str]) -> None:
+    home = Home(tmp_path / "agent", user=tmp_path, peer=PI)
+    home.root.mkdir()
+    home.settings_path.write_text(json.dumps({"extensions": extensions}))
+    settings, _ = load_settings(home, tmp_path)
+    assert settings.extensions == [str(home.root / name) for name in named]
+
+
+@pytest.mark.parametrize("text", ['{"extensions": ["gate.ts"', '{"packages": ["npm:gate"', '{"theme": "x"'])
+def test_calls_are_asked_for_if_the_file_that_names_extensions_cannot_be_read(tmp_path: Path, text: str) -> None:
+    home = Home(tmp_path / "agent", user=tmp_path, peer=PI)
+    home.root.mkdir()
+    home.settings_path.write_text(text)
+    settings, (warning,) = load_settings(home, tmp_path)
+    assert "not valid JSON" in warning
+    assert settings.approvals.mode == ("auto" if "theme" in text else "ask")

@@ -20,6 +20,8 @@ _VERSION = re.compile(r"(?<=.)@[^@/]*$")
 _GIT = re.compile(
     r"(?:git:|git\+)?(?:(?:https?|ssh|git)://|git@|(?<=git:))(?:[^@/]*@)?(?P<host>[^/:]+)[:/](?P<path>[^@#]+?)(?:\.git)?(?:[@#].*)?$"
 )
+#: What a package of pi can bring: the keys of its manifest, and the folders that count without one.
+_RESOURCES = ("extensions", "skills", "prompts", "themes")
 
 #: Settings whose name means something else in omp.
 _OTHER_MEANING = ("skills", "tools", "mcp", "output", "prompts", "defaultModel", "defaultProvider")
@@ -58,8 +60,17 @@ def _extensions_of(package: Any, folder: Path) -> list[str]:
     except ConfigError:
         declared = None
     if isinstance(declared, dict):
-        return [str(installed)] if "extensions" in declared else []
-    return [str(installed / "extensions")] if (installed / "extensions").is_dir() else []
+        if "extensions" in declared:
+            return [str(installed)]
+        # What a manifest does not name is not looked for, unless the settings choose among what the package brings.
+        if described is not package and any(kind in declared for kind in _RESOURCES):
+            return []
+    if (installed / "extensions").is_dir():
+        return [str(installed / "extensions")]
+    # A local folder that brings nothing else is an extension itself.
+    is_local = not source.startswith("npm:") and _GIT.match(source) is None
+    brings_others = any((installed / kind).exists() for kind in _RESOURCES)
+    return [str(installed)] if is_local and installed.is_dir() and not brings_others else []
 
 
 def _installed_package(source: str, folder: Path) -> Path:

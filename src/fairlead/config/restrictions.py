@@ -167,6 +167,9 @@ def closed(data: bytes | None, before: dict[str, Any], *, of_project: bool) -> t
     text = None if data is None else data.replace(b"\0", b"").lower()  # the file may be UTF-16
     # Without the plural: omp calls its setting approvalMode.
     named = [key for key in GUARDING if text is None or key.lower().removesuffix("s").encode() in text]
+    if not of_project and text is not None:
+        # Extensions that the user names may watch over calls, and those of this file are not loaded.
+        named += [key for key in ("extensions", "packages") if key.encode() in text]
     if not named:
         return {}, ""
     approvals = cast("dict[str, Any]", before.get("approvals", {}))

@@ -112,6 +112,8 @@ def usable(values: dict[str, Any], path: Path, warnings: list[str], home: Home) 
     """
     of_peer = home.is_of_peer(path)
     problems: list[str] = [] if of_peer else warnings
+    if values.get("extensions"):
+        values = {**values, "extensions": _all_named(values["extensions"])}
     found = _usable(values, Settings, path, "", problems)
     if of_peer and problems:
         remark(problems)
@@ -119,6 +121,13 @@ def usable(values: dict[str, Any], path: Path, warnings: list[str], home: Home) 
         if key in found:
             found[key] = [name if name.startswith("~") else str(path.parent / name) for name in found[key]]
     return found
+
+
+def _all_named(extensions: Any) -> list[str]:
+    """Return a list of extensions with a name for each entry. What is not a name cannot be loaded, but it must not be skipped:
+    it may be meant to protect the user."""
+    entries = cast("list[Any]", extensions) if isinstance(extensions, list) else [extensions]
+    return [each if isinstance(each, str) else msgspec.json.encode(each).decode() for each in entries]
 
 
 def persist_setting(home: Home, key: str, value: Any) -> None:
