@@ -104,6 +104,12 @@ def test_levels_are_made_to_fit(fairlead: Command, words: list[str], level: str)
     assert state(fairlead("--mode", "rpc", "--dialect", "pi", *model, *words, input=GET_STATE))["thinkingLevel"] == level
 
 
+@pytest.mark.parametrize("words", [["--models", "zzz"], ["--models", "fake/zzz"], ["--model", ""]])
+def test_models_that_do_not_exist_leave_the_default(fairlead: Command, words: list[str]) -> None:
+    done = fairlead("--mode", "rpc", "--dialect", "pi", *words, input=GET_STATE)
+    assert (done.returncode, done.stderr, state(done)["model"]["provider"]) == (0, "", "fake")
+
+
 # What they do
 
 

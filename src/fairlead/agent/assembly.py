@@ -267,25 +267,28 @@ class Assembly:
 
     def _requested_model(self) -> tuple[Model | None, ThinkingLevel | None]:
         options = self._options
-        if isinstance(options.model, str):
+        if isinstance(options.model, str) and options.model:
             return self.extensions.match_model(qualified(options.provider, options.model))
         if options.provider:
             model = self._registry.default_of(options.provider)
             if model is None:
                 raise ModelNotFound(f'No model of the provider "{options.provider}" is known. Name one with --model.')
             return model, None
-        if options.models and (chosen := self._registry.match_many(options.models)):
+        if options.models and (chosen := self._matching("--models", options.models)):
             return chosen[0]
         return self._registry.default(self._settings), None
 
     def _models_to_cycle(self) -> list[tuple[Model, ThinkingLevel | None]]:
-        """Return the models to cycle through. Those in the options must exist; those in the settings may no longer exist."""
+        """Return the models to cycle through. A list that matches nothing is only worth a warning, as in pi."""
         if self._options.models:
-            return self._registry.match_many(self._options.models)
+            return self._matching("--models", self._options.models)
+        return self._matching("enabledModels", self._settings.enabled_models or [])
+
+    def _matching(self, source: str, patterns: Sequence[str]) -> list[tuple[Model, ThinkingLevel | None]]:
         try:
-            return self._registry.match_many(self._settings.enabled_models or [])
+            return self._registry.match_many(patterns)
         except ModelNotFound as error:
-            self._warn([f"enabledModels: {error}"])
+            self._warn([f"{source}: {error}"])
             return []
 
     def _rules(self) -> Sequence[Rule]:
