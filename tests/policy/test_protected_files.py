@@ -127,7 +127,17 @@ def test_names_may_be_seen(place: Place) -> None:
     assert place.call("find", path="~", pattern="auth.json") == ".fairlead/auth.json"
 
 
-@pytest.mark.parametrize("name", ["~/.pi/agent/auth.json", "~/.fairlead/trust.json", "~/other/agent/auth.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "~/.pi/agent/auth.json",
+        "~/.pi/agent/trust.json",
+        "~/.omp/agent/agent.db-wal",
+        "~/.xcsh/agent/agent.db-wal",
+        "~/.fairlead/trust.json",
+        "~/other/agent/auth.json",
+    ],
+)
 def test_keys_of_pi_and_what_is_trusted_are_protected_also_before_they_exist(tmp_path: Path, name: str) -> None:
     place = Place(tmp_path)
     env = {"HOME": str(place.home), "PI_CODING_AGENT_DIR": "~/other/agent"}
