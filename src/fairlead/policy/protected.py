@@ -29,7 +29,7 @@ _KEY_FILES = ("auth.json", "trust.json")
 #: Files with keys in the home of another program, which that program and fairlead read.
 _PEER_KEY_FILES = ("auth.json", "trust.json", "models.json", "models.yml", "models.yaml", "agent.db", "agent.db-wal")
 #: The homes of other programs in the user's directory, and the files with keys in them.
-_OTHER_HOMES = (
+_OTHER_HOMES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (".pi", ("auth.json", "trust.json")),
     (".omp", ("auth.json", "agent.db", "agent.db-wal")),
     (".xcsh", ("auth.json", "agent.db", "agent.db-wal")),
