@@ -158,3 +158,12 @@ def test_calls_are_asked_for_if_the_file_that_names_extensions_cannot_be_read(tm
     settings, (warning,) = load_settings(home, tmp_path)
     assert "not valid JSON" in warning
     assert settings.approvals.mode == ("auto" if "theme" in text else "ask")
+
+
+def test_what_a_project_of_a_peer_may_not_set_is_only_logged(tmp_path: Path) -> None:
+    home = Home(tmp_path / "agent", user=tmp_path, peer=PI)
+    work = tmp_path / "work"
+    (work / ".pi").mkdir(parents=True)
+    (work / ".pi" / "settings.json").write_text('{"shellPath": "/bin/zsh"}')
+    settings, warnings = load_settings(home, work, approve=True)
+    assert (settings.shell_path, warnings) == (None, [])

@@ -45,7 +45,11 @@ def for_project(
     """
     given = {key: value for key, value in values.items() if value is not None and key not in _READ_LATER}
     refused = [key for key in given if key in NOT_FOR_PROJECTS]
-    warnings += [f"{path}: {key} is ignored in a project; set it in your own settings." for key in refused]
+    problems = [f"{path}: {key} is ignored in a project; set it in your own settings." for key in refused]
+    if home.is_of_peer(path):
+        remark(problems)
+    else:
+        warnings += problems
     if _is_trusted(home, cwd, approve, default_trust, warnings):
         counts = {key: value for key, value in given.items() if key not in refused}
         return {key: _inside(key, value, home, cwd, path, warnings) for key, value in counts.items()}
