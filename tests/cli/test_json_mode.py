@@ -11,6 +11,7 @@ import sys
 import termios
 import time
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,12 @@ def test_the_first_line_is_the_session_and_the_rest_are_events(fairlead: Command
     assert header["version"] == 3
     assert header["cwd"] == str(fairlead.around.cwd)
     assert header["id"] and header["timestamp"].endswith("Z")
+
+
+def test_a_launcher_of_an_older_release_leaves_out_what_that_release_did_not_send(fairlead: Command, tmp_path: Path) -> None:
+    fairlead("shim", "pi@0.73", str(tmp_path / "bin"))
+    done = fairlead("--mode", "json", "hi", argv=[str(tmp_path / "bin" / "pi")])
+    assert kinds(done) == ["session", *RUN[:-1]]
 
 
 def test_every_prompt_has_a_run_of_its_own(fairlead: Command) -> None:

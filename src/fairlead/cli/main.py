@@ -160,7 +160,7 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
             stdin=stdin,
             stdout=stdout,
             agent_options=lambda profile: agent_options(arguments, profile, program),
-            version=program.release.version if program.release and program.dialect is dialect else None,
+            version=_version(dialect, program),
             prepare=prepare,
             max_frame_bytes=frame_limit,
             **given(arguments, "updates", "on_eof"),
@@ -222,7 +222,12 @@ def _profile(arguments: Arguments, program: Program) -> Profile:
     from fairlead.wire.pi.profile import profile_named
 
     dialect = _dialect(arguments.dialect, program)
-    return profile_named(DEFAULT_DIALECT if dialect.is_server else dialect.name)
+    return profile_named(DEFAULT_DIALECT if dialect.is_server else dialect.name, _version(dialect, program))
+
+
+def _version(dialect: Dialect, program: Program) -> str | None:
+    """Return the version of the peer that the program announces. None if it serves another dialect, or is fairlead itself."""
+    return program.release.version if program.release and program.dialect is dialect else None
 
 
 def _replace_closed_streams() -> None:
