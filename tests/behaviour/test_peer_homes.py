@@ -252,6 +252,13 @@ def test_another_folder_can_be_the_home(tmp_path: Path) -> None:
                 assert Path(state(host)["sessionFile"]).is_relative_to(root / "sessions")
 
 
+def test_the_flag_of_omp_chooses_a_profile_with_its_settings(tmp_path: Path) -> None:
+    with peer(tmp_path, "omp") as here:
+        here.configure()
+        with here.host("--profile", "work", env={"ANTHROPIC_API_KEY": "k", "OMP_PROFILE": "other"}) as host:
+            assert Path(state(host)["sessionFile"]).is_relative_to(here.user / ".omp/profiles/work/agent/sessions")
+
+
 @pytest.mark.parametrize("text", ["", "not a database" * 100])
 def test_a_database_that_cannot_be_read_is_a_warning(tmp_path: Path, text: str) -> None:
     with peer(tmp_path, "omp") as here:

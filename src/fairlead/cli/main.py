@@ -71,6 +71,7 @@ def _dispatch(argv: Sequence[str], program: Program) -> int:
         show(help_text() if arguments.help else program.version_line)
         return 0
     _change_directory(arguments.cwd)
+    _choose_profile(arguments, program)
     _configure_logging(arguments)
     for flag in arguments.ignored:
         remark(f"{flag} has no effect here")
@@ -110,6 +111,14 @@ def _change_directory(folder: str | None) -> None:
             os.chdir(os.path.expanduser(folder))  # noqa: PTH111
         except OSError as error:
             raise ConfigError(f"--cwd {folder}: {error.strerror}.") from error
+
+
+def _choose_profile(arguments: Arguments, program: Program) -> None:
+    """Use the home of the profile that `--profile` names, if the program has profiles. Its settings may restrict the agent."""
+    name = arguments.ignored.get("--profile")
+    if name and program.home is not None and program.home.profile_variables:
+        os.environ[program.home.profile_variables[0]] = name
+        del arguments.ignored["--profile"]
 
 
 def _list_models(argv: Sequence[str], arguments: Arguments, program: Program) -> int:
