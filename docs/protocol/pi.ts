@@ -1520,12 +1520,12 @@ export type AssistantMessageEvent = TextStart | TextDelta | TextEnd | ThinkingSt
  * its content if that is text. Of any other document it gets the name, the type and the size.
  */
 export interface Attachment {
-  id: string;
   type: "document" | "image";
-  fileName: string;
-  mimeType: string;
-  size: number;
   content: string;
+  id?: string | null;
+  fileName?: string | null;
+  mimeType?: string | null;
+  size?: number | null;
   extractedText?: string | null;
   preview?: string | null;
 }

@@ -54,3 +54,9 @@ def test_an_attachment_that_lacks_its_content_is_an_error(dialect: str, tmp_path
     with stage(tmp_path, dialect) as host:
         refused = host.request("prompt", message="look", attachments=[{"type": "document", "fileName": "notes.pdf"}])
         assert refused["success"] is False and "attachments" in refused["error"]
+
+
+def test_an_attachment_needs_only_its_type_and_its_content(dialect: str, tmp_path: Path) -> None:
+    with stage(tmp_path, dialect) as host:
+        host.prompt("look", attachments=[{"type": "document", "content": "c29tZSB0ZXh0"}])
+        assert "[Document: unnamed]" in asked(host.provider.requests[0]) and "some text" in asked(host.provider.requests[0])

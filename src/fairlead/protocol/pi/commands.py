@@ -39,12 +39,12 @@ class Attachment(Struct, rename="camel", omit_defaults=True):
     """A file that comes with a message, as base64. The model sees an image; of a document its `extractedText`, or its content if
     that is text. Of any other document it gets the name, the type and the size."""
 
-    id: str
     type: Literal["image", "document"]
-    file_name: str
-    mime_type: str
-    size: int
     content: str
+    id: str | None = None
+    file_name: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
     extracted_text: str | None = None
     preview: str | None = None
 

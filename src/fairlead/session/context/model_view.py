@@ -52,9 +52,9 @@ class _AttachedFile(Struct, rename="camel"):
     """What the model needs of an attached file, which session files keep as the host sent it."""
 
     type: str
-    file_name: str
-    mime_type: str
     content: str
+    file_name: str = "unnamed"
+    mime_type: str = ""
     extracted_text: str | None = None
     size: int | None = None
 
@@ -66,7 +66,7 @@ def with_attachments(content: str | list[UserBlock], attachments: Sequence[Mappi
     for file in files:
         if file.type == "document":
             blocks.append(TextContent(f"\n\n[Document: {file.file_name}]\n{_document_text(file)}"))
-    blocks += (ImageContent(file.content, file.mime_type) for file in files if file.type == "image")
+    blocks += (ImageContent(file.content, file.mime_type or "image/png") for file in files if file.type == "image")
     return blocks
 
 
@@ -85,7 +85,8 @@ def _document_text(file: _AttachedFile) -> str:
     if text is not None and not re.search(_NOT_TEXT, text):
         return text
     size = len(content) if content is not None else file.size
-    known = file.mime_type if size is None else f"{file.mime_type}, {size} bytes"
+    kind = file.mime_type or "application/octet-stream"
+    known = kind if size is None else f"{kind}, {size} bytes"
     return f"({known}; its content is not text, and the host did not extract any)"
 
 
