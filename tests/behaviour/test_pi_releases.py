@@ -9,7 +9,7 @@ from tests.support.host import Frame
 from tests.support.stage import ENDLESS, Stage, bash, calls, says, stage
 
 RELEASES = ["pi@1.5", "pi@0.87", "pi@0.73"]
-WORK = calls(("write", {"path": "a.txt", "content": "alpha"}), ("read", {"path": "a.txt"}), bash("echo out; exit 3"))
+WORK = calls(("write", {"path": "a.txt", "content": "alpha"}), ("read", {"path": "notes.txt"}), bash("echo out; exit 3"))
 
 
 def ends(host: Stage) -> dict[str, Frame]:
@@ -35,6 +35,7 @@ def test_the_end_of_the_work_is_told_only_to_hosts_that_know_the_event(release: 
 @pytest.mark.parametrize("release", RELEASES)
 def test_only_hosts_of_1_5_get_results_as_data(release: str, tmp_path: Path) -> None:
     with stage(tmp_path, release, [WORK, says("done")]) as host:
+        (tmp_path / "project" / "notes.txt").write_text("alpha")
         work(host)
         read, failed = ends(host)["read"]["result"], ends(host)["bash"]["result"]
     if release != "pi@1.5":
