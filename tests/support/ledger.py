@@ -31,7 +31,7 @@ class Ledger:
     said: list[str] = field(default_factory=list[str])
     #: Texts that were queued and taken back, for certain.
     taken_back: set[str] = field(default_factory=set[str])
-    #: Whether the host sent a `clear_queue` whose answer it never saw.
+    #: Whether the host sent a `clear_queue` whose answer it never saw, or left the session in a profile that drops the queue.
     may_have_cleared: bool = False
     messages: list[Message] = field(default_factory=list[Message])
     commands: list[str] = field(default_factory=list[str])
@@ -64,7 +64,8 @@ class Ledger:
             "summaries": missing(self.summaries, summaries),
             "names": missing(self.names, [entry["name"] for entry in lines.of("session_info")]),
             "models": missing(self.models, models),
-            "levels": missing(self.levels, [entry["thinkingLevel"] for entry in lines.of("thinking_level_change")]),
+            # A level that was in force before is not written again.
+            "levels": missing(set(self.levels), [entry["thinkingLevel"] for entry in lines.of("thinking_level_change")]),
         }
         assert not any(lacking.values()), f"not in {self.path}: {_shown(lacking)}"
         lost = set(self.said) - self.taken_back - set(heard) - set(waiting)
@@ -93,8 +94,10 @@ class Ledgers:
     def present(self) -> Ledger:
         return self._known[-1]
 
-    def learn(self, sent: Iterable[Mapping[str, Any]], frames: Iterable[Frame]) -> None:
+    def learn(self, sent: Iterable[Mapping[str, Any]], frames: Iterable[Frame], *, drops_queue: bool = False) -> None:
         """Learn what one agent told its host. `sent` are the host's commands, with an id of their own.
+
+        With `drops_queue`, a fork withdraws what is queued in the session that is left, as in the profile pi.
 
         Commands are assigned to sessions in the order of sending, so the host must await the answer to a fork.
         """
@@ -109,7 +112,7 @@ class Ledgers:
             if command["type"] in _PROMPTS:
                 ledger.sent.add(command["message"])
             answer = answers.get(command["id"])
-            if command["type"] == "clear_queue" and answer is None:
+            if (command["type"] == "clear_queue" and answer is None) or (drops_queue and command["type"] in FORKS):
                 ledger.may_have_cleared = True
             if command["type"] in FORKS and answer is not None and answer["success"]:
                 self._known.append(Ledger())
@@ -185,7 +188,7 @@ def _acknowledged(ledger: Ledger, command: Mapping[str, Any], data: Any) -> None
             ledger.names.append(command["name"])
         case "set_model":
             ledger.models.append(command["modelId"])
-        case "set_thinking_level":
+        case "set_thinking_level" if data["level"] == command["level"]:  # the model has it
             ledger.levels.append(command["level"])
         case _:
             pass

@@ -109,7 +109,7 @@ def be_killed(root: Path, dialect: str, chance: random.Random, ledgers: Ledgers,
     assert "Traceback" not in host.stderr(), host.stderr()
     refused = [frame for frame in host.frames if frame["type"] == "response" and not frame["success"]]
     assert {frame["command"] for frame in refused} <= {"compact", "clone"}, refused
-    ledgers.learn(guest.sent, host.frames)
+    ledgers.learn(guest.sent, host.frames, drops_queue=dialect == "pi")
     return phases(guest.sent, host.frames)
 
 
