@@ -57,7 +57,7 @@ tools: {approvalMode: yolo, maxTimeout: 5}
     ("tools", "mode", "rules"),
     [
         ({"approvalMode": "always-ask"}, "ask", []),
-        ({"approvalMode": "write"}, "ask", [("edit", "allow"), ("write", "allow")]),
+        ({"approvalMode": "write"}, "write", []),
         ({"approvalMode": "whatever"}, "ask", []),
         (
             {"approval": {"bash": "deny", "read": "prompt", "write": "odd"}},
@@ -69,8 +69,6 @@ tools: {approvalMode: yolo, maxTimeout: 5}
 def test_approvals_are_read_as_strictly_as_they_may_be_meant(
     tmp_path: Path, tools: dict[str, Any], mode: str, rules: list[tuple[str, str]]
 ) -> None:
-    import json
-
     settings, _ = loaded(tmp_path, json.dumps({"tools": tools}))
     assert settings.approvals.mode == mode
     assert [(rule.tool, rule.action) for rule in settings.approvals.rules] == rules

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -35,7 +36,7 @@ class Request(Struct, eq=False):
     late: bool
 
 
-class Connection(Generic[K]):
+class Connection(ABC, Generic[K]):
     """What the clients of all protocols share. A subclass handles lines and encodes requests. `K` is the type of request ids."""
 
     def __init__(
@@ -122,8 +123,9 @@ class Connection(Generic[K]):
 
     # For subclasses
 
+    @abstractmethod
     def _handle_line(self, line: bytes) -> None:
-        raise NotImplementedError
+        """Handle a line from the agent."""
 
     def _handle_end(self, error: AgentGone) -> None:
         """Tell everything but the requests that the agent has ended."""

@@ -27,8 +27,8 @@ _RESOURCES = ("extensions", "skills", "prompts", "themes")
 _OTHER_MEANING = ("skills", "tools", "mcp", "output", "prompts", "defaultModel", "defaultProvider")
 #: What happens to a call for which the settings of omp have a rule.
 _ACTIONS = {"allow": "allow", "prompt": "ask", "ask": "ask", "deny": "deny"}
-#: What the mode `write` of omp lets run without a question.
-_WRITING_TOOLS = ("edit", "write")
+#: The approval modes of omp that are not as strict as `ask`.
+_MODES = {"yolo": "auto", "write": "write"}
 
 
 def from_peer(values: dict[str, Any], folder: Path, *, omp: bool) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def _chooses(name: Any) -> bool:
 def _from_omp(values: dict[str, Any]) -> dict[str, Any]:
     """Return the settings in a file of omp or xcsh under fairlead's names."""
     found = {key: value for key, value in values.items() if key not in _OTHER_MEANING}
-    found |= _default_model(_group(values, "modelRoles").get("default"), found)
+    found |= _default_model(_group(values, "modelRoles").get("default"))
     if "steeringMode" not in found and "queueMode" in values:
         found["steeringMode"] = values["queueMode"]
     if budgets := _group(values, "thinkingBudgets"):
@@ -119,7 +119,7 @@ def _from_omp(values: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _default_model(role: Any, found: dict[str, Any]) -> dict[str, Any]:
+def _default_model(role: Any) -> dict[str, Any]:
     """Return the default model, and its thinking level if the role names one (`provider/model:high`)."""
     if not isinstance(role, str) or not role:
         return {}
@@ -133,11 +133,9 @@ def _approvals(tools: dict[str, Any]) -> dict[str, Any]:
     """Return fairlead's approvals for omp's `tools.approvalMode` and `tools.approval`."""
     mode, policies = tools.get("approvalMode"), _group(tools, "approval")
     rules = [{"tool": name, "action": _ACTIONS.get(str(action), "ask")} for name, action in policies.items()]
-    if mode == "write":
-        rules += [{"tool": name, "action": "allow"} for name in _WRITING_TOOLS if name not in policies]
     approvals: dict[str, Any] = {"rules": rules} if rules else {}
     if mode is not None:
-        approvals["mode"] = "auto" if mode == "yolo" else "ask"
+        approvals["mode"] = _MODES.get(str(mode), "ask")
     return approvals
 
 

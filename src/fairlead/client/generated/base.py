@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from msgspec import UnsetType
 
 
-class Caller:
+class Caller(ABC):
     """Sends a command by name and returns the typed data of its response."""
 
-    async def _call(self, name: str, timeout: float | UnsetType | None, /, **fields: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    async def _call(self, name: str, timeout: float | UnsetType | None, /, **fields: Any) -> Any: ...
 
 
-class SyncCaller:
+class SyncCaller(ABC):
     """The same, for callers that block."""
 
-    def _call(self, name: str, timeout: float | UnsetType | None, /, **fields: Any) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _call(self, name: str, timeout: float | UnsetType | None, /, **fields: Any) -> Any: ...
