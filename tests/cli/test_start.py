@@ -264,10 +264,11 @@ def test_the_version_needs_no_agent(name: str) -> None:
 
 def test_starting_rpc_mode_leaves_slow_modules_for_later(fairlead: Command) -> None:
     done = fairlead("--mode", "rpc", argv=[sys.executable, "-X", "importtime", "-m", "fairlead"], input=GET_STATE)
-    before_serving = done.stderr.partition("fairlead.wire.pi.serve\n")[0]
-    assert "fairlead.agent" in before_serving
+    before_serving, marker, _ = done.stderr.partition("fairlead.wire.process\n")
+    assert "fairlead.agent" in before_serving and marker
     loaded = set(re.findall(r"\| +(\S+)$", before_serving, re.MULTILINE))
     assert not loaded & {"h11", "jiter", "jsonschema_rs", "yaml", "difflib", "tempfile", "fairlead.tools.shell.process"}
+    assert not loaded & {"_ssl", "ast"}
 
 
 def test_the_version_is_printed(fairlead: Command) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import signal
+import socket
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeAlias
 
@@ -25,6 +26,8 @@ WARM_UP_AFTER = 0.01
 WARM_UP_UNASKED = 0.5
 #: A second SIGINT within this many seconds ends the process.
 SECOND_SIGINT = 1.0
+#: Signals that end the process, and its exit code then.
+_EXIT_CODES = {"SIGTERM": 143, "SIGHUP": 129}
 
 OnEof: TypeAlias = Literal["abort", "finish"]
 
@@ -102,7 +105,7 @@ class HostProcess:
 
     async def run(self) -> int:
         """Serve until the host leaves. Returns the exit code."""
-        self._handle_signals()
+        stop_handling_signals = self._handle_signals()
         self._connection.on_broken = lambda: self._finish(0)
         self._connection.on_end = self._input_ended
         if self._on_eof == "abort":
@@ -114,6 +117,7 @@ class HostProcess:
         code = await self._over
         serving.cancel()
         await self._wind_down()
+        stop_handling_signals()
         return code
 
     def leave(self) -> None:
@@ -201,14 +205,42 @@ class HostProcess:
 
     # Signals
 
-    def _handle_signals(self) -> None:
+    def _handle_signals(self) -> Callable[[], None]:
+        """Handle signals on the event loop. Returns a function that restores what handled them before.
+
+        `loop.add_signal_handler` does the same, but loads `inspect` first, which would delay the first answer.
+        """
         loop = asyncio.get_running_loop()
-        for name, code in (("SIGTERM", 143), ("SIGHUP", 129)):
-            if hasattr(signal, name):
-                loop.add_signal_handler(getattr(signal, name), self._finish, code)
-                # The loop still gets the signal, once the call that blocks it was interrupted.
-                signal.signal(getattr(signal, name), lambda number, frame: process_is_ending())
-        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        # A signal may arrive in another thread: writing its number here ends the wait of the loop, which then calls the handler.
+        reader, writer = socket.socketpair()
+        reader.setblocking(False)
+        writer.setblocking(False)
+        wakeup_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        loop.add_reader(reader, reader.recv, 4096)
+
+        def handle(number: int, frame: object) -> None:
+            if number != signal.SIGINT:
+                process_is_ending()  # the loop may be blocked
+            loop.call_soon_threadsafe(self._signal_arrived, number)
+
+        numbers = [getattr(signal, name) for name in ("SIGINT", *_EXIT_CODES) if hasattr(signal, name)]
+        before = {number: signal.signal(number, handle) for number in numbers}
+
+        def stop() -> None:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(wakeup_before)
+            loop.remove_reader(reader)
+            reader.close()
+            writer.close()
+
+        return stop
+
+    def _signal_arrived(self, number: int) -> None:
+        if number == signal.SIGINT:
+            self._interrupt()
+        else:
+            self._finish(_EXIT_CODES[signal.Signals(number).name])
 
     def _interrupt(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -62,7 +62,11 @@ class Http:
 
     def load(self, url: str) -> None:
         """Load what the first request to `url` needs. This takes a while, so call it from another thread."""
+        import ssl
+
         import h11  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+        ssl.SSLSocket  # noqa: B018  # pyright: ignore[reportUnusedExpression]  # asyncio reads it for every connection
 
         if url.startswith("https:"):
             with suppress(ProviderError):  # the request that needs the certificates reports the error

@@ -8,7 +8,7 @@ it twice, and it never escapes the start of a growing text again. A frame that i
 from __future__ import annotations
 
 import asyncio
-import base64
+from binascii import b2a_base64
 from collections.abc import Callable, Iterator
 from typing import Literal, Protocol, Self, TypeAlias
 
@@ -76,7 +76,7 @@ class ChunkedOutlet:
                 index=index,
                 count=len(starts),
                 byte_length=len(body),
-                data=base64.b64encode(body[start : start + size]).decode(),
+                data=b2a_base64(body[start : start + size], newline=False).decode(),
             )
 
 
