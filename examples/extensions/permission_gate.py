@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fairlead.extension import Block, Context, Fairlead, ToolCallEvent
+from fairlead.extension import Allow, ApprovalRequest, Block, Context, Fairlead, ToolCallEvent
 
 RISKY = re.compile(r"\brm\s+-\w*[rf]|\bgit\s+(push|reset\s+--hard)|\bsudo\b")
 
@@ -19,7 +19,10 @@ def setup(fl: Fairlead) -> None:
             return None
         if not context.has_ui:
             return Block(f"There is no user to approve {command!r}.")
-        answer = await context.ui.approve("Run this command?", command, cancel=context.cancel)
-        if answer == "allow_session":
+        request = ApprovalRequest(event.tool_name, event.call_id, event.arguments, "Run this command?", command)
+        answer = await context.ui.approve(request, cancel=context.cancel)
+        if not isinstance(answer, Allow):
+            return Block(f"The user does not want {command!r} to run.")
+        if answer.for_session:
             approved.add(command)
-        return None if answer in ("allow", "allow_session") else Block(f"The user does not want {command!r} to run.")
+        return None

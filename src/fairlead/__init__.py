@@ -20,6 +20,8 @@ This module holds:
     Tool, ToolContext, ToolResult,  your own tools for it, and what their calls
     ToolSubject                     are about
     Ui, NoUi                        how the agent asks the user
+    ApprovalRequest, Allow, Deny,   whether a tool call may run: the question and
+    FileChange                      its answers, and what the call would change
     Model, ModelStream,             your own model: what it is, how it is called,
     ModelRequest, PartialMessage,   how it answers, and the signal to stop
     CancelToken
@@ -38,6 +40,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.options import AgentOptions
+    from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange
     from fairlead.core.model import Model, ModelRequest, ModelStream
     from fairlead.core.partial_message import PartialMessage
     from fairlead.core.runtime import CancelToken, NoUi, Ui
@@ -54,8 +57,12 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "AgentOptions",
+    "Allow",
+    "ApprovalRequest",
     "CancelToken",
+    "Deny",
     "FairleadError",
+    "FileChange",
     "Model",
     "ModelRequest",
     "ModelStream",
@@ -75,8 +82,12 @@ __all__ = [
 _HOMES = {
     "Agent": "fairlead.agent",
     "AgentOptions": "fairlead.agent.options",
+    "Allow": "fairlead.core.approval",
+    "ApprovalRequest": "fairlead.core.approval",
     "CancelToken": "fairlead.core.runtime",
+    "Deny": "fairlead.core.approval",
     "FairleadError": "fairlead.errors",
+    "FileChange": "fairlead.core.approval",
     "Model": "fairlead.core.model",
     "ModelStream": "fairlead.core.model",
     "NoUi": "fairlead.core.runtime",

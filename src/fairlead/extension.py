@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from msgspec import Meta
 
+from fairlead.core.approval import Allow, ApprovalRequest, Deny
 from fairlead.core.messages import ImageContent, TextContent, ThinkingContent, ToolCall, Usage
 from fairlead.core.runtime import Ui
 from fairlead.core.tool import ToolResult
@@ -65,7 +66,9 @@ from fairlead.session.context.budget import ContextUsage
 __all__ = [
     "AfterProviderResponse",
     "AgentBeforeSettle",
+    "Allow",
     "Amend",
+    "ApprovalRequest",
     "BeforeAgentStart",
     "BeforeProviderHeaders",
     "BeforeProviderRequest",
@@ -75,6 +78,7 @@ __all__ = [
     "Context",
     "ContextUsage",
     "Continue",
+    "Deny",
     "EntryAppended",
     "EventBus",
     "ExecResult",

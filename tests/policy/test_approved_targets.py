@@ -13,8 +13,9 @@ import pytest
 from tests.support.races import file_or_link, folder_or_link, link, link_between, repeating
 
 from fairlead import Agent
+from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest
 from fairlead.core.messages import ToolCall, ToolResultMessage
-from fairlead.core.runtime import Approval, CancelToken, NoUi
+from fairlead.core.runtime import CancelToken, NoUi
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 from fairlead.wire.opal.tools import opal_tools
 from fairlead.wire.opal.tools.files import line_hash
@@ -44,7 +45,7 @@ class Place:
 
     def run(self, *turns: list[Call], ask: Callable[[], None] | None = None, opal: bool = False, **options: Any) -> list[str]:
         """What the calls of some turns say. `ask` happens while somebody thinks about an approval, which is then given."""
-        person = Thinking(ask, options.pop("answer", "allow"))
+        person = Thinking(ask, options.pop("answer", Allow()))
         (self.home / "settings.json").write_text(json.dumps(options.pop("settings", {})))
         env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "FAIRLEAD_HOME": str(self.home)}
 
@@ -71,13 +72,13 @@ class Place:
 class Thinking(NoUi):
     available = True
 
-    def __init__(self, meanwhile: Callable[[], None] | None, answer: Approval) -> None:
+    def __init__(self, meanwhile: Callable[[], None] | None, answer: ApprovalAnswer) -> None:
         self._meanwhile = meanwhile
-        self._answer: Approval = answer
+        self._answer: ApprovalAnswer = answer
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
-    ) -> Approval | None:
+        self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> ApprovalAnswer | None:
         if self._meanwhile is not None:
             self._meanwhile()
         return self._answer
@@ -176,7 +177,7 @@ def test_what_was_approved_for_the_session_is_asked_about_again_when_it_is_a_har
     call = ("write", {"path": "file", "content": "new"})
     relink = ("bash", {"command": f"rm file; ln {place.outside}/file file"})
     settings = {"approvals": {"rules": [{"tool": "bash", "action": "allow"}]}}
-    place.run([call], [call], [relink], [call], ask=ask, answer="allow_session", approval="ask", settings=settings)
+    place.run([call], [call], [relink], [call], ask=ask, answer=Allow(for_session=True), approval="ask", settings=settings)
     assert asked == ["old", SECRET]
 
 

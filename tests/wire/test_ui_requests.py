@@ -12,6 +12,7 @@ import pytest
 from tests.session.scene import PATIENCE
 from tests.wire.desk import Desk, Frame, desk
 
+from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny
 from fairlead.core.events import UiPromptEnd, UiPromptStart
 from fairlead.core.runtime import CancelToken, Ui
 
@@ -70,14 +71,14 @@ DIALOGS: dict[str, tuple[Ask, Frame, Frame, Any, Any]] = {
         None,
     ),
     "approve": (
-        lambda ui: ui.approve("Run bash?", "rm -rf build"),
+        lambda ui: ui.approve(ApprovalRequest("bash", "c1", {}, "Run bash?", "rm -rf build")),
         {
             "method": "select",
             "title": "Run bash?\n\nrm -rf build",
             "options": ["Approve", "Approve for session", "Deny"],
         },
         {"value": "Approve for session"},
-        "allow_session",
+        Allow(for_session=True),
         None,
     ),
 }
@@ -148,11 +149,11 @@ def test_a_dismissal_changes_nothing(tmp_path: Path, dialog: str, dismissal: Fra
 
 @pytest.mark.parametrize(
     ("said", "approval"),
-    [("Approve", "allow"), ("Deny", "deny"), ("approve", "deny"), ("Approve ", "deny"), ("yes", "deny"), ("", "deny")],
+    [("Approve", Allow()), ("Deny", Deny()), ("approve", Deny()), ("Approve ", Deny()), ("yes", Deny()), ("", Deny())],
 )
-def test_only_the_words_that_were_offered_are_consent(tmp_path: Path, said: str, approval: str) -> None:
+def test_only_the_words_that_were_offered_are_consent(tmp_path: Path, said: str, approval: ApprovalAnswer) -> None:
     async def scene(host: Desk) -> None:
-        asking = asyncio.ensure_future(host.ui.approve("Run?", ""))
+        asking = asyncio.ensure_future(host.ui.approve(ApprovalRequest("bash", "c1", {}, "Run?", "")))
         asked = await host.asked("select")
         assert asked["title"] == "Run?"
         host.answer(asked, value=said)
@@ -294,7 +295,7 @@ def test_what_is_not_answered_in_time_changes_nothing_and_is_not_told(tmp_path: 
         "select": lambda ui: ui.select("Pick", ["a"], timeout=0.02),
         "confirm": lambda ui: ui.confirm("Sure?", timeout=0.02),
         "input": lambda ui: ui.input("Name", timeout=0.02),
-        "approve": lambda ui: ui.approve("Run?", "", timeout=0.02),
+        "approve": lambda ui: ui.approve(ApprovalRequest("bash", "c1", {}, "Run?", ""), timeout=0.02),
     }
     _, frame, answer, _, default = DIALOGS[dialog]
 
@@ -331,7 +332,7 @@ ABORTABLE: dict[str, Callable[[Ui, CancelToken], Awaitable[Any]]] = {
     "confirm": lambda ui, cancel: ui.confirm("Sure?", cancel=cancel),
     "input": lambda ui, cancel: ui.input("Name", cancel=cancel),
     "editor": lambda ui, cancel: ui.editor("Edit", cancel=cancel),
-    "approve": lambda ui, cancel: ui.approve("Run?", "", cancel=cancel),
+    "approve": lambda ui, cancel: ui.approve(ApprovalRequest("bash", "c1", {}, "Run?", ""), cancel=cancel),
 }
 
 

@@ -198,7 +198,10 @@ async def _permitted(
             arguments = tool.checked(await run.runtime.bounded(asked, run.cancel, timeout=None, grace=0))
         if run.approver is not None:
             check = run.approver.check(tool, call.id, arguments, run.cancel)
-            target = await run.runtime.bounded(check, run.cancel, timeout=None, grace=0)
+            permission = await run.runtime.bounded(check, run.cancel, timeout=None, grace=0)
+            if permission is not None:
+                target = permission.target
+                arguments = arguments if permission.arguments is None else permission.arguments
     except ToolError as error:
         raise _NotPermitted(error) from None
     except Interrupted:

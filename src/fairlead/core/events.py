@@ -268,7 +268,7 @@ class ToolApprovalRequested(Struct):
 
 
 class ToolApprovalResolved(Struct):
-    """A tool call was approved or refused: by the user, by an earlier approval for the session, or by the settings."""
+    """A tool call was approved or refused: by the user, by an earlier answer for the session, or by the settings."""
 
     call_id: str
     tool_name: str

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from fairlead.core.approval import ApprovalAnswer, ApprovalRequest
 
 T = TypeVar("T")
 
@@ -66,8 +69,6 @@ class TimedOut(Exception):
     """Work exceeded its time limit and was cut off."""
 
 
-#: The user's answer to a call that needs approval.
-Approval: TypeAlias = Literal["allow", "allow_session", "deny"]
 NotifyKind: TypeAlias = Literal["info", "warning", "error"]
 Placement: TypeAlias = Literal["aboveEditor", "belowEditor"]
 
@@ -98,9 +99,9 @@ class Ui(Protocol):
     async def editor(self, title: str, prefill: str | None = None, *, cancel: CancelToken | None = None) -> str | None: ...
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
-    ) -> Approval | None:
-        """Ask whether a tool may run; None if there was no answer."""
+        self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> ApprovalAnswer | None:
+        """Ask whether a tool call may run. Returns `Allow`, `Deny`, or None if there was no answer, which refuses the call."""
         ...
 
     def notify(self, message: str, kind: NotifyKind | None = None) -> None: ...
@@ -140,8 +141,8 @@ class NoUi:
         return None
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
-    ) -> Approval | None:
+        self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> ApprovalAnswer | None:
         return None
 
     def notify(self, message: str, kind: NotifyKind | None = None) -> None: ...

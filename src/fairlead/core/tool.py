@@ -50,6 +50,15 @@ class ApprovedFile(Struct, frozen=True):
     identity: tuple[int, int] | None
 
 
+class Permission(Struct, frozen=True):
+    """What an `Approver` approved."""
+
+    #: The `target` of the call, see `ToolContext`; None if the call is not about a file.
+    target: ApprovedFile | None = None
+    #: Arguments to run the tool with instead of those that it was called with. The approver has checked them.
+    arguments: dict[str, Any] | None = None
+
+
 class ToolContext(Struct, frozen=True):
     """What a running tool knows about its call."""
 
@@ -69,12 +78,12 @@ class RunTool(Protocol):
 class Approver(Protocol):
     """Decides whether a call may run. It is the last check, and sees the arguments that the tool will run with."""
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> ApprovedFile | None:
+    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> Permission | None:
         """Approve the call, or raise ToolError with a text for the model.
 
         Asking a person can take long. The caller stops waiting when `cancel` fires.
 
-        Returns the `target` of the call (see `ToolContext`), or None if the call is not about a file.
+        Returns what was approved, or None for a call that runs as it is and is not about a file.
         """
         ...
 

@@ -6,19 +6,22 @@ import asyncio
 import os
 import stat
 import unicodedata
+from copy import copy, deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
+from msgspec import Struct
 
 from fairlead.config.home import user_folder
+from fairlead.core.approval import Allow, ApprovalRequest, Deny
 from fairlead.core.calls import ABORTED
 from fairlead.core.events import Event, SessionReplaced, ToolApprovalRequested, ToolApprovalResolved
-from fairlead.core.lenient import scrub
+from fairlead.core.lenient import scrub, scrub_text
 from fairlead.core.runtime import CancelToken
-from fairlead.core.tool import ApprovedFile, Tool
+from fairlead.core.tool import ApprovedFile, Permission, Tool
 from fairlead.errors import ToolError
-from fairlead.policy.approvals import PatternContext, Policy, Subject
+from fairlead.policy.approvals import PatternContext, Policy, Subject, Verdict
 from fairlead.session.events import report
 
 if TYPE_CHECKING:
@@ -37,70 +40,120 @@ _NO_ANSWER = "nobody approved it within {:g} seconds"  # prose: verbatim
 _INSTEAD = "Do not try to do the same in another way: go on without it, or tell the user why it is needed."
 
 
+class _JudgedCall(Struct, frozen=True):
+    """A call, and what the policy says about it."""
+
+    arguments: dict[str, Any]
+    subject: Subject
+    verdict: Verdict
+    target: ApprovedFile | None
+    #: An approval for the session covers the same command, file or URI; for a tool without a subject, all of its calls.
+    what: tuple[str, str]
+    #: A file with further names (hard links) is not the same as one that was there under this path alone. A refusal covers both.
+    linked: tuple[int, int] | None
+
+
 class Approvals:
     """Implements `fairlead.core.tool.Approver` for a session and all its sub-agents.
 
-    What the user allowed for the session is kept in memory until the session moves on to another conversation.
+    What the user allowed or refused for the session is kept in memory until the session moves on to another conversation.
     """
 
     def __init__(self, policy: Policy, timeout: float) -> None:
         self._policy = policy
         self._timeout = timeout
         self._host: Host | None = None
-        self._allowed: set[tuple[str, str, tuple[int, int] | None]] = set()
+        self._subagent: str | None = None
+        self._allowed: set[tuple[tuple[str, str], tuple[int, int] | None]] = set()
+        self._denied: set[tuple[str, str]] = set()
 
     def attach(self, host: Host, subscribe: Callable[[Callable[[Event], None]], object]) -> None:
         """Ask the user of this host, and follow the events of its session."""
         self._host = host
         subscribe(self._on_event)
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> ApprovedFile | None:
+    def for_subagent(self, id: str | None) -> Approvals:
+        """Return the approver of a sub-agent. It shares the policy, and all that the user answered."""
+        shared = copy(self)
+        shared._subagent = id
+        return shared
+
+    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> Permission | None:
+        call = self._judge(tool, arguments)
+        if call.verdict.action == "allow":
+            return Permission(call.target)
+        self._refuse_if_forbidden(tool, call_id, call)
+        if (call.what, call.linked) in self._allowed:
+            self._required_host.notify(ToolApprovalResolved(call_id, tool.name, True, "session"))
+            return Permission(call.target)
+        answer = await self._ask(tool, call_id, call, cancel)
+        changed = None
+        if answer.arguments is not None:
+            call = self._changed(tool, call_id, answer.arguments)
+            changed = call.arguments
+        if answer.for_session is True:
+            self._allowed.add((call.what, call.linked))
+        self._required_host.notify(ToolApprovalResolved(call_id, tool.name, True, "user"))
+        return Permission(call.target, changed)
+
+    def _judge(self, tool: Tool, arguments: dict[str, Any]) -> _JudgedCall:
         subject = self._subject(tool, arguments)
         # The tool acts on the file that is judged here: a link may lead elsewhere by the time the user has answered.
         found = _found(subject.text) if subject.kind == "path" else None
         identity = None if found is None else (found.st_dev, found.st_ino)
-        target = ApprovedFile(subject.text, identity) if subject.kind == "path" else None
-        verdict = self._policy.verdict(tool.name, harmless=tool.harmless, subject=subject, around=self._pattern_context())
-        if verdict.action == "allow":
-            return target
-        if verdict.action == "deny":
-            raise self._refused(tool, call_id, "settings", f"the settings forbid it ({verdict.because})")
-        # An approval for the session covers the same command, file or URI; for a tool without a subject, all of its calls. A file
-        # with further names (hard links) is not the same as one that was there under this path alone.
-        linked = identity if found is not None and stat.S_ISREG(found.st_mode) and found.st_nlink > 1 else None
-        kind_of_call = (tool.name, "" if tool.subject is None else subject.text or _as_json(arguments), linked)
-        if kind_of_call in self._allowed:
-            self._required_host.notify(ToolApprovalResolved(call_id, tool.name, True, "session"))
-        elif await self._ask(tool, call_id, arguments, subject, cancel) == "allow_session":
-            self._allowed.add(kind_of_call)
-        return target
+        return _JudgedCall(
+            arguments,
+            subject,
+            self._policy.verdict(tool.name, harmless=tool.harmless, subject=subject, around=self._pattern_context()),
+            target=ApprovedFile(subject.text, identity) if subject.kind == "path" else None,
+            what=(tool.name, "" if tool.subject is None else subject.text or _as_json(arguments)),
+            linked=identity if found is not None and stat.S_ISREG(found.st_mode) and found.st_nlink > 1 else None,
+        )
+
+    def _refuse_if_forbidden(self, tool: Tool, call_id: str, call: _JudgedCall) -> None:
+        if call.verdict.action == "deny":
+            raise self._refused(tool, call_id, "settings", f"the settings forbid it ({call.verdict.because})")
+        if call.what in self._denied:
+            raise self._refused(tool, call_id, "session", "the user refused it for this session")
+
+    def _changed(self, tool: Tool, call_id: str, arguments: Any) -> _JudgedCall:
+        """The call with the arguments that the user wants instead. The user's answer covers it, unless it is forbidden."""
+        try:
+            if not isinstance(arguments, dict):
+                raise TypeError("they are not an object")
+            call = self._judge(tool, tool.checked(deepcopy(cast("dict[str, Any]", arguments))))
+        except Exception as error:  # whatever is wrong with them: the tool does not run
+            problem = str(error).partition("\n\n")[0]
+            raise self._refused(tool, call_id, "nobody", f"the changed arguments cannot be used: {problem}") from error
+        self._refuse_if_forbidden(tool, call_id, call)
+        return call
 
     # Asking
 
-    async def _ask(
-        self, tool: Tool, call_id: str, arguments: dict[str, Any], subject: Subject, cancel: CancelToken
-    ) -> Literal["allow", "allow_session"]:
+    async def _ask(self, tool: Tool, call_id: str, call: _JudgedCall, cancel: CancelToken) -> Allow:
         """Ask the user. Raises ToolError unless the user allows the call."""
         ui = self._required_host.ui
         if not ui.available:
             raise self._refused(tool, call_id, "nobody", _NO_USER)
-        message = shown(subject.text or _as_json(arguments))
-        self._required_host.notify(ToolApprovalRequested(call_id, tool.name, arguments, message))
+        request = self._request(tool, call_id, call)
+        self._required_host.notify(ToolApprovalRequested(call_id, tool.name, call.arguments, request.message))
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
-            answer = await ui.approve(f"Allow {shown(tool.name)}?", message, timeout=self._timeout, cancel=cancel)
+            answer = await ui.approve(request, timeout=self._timeout, cancel=cancel)
         except asyncio.CancelledError:
             self._refused(tool, call_id, "nobody", "the run was aborted")
             raise
         except Exception as error:  # a user who could not be asked has not agreed
             report(error)
             raise self._refused(tool, call_id, "nobody", f"the question failed ({type(error).__name__})") from error
-        if answer == "allow" or answer == "allow_session":
-            self._required_host.notify(ToolApprovalResolved(call_id, tool.name, True, "user"))
+        if isinstance(answer, Allow):
             return answer
-        if answer == "deny":
-            raise self._refused(tool, call_id, "user", "the user refused it")
+        if isinstance(answer, Deny):
+            if answer.for_session is True:
+                self._denied.add(call.what)
+            because = f": {scrub_text(answer.reason).strip()}" if answer.reason.strip() else ""
+            raise self._refused(tool, call_id, "user", f"the user refused it{because}")
         if cancel.fired:
             self._refused(tool, call_id, "nobody", "the run was aborted")
             raise ToolError(ABORTED)
@@ -108,9 +161,22 @@ class Approvals:
             raise self._refused(tool, call_id, "nobody", _NO_ANSWER.format(self._timeout))
         raise self._refused(tool, call_id, "nobody", "the user dismissed the question")
 
-    def _refused(self, tool: Tool, call_id: str, by: Literal["user", "settings", "nobody"], why: str) -> ToolError:
+    def _request(self, tool: Tool, call_id: str, call: _JudgedCall) -> ApprovalRequest:
+        text = call.subject.text or _as_json(call.arguments)
+        return ApprovalRequest(
+            tool.name,
+            call_id,
+            deepcopy(call.arguments),
+            f"Allow {shown(tool.name)}?",
+            shown(text),
+            text,
+            subagent=self._subagent,
+        )
+
+    def _refused(self, tool: Tool, call_id: str, by: Literal["user", "session", "settings", "nobody"], why: str) -> ToolError:
         self._required_host.notify(ToolApprovalResolved(call_id, tool.name, False, by, why))
-        return ToolError(f"{tool.name} was not run: {why}. {_INSTEAD}")
+        end = "" if why.endswith((".", "!", "?")) else "."
+        return ToolError(f"{tool.name} was not run: {why}{end} {_INSTEAD}")
 
     # What a call is about
 
@@ -149,6 +215,7 @@ class Approvals:
     def _on_event(self, event: Event) -> None:
         if isinstance(event, SessionReplaced):
             self._allowed.clear()
+            self._denied.clear()
 
 
 def shown(text: str) -> str:

@@ -17,7 +17,7 @@ from fairlead.core.events import AgentSettled
 from fairlead.core.messages import Message
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.runtime import CancelToken
-from fairlead.core.tool import Approver, Schedule, Tool
+from fairlead.core.tool import Schedule, Tool
 from fairlead.session.additions import Extensions, SessionAdditions
 from fairlead.session.compaction.compactor import Compactor
 from fairlead.session.context.budget import ContextBudget, SessionUsage
@@ -35,6 +35,7 @@ from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.session.additions import Additions, Servers
+    from fairlead.session.approvals import Approvals
     from fairlead.session.history.moves import Moves
     from fairlead.session.hooks import CallHooks, LateHooks
     from fairlead.session.host import UserCommands
@@ -101,7 +102,7 @@ class SessionOptions(Struct, kw_only=True):
     #: The extensions to ask about tool calls, in the session of a sub-agent.
     call_hooks: CallHooks | None = None
     #: Decides which tool calls may happen, after the extensions; None: all.
-    approver: Approver | None = None
+    approver: Approvals | None = None
     #: Whether a prompt waits until its model's key is found, and is refused if there is none. If not, its run fails instead.
     waits_for_key: bool = True
     #: The id that providers get instead of that of the conversation.

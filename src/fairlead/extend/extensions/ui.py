@@ -6,7 +6,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from fairlead.core.runtime import Approval, CancelToken, NotifyKind, Placement, Ui
+from fairlead.core.approval import ApprovalAnswer, ApprovalRequest
+from fairlead.core.runtime import CancelToken, NotifyKind, Placement, Ui
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.values import check_types, converted
 
@@ -58,11 +59,11 @@ class ExtensionUi:
             return await self._ui.editor(title, prefill, cancel=cancel)
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
-    ) -> Approval | None:
-        check_types(str, title=title, message=message)
+        self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> ApprovalAnswer | None:
+        checked = converted(ApprovalRequest, request, "request")
         with self._asking(timeout):
-            return await self._ui.approve(title, message, timeout=timeout, cancel=cancel)
+            return await self._ui.approve(checked, timeout=timeout, cancel=cancel)
 
     @contextmanager
     def _asking(self, timeout: float | None = None) -> Generator[None]:

@@ -158,7 +158,7 @@ class SessionSpawner:
                 subagents=subagents,
                 hooks=None,  # extensions follow the first session; of the others they see only the tool calls
                 call_hooks=parent.extensions.call_hooks,
-                approver=parent.approver,
+                approver=None if parent.approver is None else parent.approver.for_subagent(subagents.owner_id),
                 waits_for_key=True,
             )
         )

@@ -29,8 +29,8 @@ from fairlead.tools import builtin_tools
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fairlead.core.tool import Approver
     from fairlead.session.additions import Extensions
+    from fairlead.session.approvals import Approvals
     from fairlead.session.events import Events
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.current import CurrentConversation
@@ -55,7 +55,7 @@ class Parent(Struct, frozen=True, kw_only=True):
     toolbox: Toolbox
     selection: Selection
     extensions: Extensions
-    approver: Approver | None
+    approver: Approvals | None
     activity: Activity
 
 
@@ -132,6 +132,11 @@ class SessionSubagents:
     @property
     def may_spawn(self) -> bool:
         return self.depth < self.family.deepest and bool(self.family.agents)
+
+    @property
+    def owner_id(self) -> str | None:
+        """The id of the sub-agent that they work for; None if that is the first session."""
+        return None if self._owner is None else self._owner.assignment.id
 
     @property
     def parent(self) -> Parent:

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from fairlead.core.runtime import Approval, CancelToken, NotifyKind, Placement
+from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny
+from fairlead.core.runtime import CancelToken, NotifyKind, Placement
 from fairlead.protocol.opal import server_requests as asked
 from fairlead.protocol.opal.objects import Method
 from fairlead.wire.jsonrpc import RESULT, question_line
@@ -22,7 +23,7 @@ R = TypeVar("R", bound=Struct)
 DEFAULT_TIMEOUT = 30.0
 
 #: What the user can answer to an approval. Anything else refuses the call.
-ACTIONS: Mapping[str, Approval] = {"allow": "allow", "deny": "deny", "allow_session": "allow_session"}
+ACTIONS: Mapping[str, ApprovalAnswer] = {"allow": Allow(), "deny": Deny(), "allow_session": Allow(for_session=True)}
 
 
 class ServerRequests(Questions):
@@ -100,10 +101,10 @@ class OpalUi:
         return await self._confirm(title, message, ("allow", "deny"), timeout, cancel) == "allow"
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
-    ) -> Approval | None:
-        action = await self._confirm(title, message, tuple(ACTIONS), timeout, cancel)
-        return None if action is None else ACTIONS.get(action, "deny")
+        self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> ApprovalAnswer | None:
+        action = await self._confirm(request.title, request.message, tuple(ACTIONS), timeout, cancel)
+        return None if action is None else ACTIONS.get(action, Deny())
 
     async def _confirm(
         self, title: str, message: str, actions: Sequence[str], timeout: float | None, cancel: CancelToken | None

@@ -9,8 +9,9 @@ from uuid import uuid4
 
 from msgspec import UNSET
 
+from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny
 from fairlead.core.events import Event, UiPromptEnd, UiPromptKind, UiPromptStart
-from fairlead.core.runtime import Approval, CancelToken, NotifyKind, Placement
+from fairlead.core.runtime import CancelToken, NotifyKind, Placement
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi.frames import Frame
 from fairlead.protocol.pi.host_requests import ExtensionUiRequest, ExtensionUiResponse, UiMethod
@@ -19,7 +20,11 @@ from fairlead.wire.pi.profile import Profile
 from fairlead.wire.questions import HostQuestion, Questions, Unanswered
 
 #: The options of an approval dialog. Any other answer counts as a denial.
-APPROVALS: Mapping[str, Approval] = {"Approve": "allow", "Approve for session": "allow_session", "Deny": "deny"}
+APPROVALS: Mapping[str, ApprovalAnswer] = {
+    "Approve": Allow(),
+    "Approve for session": Allow(for_session=True),
+    "Deny": Deny(),
+}
 
 #: The variable that turns on titles in profiles that send them on request, and the values that do so.
 TITLE_SWITCH, ON = "PI_RPC_EMIT_TITLE", frozenset({"1", "true", "yes", "on"})
@@ -73,11 +78,11 @@ class WireUi:
         return await self._ask("editor", title, None, cancel, prefill=prefill)
 
     async def approve(
-        self, title: str, message: str, *, timeout: float | None = None, cancel: CancelToken | None = None
-    ) -> Approval | None:
-        whole = f"{title}\n\n{message}" if message else title
+        self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> ApprovalAnswer | None:
+        whole = f"{request.title}\n\n{request.message}" if request.message else request.title
         chosen = await self.select(whole, list(APPROVALS), timeout=timeout, cancel=cancel)
-        return None if chosen is None else APPROVALS.get(chosen, "deny")
+        return None if chosen is None else APPROVALS.get(chosen, Deny())
 
     async def _ask(self, kind: UiPromptKind, title: str, timeout: float | None, cancel: CancelToken | None, **fields: Any) -> Any:
         """Show a dialog, and return the answer or None."""
