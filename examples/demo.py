@@ -9,13 +9,11 @@ engine, the real tools and a real shell.
 from __future__ import annotations
 
 import asyncio
-import sys
 import tempfile
 from contextlib import aclosing
 
 from fairlead import Agent, events
 from fairlead.errors import FairleadError
-from fairlead.events import BlockDelta, BlockStart
 from fairlead.messages import TextContent, ToolCall
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
@@ -103,15 +101,11 @@ def chat(agent: Agent, runner: asyncio.Runner) -> None:
 
 async def show(agent: Agent, prompt: str) -> None:
     """Run a prompt and show what happens, as it happens."""
-    in_text = False
     async with aclosing(agent.run(prompt)) as happenings:
         async for event in happenings:
             match event:
-                case events.MessageUpdate(event=BlockStart(block=block)):
-                    in_text = isinstance(block, TextContent)
-                case events.MessageUpdate(event=BlockDelta(delta=delta)) if in_text:
-                    sys.stdout.write(delta)
-                    sys.stdout.flush()
+                case events.TextDelta(text=text):
+                    print(text, end="", flush=True)
                 case events.ToolStart():
                     print(f"  [{event.tool_name}] {event.arguments.get('command') or event.arguments.get('path', '')}")
                 case events.ToolEnd():

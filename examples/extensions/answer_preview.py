@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.events import BlockDelta, MessageEnd, MessageStart, MessageUpdate
+from fairlead.events import MessageEnd, MessageStart, MessageUpdate, TextDelta
 from fairlead.extension import Context, Fairlead
 from fairlead.messages import AssistantMessage
 
@@ -19,8 +19,8 @@ def setup(fl: Fairlead) -> None:
     @fl.on("message_update")
     def grow(event: MessageUpdate, context: Context) -> None:
         nonlocal tail
-        if isinstance(event.event, BlockDelta):
-            tail = (tail + event.event.delta)[-60:]
+        if isinstance(event, TextDelta):
+            tail = (tail + event.text)[-60:]
             context.ui.set_widget("preview", [tail], "aboveEditor")
 
     @fl.on("message_end")

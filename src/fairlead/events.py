@@ -3,7 +3,9 @@
 A run emits its events in a fixed order: `AgentStart`, then per turn `TurnStart`, messages, tool calls and `TurnEnd`, then
 `AgentEnd`. `AgentSettled` is the last one.
 
-`MessageUpdate.event` is a `BlockStart`, `BlockDelta` or `BlockEnd`: one step in the growth of one block of the message.
+While a message arrives, each piece is an event of its own type: `TextDelta` has the new `text`, `ThinkingDelta` the new
+`thinking`, `ToolArgumentsDelta` a piece of the `json` of a tool call. `BlockStarted` and `BlockEnded` come before and after the
+pieces of a block. All five are `MessageUpdate`s; their `partial.snapshot()` is the message so far.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from fairlead.core.events import (
     AgentEnd,
     AgentSettled,
     AgentStart,
+    BlockEnded,
+    BlockStarted,
     CompactionEnd,
     CompactionReason,
     CompactionResult,
@@ -34,11 +38,14 @@ from fairlead.core.events import (
     SubagentEvent,
     SubagentLifecycle,
     SubagentProgress,
+    TextDelta,
+    ThinkingDelta,
     ThinkingLevelChanged,
     TodoAutoClear,
     TodoReminder,
     ToolApprovalRequested,
     ToolApprovalResolved,
+    ToolArgumentsDelta,
     ToolEnd,
     ToolStart,
     ToolUpdate,
@@ -57,7 +64,9 @@ __all__ = [
     "AgentStart",
     "BlockDelta",
     "BlockEnd",
+    "BlockEnded",
     "BlockStart",
+    "BlockStarted",
     "CompactionEnd",
     "CompactionReason",
     "CompactionResult",
@@ -82,11 +91,14 @@ __all__ = [
     "SubagentEvent",
     "SubagentLifecycle",
     "SubagentProgress",
+    "TextDelta",
+    "ThinkingDelta",
     "ThinkingLevelChanged",
     "TodoAutoClear",
     "TodoReminder",
     "ToolApprovalRequested",
     "ToolApprovalResolved",
+    "ToolArgumentsDelta",
     "ToolEnd",
     "ToolStart",
     "ToolUpdate",

@@ -23,9 +23,9 @@ from fairlead.core.events import (
     Event,
     MessageEnd,
     MessageStart,
-    MessageUpdate,
     TurnEnd,
     TurnStart,
+    message_update,
 )
 from fairlead.core.limits import Limits
 from fairlead.core.messages import AssistantMessage, Message, ToolCall, UserMessage
@@ -181,7 +181,7 @@ async def _answer(run: LoopCallbacks, turn: TurnSetup, added: list[Message]) -> 
                     await _finish(run, turn, event.message, added, began)
                     end = event
                 elif partial is not None:
-                    await run.emit(MessageUpdate(event, partial))
+                    await run.emit(message_update(event, partial))
                     reason = run.watch(event) if run.watch is not None else None
                     if reason is not None:
                         return await _cut_off(run, turn, partial, reason, added, began)

@@ -5,7 +5,7 @@ Optional fields that are unset leave no trace in the JSON. Times are millisecond
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -97,6 +97,7 @@ class _MessageBase(Struct, tag_field="role", rename="camel", omit_defaults=True,
 
 
 class UserMessage(_MessageBase, tag="user"):
+    role: ClassVar[Literal["user"]] = "user"
     content: str | list[UserBlock]
     timestamp: int
     attribution: Attribution | None = None
@@ -105,6 +106,7 @@ class UserMessage(_MessageBase, tag="user"):
 
 
 class AssistantMessage(_MessageBase, tag="assistant"):
+    role: ClassVar[Literal["assistant"]] = "assistant"
     content: list[AssistantBlock]
     api: str
     provider: str
@@ -130,6 +132,7 @@ class AssistantMessage(_MessageBase, tag="assistant"):
 
 
 class ToolResultMessage(_MessageBase, tag="toolResult"):
+    role: ClassVar[Literal["toolResult"]] = "toolResult"
     tool_call_id: str
     tool_name: str
     content: list[UserBlock]
@@ -143,6 +146,7 @@ class ToolResultMessage(_MessageBase, tag="toolResult"):
 class BashExecutionMessage(_MessageBase, tag="bashExecution"):
     """A command that the host ran with `bash`; the model sees it with the next prompt."""
 
+    role: ClassVar[Literal["bashExecution"]] = "bashExecution"
     command: str
     output: str
     cancelled: bool
@@ -156,6 +160,7 @@ class BashExecutionMessage(_MessageBase, tag="bashExecution"):
 class CustomMessage(_MessageBase, tag="custom"):
     """A message that an extension or the agent itself adds to the conversation."""
 
+    role: ClassVar[Literal["custom"]] = "custom"
     custom_type: str
     content: str | list[UserBlock]
     display: bool
@@ -164,12 +169,14 @@ class CustomMessage(_MessageBase, tag="custom"):
 
 
 class BranchSummaryMessage(_MessageBase, tag="branchSummary"):
+    role: ClassVar[Literal["branchSummary"]] = "branchSummary"
     summary: str
     from_id: str
     timestamp: int
 
 
 class CompactionSummaryMessage(_MessageBase, tag="compactionSummary"):
+    role: ClassVar[Literal["compactionSummary"]] = "compactionSummary"
     summary: str
     tokens_before: int
     timestamp: int

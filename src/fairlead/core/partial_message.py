@@ -90,6 +90,10 @@ class PartialMessage:
     def has(self, key: Hashable) -> bool:
         return key in self._by_key
 
+    def block_type(self, index: int) -> type[AssistantBlock]:
+        """The type of the block with this index."""
+        return type(self._blocks[index].block)
+
     def is_open(self, key: Hashable) -> bool:
         return key in self._open
 

@@ -34,7 +34,9 @@ EVENT_NAMES: Mapping[type[Event], tuple[str, ...]] = {
     e.TurnStart: ("turn_start",),
     e.TurnEnd: ("turn_end",),
     e.MessageStart: ("message_start",),
-    e.MessageUpdate: ("message_update",),
+    **dict.fromkeys(
+        (e.BlockStarted, e.TextDelta, e.ThinkingDelta, e.ToolArgumentsDelta, e.BlockEnded, e.MessageUpdate), ("message_update",)
+    ),
     e.MessageEnd: ("message_end",),
     e.ToolStart: ("tool_execution_start",),
     e.ToolUpdate: ("tool_execution_update",),

@@ -13,7 +13,6 @@ import msgspec
 
 from fairlead.core import events as core
 from fairlead.core.messages import AssistantMessage, TextContent, ThinkingContent, ToolCall, Usage, UserMessage, user_text
-from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.errors import FairleadError, RunAborted
 from fairlead.protocol.opal import events
 from fairlead.protocol.opal.objects import TokenUsage, ToolOutcome
@@ -60,7 +59,6 @@ class Narrator:
         self._last: AssistantMessage | None = None
         self._crash: str | None = None
         # The answer that is arriving
-        self._kinds: dict[int, type] = {}
         self._text_began = False
         self._thinking_began = False
         self._filter = StatusFilter()
@@ -74,7 +72,10 @@ class Narrator:
             core.AgentStart: self._started,
             core.AgentSettled: self._settled,
             core.MessageStart: self._message_began,
-            core.MessageUpdate: self._message_grew,
+            core.BlockStarted: self._block_started,
+            core.TextDelta: self._text_grew,
+            core.ThinkingDelta: self._thinking_grew,
+            core.BlockEnded: self._block_ended,
             core.MessageEnd: self._message_ended,
             core.ToolStart: self._tool_started,
             core.ToolUpdate: self._tool_updated,
@@ -228,30 +229,25 @@ class Narrator:
                 self._send(events.TurnEnd(self._id, self._held_turn))
                 self._held_turn = None
             self.status = "streaming"
-            self._kinds.clear()
             self._text_began = self._thinking_began = False
             self._filter = StatusFilter()
 
-    def _message_grew(self, update: core.MessageUpdate) -> None:
-        event = update.event
-        if isinstance(event, BlockDelta):
-            kind = self._kinds.get(event.index)
-            if kind is TextContent:
-                self._say(self._filter.feed(event.delta))
-            elif kind is ThinkingContent:
-                self._channel.stream(events.ThinkingDelta(self._id, event.delta))
-        elif isinstance(event, BlockStart):
-            self._kinds[event.index] = type(event.block)
-            if isinstance(event.block, ThinkingContent) and not self._thinking_began:
-                self._thinking_began = True
-                self._send(events.ThinkingStart(self._id))
-            elif isinstance(event.block, TextContent):
-                self._begin_text()
-        else:
-            self._block_ended(event)
+    def _block_started(self, update: core.BlockStarted) -> None:
+        block = update.event.block
+        if isinstance(block, ThinkingContent) and not self._thinking_began:
+            self._thinking_began = True
+            self._send(events.ThinkingStart(self._id))
+        elif isinstance(block, TextContent):
+            self._begin_text()
 
-    def _block_ended(self, event: BlockEnd) -> None:
-        if isinstance(event.block, TextContent):
+    def _text_grew(self, update: core.TextDelta) -> None:
+        self._say(self._filter.feed(update.text))
+
+    def _thinking_grew(self, update: core.ThinkingDelta) -> None:
+        self._channel.stream(events.ThinkingDelta(self._id, update.thinking))
+
+    def _block_ended(self, update: core.BlockEnded) -> None:
+        if isinstance(update.event.block, TextContent):
             self._say([rest] if (rest := self._filter.rest()) else [])
 
     def _begin_text(self) -> None:

@@ -240,7 +240,7 @@ def _count(arguments: dict[str, Any], name: str, default: int, most: int) -> int
 
 def _type_of(event: Event) -> str:
     """The name of an event in the form that the wire uses, such as `tool_start`."""
-    name = type(event).__name__
+    name = "MessageUpdate" if isinstance(event, MessageUpdate) else type(event).__name__
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
 
 
