@@ -259,11 +259,6 @@ async def test_options_may_be_given_as_one_value(tmp_path: Path) -> None:
         assert agent.session.thinking == "low"
 
 
-def test_an_option_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(TypeError, match="modle"):
-        Agent(modle="x")
-
-
 async def test_the_model_and_the_key_come_from_what_is_given(tmp_path: Path) -> None:
     async with ProviderServer([{"text": "Hello."}]) as server:
         env = {"ANTHROPIC_BASE_URL": server.url}

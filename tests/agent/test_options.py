@@ -1,13 +1,20 @@
 """Options of an agent are checked when it is made: what protects must not fail open."""
+# A type checker also refuses what these tests refuse at run time:
+# pyright: reportUnnecessaryTypeIgnoreComment=true
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from fairlead import Agent
+from fairlead.agent import keywords, options
 from fairlead.agent.options import AgentOptions
 from fairlead.cli.flags import UsageError, parse
 from fairlead.errors import BadOption, ConfigError
@@ -61,13 +68,73 @@ def test_a_value_that_an_option_cannot_have_is_refused(tmp_path: Path, name: str
 
 def test_the_error_names_the_option_the_value_and_what_it_takes() -> None:
     with pytest.raises(BadOption) as caught:
-        Agent(sandbox="Workspace")
-    assert str(caught.value) == "sandbox: expected 'off' or 'workspace' or None, found 'Workspace'."
+        Agent(sandbox="Workspace")  # pyright: ignore[reportArgumentType]
+    assert str(caught.value) == "sandbox: expected 'off' or 'workspace' or None, found 'Workspace'. Did you mean 'workspace'?"
 
 
-def test_an_option_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(TypeError, match="sandbx"):
-        Agent(sandbx="workspace")
+def test_an_option_that_does_not_exist_is_refused_and_the_closest_one_is_named() -> None:
+    with pytest.raises(TypeError, match=r"^Agent has no option 'sandbx'\. Did you mean 'sandbox'\?$"):
+        Agent(sandbx="workspace")  # pyright: ignore[reportCallIssue]
+    with pytest.raises(TypeError, match=r"^Agent has no option 'zzz'\.$"):
+        Agent(zzz=1)  # pyright: ignore[reportCallIssue]
+
+
+def test_a_model_in_place_of_the_options_is_refused_with_a_hint() -> None:
+    with pytest.raises(TypeError, match=r'^options: expected AgentOptions, found str\. Did you mean Agent\(model="..."\)\?$'):
+        Agent("anthropic/claude-sonnet-4-5")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("thinking", "hgih", "found 'hgih'. Did you mean 'high'?"),
+        ("extra_tools", [object], "expected a list in which each item is a Tool, found the class object as item 0."),
+        ("tools", ["read", 3], "found 3 as item 1."),
+        ("env", {"A": 1}, "expected a mapping in which each key is a string and each value a string or None, found a dict."),
+        ("max_cost", 0, "expected a number greater than 0 or None, found 0."),
+        ("max_turns", -1, "expected a whole number of at least 0 or None, found -1."),
+    ],
+)
+def test_the_error_says_which_value_is_wrong(name: str, value: Any, said: str) -> None:
+    with pytest.raises(BadOption) as caught:
+        Agent(**{name: value})
+    assert str(caught.value).endswith(said)
+
+
+def test_the_keywords_are_the_fields_of_the_options() -> None:
+    fields = [
+        (each.target.id, ast.unparse(each.annotation), each.value and ast.unparse(each.value))
+        for each in _definition(options, "AgentOptions").body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    ]
+    (init,) = [
+        each
+        for each in _definition(keywords, "AgentKeywords").body
+        if isinstance(each, ast.FunctionDef) and each.name == "__init__"
+    ]
+    parameters = [
+        (each.arg, each.annotation and ast.unparse(each.annotation), default and ast.unparse(default))
+        for each, default in zip(init.args.kwonlyargs, init.args.kw_defaults, strict=True)
+    ]
+    assert [each for each in parameters if each[0] != "shared"] == fields
+    documented = re.findall(r"^ {12}(\w+): ", ast.get_docstring(init, clean=False) or "", re.MULTILINE)
+    assert [name for name in documented if name in AgentOptions.__struct_fields__] == [name for name, *_ in fields]
+
+
+def _definition(module: ModuleType, name: str) -> ast.ClassDef:
+    tree = ast.parse(inspect.getsource(module))
+    return next(each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name)
+
+
+def test_help_shows_the_keywords() -> None:
+    assert inspect.signature(Agent).parameters["approval"].default is None
+    assert {*AgentOptions.__struct_fields__} <= {*inspect.signature(Agent).parameters}
+
+
+def test_a_keyword_overrides_the_options_even_with_the_default_value(tmp_path: Path) -> None:
+    base = AgentOptions(isolated=True, cwd=tmp_path, env={}, tools=["read"], session_name="one")
+    agent = Agent(base, tools=None)
+    assert "bash" in agent.session.tools.active and agent.session.history.name == "one"
 
 
 async def test_good_values_are_taken(tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
 from fairlead.agent.assembly import Assembly, Shared
+from fairlead.agent.keywords import AgentKeywords
 from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home
 from fairlead.config.process import start_thread
@@ -38,7 +39,7 @@ LONGEST_WARNING = 4000
 PROTECTING_SETTINGS = ("approvals", "sandbox", "protectedPaths", "extension", "streamRules", "defaultProjectTrust")
 
 
-class Agent:
+class Agent(AgentKeywords):
     """A coding agent: a session with everything it needs.
 
     Attributes:
@@ -50,21 +51,8 @@ class Agent:
         extensions: The extensions that are loaded, or will be when they are needed.
     """
 
-    def __init__(self, options: AgentOptions | None = None, *, shared: Shared | None = None, **changes: Any) -> None:
-        """Create an agent. It connects and loads nothing before that is needed.
-
-        Args:
-            options: The options of the agent; None uses the defaults.
-            shared: Connections and models that it shares with other agents. Closing the agent leaves them open.
-            changes: Single options, which override `options`: `Agent(model="anthropic/claude-sonnet-4-5", cwd="project")`.
-
-        Raises:
-            ConfigError: An option or a setting cannot be used.
-            ModelNotFound: There is no such model.
-            SessionError: The session to resume does not exist or cannot be used.
-        """
-        options = replace(options or AgentOptions(), **changes)
-        options.check()
+    def assemble(self, options: AgentOptions, shared: Shared | None) -> None:
+        """Create the session and everything it needs. The constructor calls this."""
         if options.stream is not None and not isinstance(options.model, Model):
             raise ConfigError("A stream of your own needs a Model that describes it: Agent(model=Model(...), stream=...).")
         env = os.environ if options.env is None else options.env

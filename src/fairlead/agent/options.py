@@ -1,7 +1,7 @@
 """The options of an agent."""
 
 # Annotations are evaluated here, not kept as strings: `check` reads them at every start and must cost almost nothing.
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
@@ -88,6 +88,11 @@ class AgentOptions(Struct, kw_only=True):
     sandbox: SandboxMode | None = None
     #: How many model calls a prompt may take before its run ends with an error. 0: no limit. None: what the settings say.
     max_turns: Annotated[int, Meta(ge=0)] | None = None
+    #: How many US dollars a prompt to `Agent.run` or `Agent.ask` may cost, with its retries, sub-agents and repairs, before its
+    #: run ends with an error. None: no limit.
+    max_cost: Annotated[float, Meta(gt=0)] | None = None
+    #: How many seconds a prompt to `Agent.run` or `Agent.ask` may take before its run is aborted. None: no limit.
+    timeout: Annotated[float, Meta(gt=0)] | None = None
     #: Read no user configuration. Keys come only from the environment or `api_key`.
     isolated: bool = False
     #: Where a program that fairlead stands in for keeps its files. They are used unless `FAIRLEAD_HOME` is set.
@@ -158,9 +163,21 @@ class AgentOptions(Struct, kw_only=True):
         given = [name for name in self.__struct_fields__ if getattr(self, name) is not getattr(defaults, name)]
         hints = AgentOptions.__annotations__
         for name in given:
-            value = getattr(self, name)
-            if not _fits(value, hints[name]):
-                raise BadOption(f"{name}: expected {_in_words(hints[name])}, found {_shown(value)}.")
+            check_value(name, getattr(self, name), hints[name])
+
+
+def check_value(name: str, value: Any, hint: Any) -> None:
+    """Raise BadOption if the value of the option `name` does not match its type."""
+    if not _fits(value, hint):
+        raise BadOption(f"{name}: expected {_in_words(hint)}, found {_found(value, hint)}.{_meant(value, hint)}")
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return a question that names the closest of the `known` names, or an empty string."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name.lower(), list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def is_pattern(entry: str) -> bool:
@@ -188,16 +205,18 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is Literal:
         return isinstance(value, str) and value in parameters
     if origin is Annotated:
-        return _fits(value, parameters[0]) and all(meta.ge is None or value >= meta.ge for meta in parameters[1:])
+        (meta,) = parameters[1:]
+        return _fits(value, parameters[0]) and (meta.ge is None or value >= meta.ge) and (meta.gt is None or value > meta.gt)
     if origin is Sequence:
         is_list = isinstance(value, Sequence) and not isinstance(value, str | bytes)
         return is_list and all(_fits(each, parameters[0]) for each in cast("Sequence[Any]", value))
     if origin is Mapping:
-        return isinstance(value, Mapping)
+        items = cast("Mapping[Any, Any]", value).items() if isinstance(value, Mapping) else None
+        return items is not None and all(_fits(key, parameters[0]) and _fits(each, parameters[1]) for key, each in items)
     if origin is Callable or getattr(hint, "_is_protocol", False):
         return callable(value)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+    if hint in (int, float):
+        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
     return isinstance(value, hint)
 
 
@@ -209,15 +228,45 @@ def _in_words(hint: Any) -> str:
     if origin is Literal:
         return " or ".join(repr(each) for each in parameters)
     if origin is Annotated:
-        return f"{_in_words(parameters[0])} of at least {parameters[1].ge}"
+        (meta,) = parameters[1:]
+        return f"{_in_words(parameters[0])} {f'of at least {meta.ge}' if meta.gt is None else f'greater than {meta.gt}'}"
     if origin is Sequence:
         return f"a list in which each item is {_in_words(parameters[0])}"
     if origin is Mapping:
-        return "a mapping"
+        return f"a mapping in which each key is {_in_words(parameters[0])} and each value {_in_words(parameters[1])}"
     if origin is Callable or getattr(hint, "_is_protocol", False):
         return "something to call"
-    return {NoneType: "None", bool: "True or False", int: "a whole number", str: "a string"}.get(hint, f"a {hint.__name__}")
+    named = {NoneType: "None", bool: "True or False", int: "a whole number", float: "a number", str: "a string"}
+    return named.get(hint) or _with_article(hint.__name__)
+
+
+def _found(value: Any, hint: Any) -> str:
+    """Describe a value that does not match its type. In a list, name the first item that is to blame."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        items = cast("Sequence[Any]", value)
+        for each in _alternatives(hint):
+            if get_origin(each) is Sequence:
+                index = next((index for index, item in enumerate(items) if not _fits(item, get_args(each)[0])), None)
+                if index is not None:
+                    return f"{_shown(items[index])} as item {index}"
+    return _shown(value)
+
+
+def _meant(value: Any, hint: Any) -> str:
+    """Suggest the closest of the names that an option takes."""
+    names = [name for each in _alternatives(hint) if get_origin(each) is Literal for name in get_args(each)]
+    return suggestion(value, names) if isinstance(value, str) else ""
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def _shown(value: Any) -> str:
-    return repr(value) if isinstance(value, str | int | float) or value is None else f"a {type(cast('object', value)).__name__}"
+    if isinstance(value, str | int | float) or value is None:
+        return repr(value)
+    return f"the class {value.__name__}" if isinstance(value, type) else _with_article(type(cast("object", value)).__name__)
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
