@@ -23,6 +23,7 @@ from fairlead.wire.pi.profile import profile_named
 from fairlead.wire.pi.serve import server_type
 from fairlead.wire.pi.server import PiServer
 from fairlead.wire.pi.updates import Pacing
+from fairlead.wire.stdio import StdioTransport
 
 Frame = dict[str, Any]
 
@@ -90,7 +91,7 @@ async def desk(tmp_path: Path, dialect: str = "omp", *turns: Turn, **changes: An
     stdin, to_agent = os.pipe()
     from_agent, stdout = os.pipe()
     session = a_session(Scripted(turns or [Turn(text="ok")]), tmp_path, **changes)
-    connection = Connection(stdin, stdout, queue_bytes=1 << 23, line_bytes=1 << 20)
+    connection = Connection(StdioTransport(stdin, stdout, line_bytes=1 << 20), queue_bytes=1 << 23)
     pacing = Pacing.of(OutputSettings())
     profile = profile_named(dialect)
     make = server_type(profile)

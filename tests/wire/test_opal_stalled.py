@@ -22,6 +22,7 @@ from fairlead.testing import ProviderServer
 from fairlead.wire.connection import Connection
 from fairlead.wire.opal import serve
 from fairlead.wire.opal.server import OpalServer
+from fairlead.wire.stdio import StdioTransport
 
 FLOOD = {"match": "flood", **says("0123456789abcdef" * 64, repeat=65536, chunk=4096)}
 HANG = {"match": "hang", **says("word " * 60, hangAfter=1)}
@@ -35,7 +36,7 @@ class Unread:
         there, self._input = os.pipe()
         self._output, here = os.pipe()
         fcntl.fcntl(here, fcntl.F_SETPIPE_SZ, 4096)  # the next longer write blocks: an output that is full stays so
-        self.connection = Connection(there, here, queue_bytes=1 << 16, line_bytes=1 << 20)
+        self.connection = Connection(StdioTransport(there, here, line_bytes=1 << 20), queue_bytes=1 << 16)
         options = AgentOptions(model="fake/fake-1", env=around.env, cwd=around.cwd)
         self.server = OpalServer(self.connection, serve.session_defaults(options))
         self.connection.start()

@@ -24,6 +24,7 @@ from fairlead.wire.connection import Connection
 from fairlead.wire.pi.profile import PROFILES
 from fairlead.wire.pi.server import PiServer
 from fairlead.wire.pi.updates import Pacing
+from fairlead.wire.stdio import StdioTransport
 
 Frame = Mapping[str, Any]
 
@@ -70,7 +71,7 @@ async def serving(stream: ModelStream, tmp_path: Path, hooks: TestHooks, dialect
     session = a_kept_session(stream, tmp_path, hooks=hooks)
     stdin, to_agent = os.pipe()
     from_agent, stdout = os.pipe()
-    connection = Connection(stdin, stdout, queue_bytes=1 << 20, line_bytes=1 << 20)
+    connection = Connection(StdioTransport(stdin, stdout, line_bytes=1 << 20), queue_bytes=1 << 20)
     pacing = Pacing(0.01, 1 << 20, 1 << 20)
     server = PiServer(connection, session, PROFILES[dialect], pacing=pacing, updates="delta", persist=lambda key, value: None)
     reader = asyncio.StreamReader(limit=1 << 20)

@@ -17,6 +17,7 @@ from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
 from fairlead.wire.messages import HostReply, Message, Problem, Request, RequestRoute, RouteTable
 from fairlead.wire.questions import HostQuestion, Questions
+from fairlead.wire.stdio import StdioTransport
 
 
 class EchoCodec:
@@ -105,7 +106,7 @@ class Echo:
     def __init__(self) -> None:
         self._stdin, self._input = os.pipe()
         self._output, self._stdout = os.pipe()
-        self._connection = Connection(self._stdin, self._stdout, queue_bytes=1 << 20, line_bytes=1 << 16)
+        self._connection = Connection(StdioTransport(self._stdin, self._stdout, line_bytes=1 << 16), queue_bytes=1 << 20)
         self._server = EchoServer(self._connection)
         self._connection.start()
         self._serving = asyncio.ensure_future(self._server.dispatcher.serve())

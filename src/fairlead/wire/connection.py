@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from fairlead.core.runtime import CancelToken
-from fairlead.wire.stdio import Reader, Writer
 
 #: With more unwritten bytes than this, the host is behind: streaming updates are merged instead of sent.
 BEHIND = 1 << 16
@@ -115,18 +114,55 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 PAUSE_ABOVE, RESUME_BELOW = 1 << 20, 1 << 18
 
 
+class Listener(Protocol):
+    """What a transport calls, on any thread."""
+
+    def lines_read(self, lines: Sequence[bytes | None]) -> None:
+        """Take lines that arrived, without their LF; None for a line that was too long."""
+        ...
+
+    def input_ended(self) -> None:
+        """Take the end of the input."""
+        ...
+
+    def bytes_written(self, count: int) -> None:
+        """Count bytes that the host can read now."""
+        ...
+
+    def output_broke(self) -> None:
+        """Note that the host can no longer be reached."""
+        ...
+
+
+class Transport(Protocol):
+    """Carries lines between this process and a host: standard input and output, or a socket."""
+
+    def start(self, listener: Listener) -> None:
+        """Begin to read and write. Nothing is read before."""
+        ...
+
+    def put(self, frame: bytes) -> None:
+        """Write a frame after those before it. It never blocks."""
+        ...
+
+    def pause(self) -> None:
+        """Read nothing until `resume`. The end of the input is noticed all the same."""
+        ...
+
+    def resume(self) -> None: ...
+
+
 class Connection:
-    """Lines in, frames out.
+    """Lines in, frames out, over any transport.
 
     `on_arrival` is called with each line as it arrives (None for a line that was too long). It returns the message to queue, or
     None if the line needs no more work. `next` returns the queued messages in order, then raises EOFError.
     """
 
-    def __init__(self, stdin: int, stdout: int, *, queue_bytes: int, line_bytes: int) -> None:
+    def __init__(self, transport: Transport, *, queue_bytes: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self._reader = Reader(stdin, line_bytes, self._lines_read, self._input_ended)
-        self._writer = Writer(stdout, self._bytes_written, self._output_broke)
-        self.output = HostOutput(self._writer.put, limit=queue_bytes)
+        self._transport = transport
+        self.output = HostOutput(transport.put, limit=queue_bytes)
         self.on_arrival: Callable[[bytes | None], Any] = lambda line: line
         self.on_end: Callable[[], None] = lambda: None
         #: Called at the end of the input on the reader's thread, even if the loop is blocked.
@@ -140,8 +176,7 @@ class Connection:
         self._queued_bytes = 0
 
     def start(self) -> None:
-        self._writer.start()
-        self._reader.start()
+        self._transport.start(self)
 
     async def next(self) -> Any:
         """Wait for the next message and return it. Raises EOFError after the last one."""
@@ -171,25 +206,25 @@ class Connection:
         with self._lock:
             self._queued_bytes -= size
             if self._queued_bytes <= RESUME_BELOW:
-                self._reader.resume()
+                self._transport.resume()
 
-    # On the reader's and the writer's threads
+    # On the threads of the transport
 
-    def _lines_read(self, lines: Sequence[bytes | None]) -> None:
+    def lines_read(self, lines: Sequence[bytes | None]) -> None:
         with self._lock:
             self._queued_bytes += sum(map(_size, lines))
             if self._queued_bytes > PAUSE_ABOVE:
-                self._reader.pause()
+                self._transport.pause()
         self._call(self._arrive, lines)
 
-    def _input_ended(self) -> None:
+    def input_ended(self) -> None:
         self.on_end_seen()
         self._call(self._end)
 
-    def _bytes_written(self, count: int) -> None:
+    def bytes_written(self, count: int) -> None:
         self._call(self.output.written, count)
 
-    def _output_broke(self) -> None:
+    def output_broke(self) -> None:
         self._call(self._broken)
 
     def _call(self, function: Callable[..., None], *args: object) -> None:

@@ -13,6 +13,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairlead.wire.connection import Listener
 
 READ_SIZE = 1 << 16
 #: The first size of a write, the largest one, and the seconds that a prompt write takes. A blocked write returns only when the
@@ -196,3 +200,37 @@ class Writer:
             view = view[written:]
             self._size = min(self._size * 2, MOST_WRITTEN) if time.monotonic() - started < PROMPTLY else WRITE_SIZE
             self._on_progress(written)
+
+
+class StdioTransport:
+    """Implements `fairlead.wire.connection.Transport` with two file descriptors. Lines longer than `line_bytes` are dropped."""
+
+    def __init__(self, stdin: int, stdout: int, *, line_bytes: int) -> None:
+        self._stdin = stdin
+        self._line_bytes = line_bytes
+        self._listener: Listener | None = None
+        self._writer = Writer(stdout, self._written, self._broke)
+        self._reader: Reader | None = None
+        self.put = self._writer.put
+
+    def start(self, listener: Listener) -> None:
+        self._listener = listener
+        self._reader = Reader(self._stdin, self._line_bytes, listener.lines_read, listener.input_ended)
+        self._writer.start()
+        self._reader.start()
+
+    def pause(self) -> None:
+        if self._reader is not None:
+            self._reader.pause()
+
+    def resume(self) -> None:
+        if self._reader is not None:
+            self._reader.resume()
+
+    def _written(self, count: int) -> None:
+        if self._listener is not None:
+            self._listener.bytes_written(count)
+
+    def _broke(self) -> None:
+        if self._listener is not None:
+            self._listener.output_broke()

@@ -19,6 +19,7 @@ from fairlead.wire.opal.server import OpalServer
 from fairlead.wire.opal.store import OpalStore
 from fairlead.wire.opal.table import SessionDefaults
 from fairlead.wire.process import HostProcess, OnEof
+from fairlead.wire.stdio import StdioTransport
 
 #: Threads for blocking work: enough that one session cannot occupy them all.
 THREADS = 128
@@ -44,9 +45,9 @@ async def serve_sessions(base: AgentOptions, stdin: int, stdout: int, *, on_eof:
     """Serve one client until it leaves. `base` holds the defaults for its sessions. Returns the exit code."""
     defaults = session_defaults(base)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="fairlead"))
-    process = HostProcess(
-        lambda connection: OpalServer(connection, defaults), stdin, stdout, defaults.settings.output, on_eof=on_eof
-    )
+    output = defaults.settings.output
+    transport = StdioTransport(stdin, stdout, line_bytes=output.line_bytes)
+    process = HostProcess(lambda connection: OpalServer(connection, defaults), transport, output, on_eof=on_eof)
     return await process.run()
 
 

@@ -13,6 +13,7 @@ from fairlead.wire.pi.profile import Profile, profile_named
 from fairlead.wire.pi.server import PiServer
 from fairlead.wire.pi.updates import Form, Pacing
 from fairlead.wire.process import HostProcess, OnEof
+from fairlead.wire.stdio import StdioTransport
 
 if TYPE_CHECKING:
     from fairlead.protocol.schema.family import Lines
@@ -49,8 +50,7 @@ async def serve_agent(agent: Agent, stdin: int, stdout: int, options: RpcOptions
     """Serve one host with an agent until the host leaves. Returns the exit code."""
     process = HostProcess(
         lambda connection: AgentServer(connection, agent, options),
-        stdin,
-        stdout,
+        StdioTransport(stdin, stdout, line_bytes=agent.settings.output.line_bytes),
         agent.settings.output,
         on_eof=options.on_eof,
     )
