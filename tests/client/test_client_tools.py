@@ -15,7 +15,7 @@ from tests.support.stage import bash, calls, says
 
 from fairlead import ToolError, ToolResult
 from fairlead.client import Approval, Client, ExtensionUiRequest, HostCall, events
-from fairlead.client.functions import FunctionTool
+from fairlead.core.functions import FunctionTool
 from fairlead.messages import TextContent
 
 
@@ -49,7 +49,7 @@ def look_up(
 
 
 def test_the_schema_of_a_function_comes_from_its_hints_and_docstring() -> None:
-    tool = FunctionTool(look_up, HostCall)
+    tool = FunctionTool(look_up, [HostCall])
     assert (tool.name, tool.description) == ("look_up", "Find something in the shop.\n\nIt looks everywhere.")
     properties = tool.parameters["properties"]
     assert tool.parameters["required"] == ["item", "shelf"]
@@ -60,11 +60,11 @@ def test_the_schema_of_a_function_comes_from_its_hints_and_docstring() -> None:
 
 
 def test_arguments_become_the_declared_types() -> None:
-    tool = FunctionTool(look_up, HostCall)
-    given = tool.arguments({"item": "lamp", "shelf": {"row": 3}})
+    tool = FunctionTool(look_up, [HostCall])
+    given = tool.arguments({"item": "lamp", "shelf": {"row": 3}}, None)
     assert (given["shelf"], given["kind"], given["tags"]) == (Shelf(3), "new", [])
     with pytest.raises(ToolError, match=r"Invalid arguments for look_up: .*row"):
-        tool.arguments({"item": "lamp", "shelf": {"row": "three"}})
+        tool.arguments({"item": "lamp", "shelf": {"row": "three"}}, None)
 
 
 def test_a_function_that_cannot_be_a_tool_is_refused() -> None:

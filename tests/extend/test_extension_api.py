@@ -118,11 +118,11 @@ def setup(fl):
 @pytest.mark.parametrize(
     ("tool", "error"),
     [
-        ("def t(a): 'A tool.'", "its parameter a needs a type hint"),
-        ("def t(*a: int): 'A tool.'", "its function can have named parameters only"),
+        ("def t(a): 'A tool.'", "The parameter a of the tool t needs a type hint"),
+        ("def t(*a: int): 'A tool.'", "arguments are passed by name"),
         ("def t(a: int): pass", "needs a description"),
         ("def t(a: 'Nowhere'): 'A tool.'", "The type hints of the tool t cannot be read"),
-        ("def t(a: type): 'A tool.'", "a type that JSON has no schema for"),
+        ("def t(a: type): 'A tool.'", "have no JSON Schema"),
         ("def bash(a: int): 'A tool.'", "A tool named bash already exists."),
     ],
 )

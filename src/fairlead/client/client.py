@@ -12,13 +12,13 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from fairlead.client.agent_connection import TIMEOUT, AgentConnection
-from fairlead.client.functions import FunctionTool
 from fairlead.client.generated.basic import BasicMethods
 from fairlead.client.generated.omp import OmpMethods
 from fairlead.client.generated.session import SessionMethods
 from fairlead.client.process import Launch, StopTimes
 from fairlead.client.runs import Result, Run, RunStream
 from fairlead.client.serving import ApprovalHandler, HostCall, QuestionHandler
+from fairlead.core.functions import FunctionTool
 from fairlead.core.messages import ImageContent
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -169,7 +169,7 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
         """
 
         def add(function: F) -> F:
-            self._services.add_tool(FunctionTool(function, HostCall, name=name, description=description), timeout)
+            self._services.add_tool(FunctionTool(function, [HostCall], name=name, description=description), timeout)
             return function
 
         return add if function is None else add(function)

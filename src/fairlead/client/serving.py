@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from fairlead.client.event_base import Event
 from fairlead.client.events import ExtensionUiRequest, HostToolCall, HostToolCancel
-from fairlead.client.functions import FunctionTool, as_tool_result
+from fairlead.core.functions import FunctionTool, as_tool_result
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ClientError, ToolError
 from fairlead.protocol.pi.host_requests import (
@@ -171,9 +171,7 @@ class HostServices:
     async def _run(self, tool: FunctionTool, event: HostToolCall, call: HostCall) -> None:
         is_error = False
         try:
-            arguments = tool.arguments(event.arguments)
-            if tool.context_parameter is not None:
-                arguments[tool.context_parameter] = call
+            arguments = tool.arguments(event.arguments, call)
             if tool.is_async:
                 value = await tool.function(**arguments)
             else:

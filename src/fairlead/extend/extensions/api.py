@@ -28,7 +28,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 #: When a message that is sent during a run reaches the model: after the current turn, or at the end of the run.
 Deliver: TypeAlias = Literal["steer", "follow_up"]
 
-_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _FLAG_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
@@ -132,8 +131,8 @@ class Fairlead:
         """Give the model a tool. This is a decorator, with or without arguments.
 
         By default, the tool takes its name, description and parameters from the function: from its name, its docstring and its
-        type hints (`Annotated[str, Meta(description=...)]` describes a parameter). A parameter of the type `Context` or
-        `ToolRunContext` gets the context of the call.
+        type hints. `Annotated[str, "text"]` describes a parameter, and so does the docstring. A parameter of the type `Context`
+        or `ToolRunContext` gets the context of the call.
 
         A coroutine function runs on the agent's event loop. A plain function runs on a thread and may block. Either returns text,
         content blocks, a `ToolResult` or any JSON value. An exception fails the call; its text goes to the model.
@@ -147,6 +146,7 @@ class Fairlead:
 
         Raises ConfigError if the function cannot be a tool, or if another tool has its name.
         """
+        from fairlead.core.functions import TOOL_NAME, summary
         from fairlead.extend.extensions.registrations import ToolDraft
 
         self._extension.require_loaded()
@@ -157,13 +157,13 @@ class Fairlead:
 
         def add(function: F) -> F:
             called = name or getattr(function, "__name__", "")
-            if not _TOOL_NAME.fullmatch(called):
+            if not TOOL_NAME.fullmatch(called):
                 raise ConfigError(f"{called!r} cannot be the name of a tool: use 1 to 64 letters, digits, _ and -.")
-            summary = description or (getattr(function, "__doc__", None) or "").strip()
-            if not summary:
+            text = description or summary(function)
+            if not text:
                 raise ConfigError(f"The tool {called} needs a description. Pass one, or give its function a docstring.")
             draft = ToolDraft(
-                function, called, summary, label, parameters, snippet, tuple(guidelines), exclusive=exclusive, timeout=timeout
+                function, called, text, label, parameters, snippet, tuple(guidelines), exclusive=exclusive, timeout=timeout
             )
             self._engine.registrations.add_tool(self._extension, draft)
             return function

@@ -206,9 +206,9 @@ class ToolRunContext(Context):
 
     def update(self, result: Any) -> None:
         """Show the host a partial result: text, content blocks or a `ToolResult`. Never blocks; updates may be dropped."""
-        from fairlead.extend.extensions.registrations import as_result
+        from fairlead.core.functions import as_tool_result
 
-        shown = as_result(result)
+        shown = as_tool_result(result)
         self._engine.run_on_agent_thread(lambda: self._update(shown))
 
 

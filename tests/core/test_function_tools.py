@@ -1,0 +1,240 @@
+"""Functions as tools: the schema of their parameters, calls, and results."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict
+
+import pytest
+from msgspec import Meta, Struct
+
+from fairlead import ToolError, ToolResult
+from fairlead.core.functions import FunctionTool, as_tool_result
+from fairlead.messages import ImageContent, TextContent
+
+
+class Call:
+    """A context, as a program may have one."""
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Shelf:
+    row: int
+    label: str = ""
+
+
+class Book(Struct):
+    title: str
+
+
+class Filter(TypedDict, total=False):
+    language: str
+
+
+def google(item: str, count: int = 1) -> None:
+    """Find a thing.
+
+    It looks everywhere.
+
+    Args:
+        item: what to
+            look for
+        count (int): how many
+
+    Returns:
+        item: not a parameter
+    """
+
+
+def numpy(item: str, count: int = 1) -> None:
+    """Find a thing.
+
+    It looks everywhere.
+
+    Parameters
+    ----------
+    item : str
+        what to
+        look for
+    count
+        how many
+
+    Returns
+    -------
+    item
+        not a parameter
+    """
+
+
+def rest(item: str, count: int = 1) -> None:
+    """Find a thing.
+
+    It looks everywhere.
+
+    :param item: what to
+        look for
+    :param int count: how many
+    :returns: nothing
+    """
+
+
+@pytest.mark.parametrize("function", [google, numpy, rest])
+def test_a_docstring_describes_the_tool_and_its_parameters(function: Callable[..., Any]) -> None:
+    tool = FunctionTool(function, [Call])
+    assert tool.description == "Find a thing.\n\nIt looks everywhere."
+    assert tool.parameters == {
+        "type": "object",
+        "properties": {
+            "item": {"type": "string", "description": "what to look for"},
+            "count": {"type": "integer", "description": "how many", "default": 1},
+        },
+        "required": ["item"],
+        "additionalProperties": False,
+    }
+
+
+def test_every_usual_type_has_a_schema_and_is_what_the_function_gets() -> None:
+    def take(
+        colour: Colour,
+        shelf: Shelf,
+        books: list[Book],
+        only: Filter,
+        path: Path,
+        mode: Literal["fast", "slow"] = "fast",
+        limit: int | None = None,
+        tags: list[str] = [],  # noqa: B006 (a default that a user may well write)
+        where: Path = Path("here"),
+        lock: Annotated[int, Meta(ge=1), "how many locks"] = 1,
+        call: Call | None = None,
+    ) -> None:
+        """Take all."""
+
+    tool = FunctionTool(take, [Call])
+    properties = tool.parameters["properties"]
+    assert "call" not in properties
+    assert properties["path"] == {"type": "string", "format": "path"}
+    assert properties["mode"] == {"enum": ["fast", "slow"], "default": "fast"}
+    assert properties["limit"] == {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}
+    assert properties["lock"] == {"type": "integer", "minimum": 1, "description": "how many locks", "default": 1}
+    assert set(tool.parameters["$defs"]) == {"Colour", "Shelf", "Book", "Filter"}
+    call = Call()
+    given: dict[str, Any] = {"colour": "red", "shelf": {"row": 2}, "books": [{"title": "A"}], "only": {}, "path": "/a"}
+    values = tool.arguments(given, call)
+    assert values == {
+        "colour": Colour.RED,
+        "shelf": Shelf(2),
+        "books": [Book("A")],
+        "only": {},
+        "path": Path("/a"),
+        "mode": "fast",
+        "limit": None,
+        "tags": [],
+        "where": Path("here"),
+        "lock": 1,
+        "call": call,
+    }
+    assert values["tags"] is not tool.arguments(given, call)["tags"]
+    with pytest.raises(ToolError, match="Invalid arguments for take: Object contains unknown field `other`"):
+        tool.arguments(given | {"other": 1}, call)
+    with pytest.raises(ToolError, match="Expected `str`, got `int`"):
+        tool.arguments(given | {"path": 1}, call)
+
+
+def test_methods_and_callable_objects_can_be_tools() -> None:
+    class Shop:
+        async def sell(self, item: str) -> str:
+            """Sell a thing."""
+            return item
+
+        async def __call__(self, item: str) -> str:
+            """Ask the shop."""
+            return item
+
+    method = FunctionTool(Shop().sell, [Call])
+    assert (method.name, method.is_async, list(method.parameters["properties"])) == ("sell", True, ["item"])
+    instance = FunctionTool(Shop(), [Call], name="shop", description="Ask the shop.")
+    assert (instance.is_async, list(instance.parameters["properties"])) == (True, ["item"])
+
+
+def _unhinted(item) -> None:  # type: ignore[no-untyped-def]  # pyright: ignore
+    """Find it."""
+
+
+def _spread(*items: str) -> None:
+    """Find them."""
+
+
+def _named(**items: str) -> None:
+    """Find them."""
+
+
+def _positional(item: str, /) -> None:
+    """Find it."""
+
+
+def _unknown(item: Nowhere) -> None:  # noqa: F821  # pyright: ignore
+    """Find it."""
+
+
+def _odd(item: threading.Thread) -> None:
+    """Find it."""
+
+
+def _silent(item: str) -> None: ...
+
+
+BAD: list[Any] = [
+    (_unhinted, "The parameter item of the tool _unhinted needs a type hint."),
+    (_spread, r"The tool _spread cannot have the parameter \*items"),
+    (_named, r"The tool _named cannot have the parameter \*\*items"),
+    (_positional, "The tool _positional cannot have the parameter item"),
+    (_unknown, "The type hints of the tool _unknown cannot be read: name 'Nowhere' is not defined"),
+    (_odd, "The parameters of the tool _odd have no JSON Schema"),
+    (_silent, "The tool _silent needs a description for the model"),
+    (lambda: 1, "A tool needs a name of 1 to 64 letters.* has '<lambda>'"),
+    (object, "A tool must be a function, not the class object"),
+    (3, "A tool must be a function, not 3, which cannot be called"),
+]
+
+
+@pytest.mark.parametrize(("function", "problem"), BAD)
+def test_what_cannot_be_a_tool_is_refused_with_the_reason(function: Any, problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        FunctionTool(function, [Call])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("done", "done"),
+        (None, ""),
+        (Shelf(1), '{"row":1,"label":""}'),
+        ([Book("A")], '[{"title":"A"}]'),
+        ({1: Path("/a"), "b": {Colour.RED}}, '{"1":"/a","b":["red"]}'),
+        ({"a": "\ud800"}, '{"a":"\ufffd"}'),
+    ],
+)
+def test_a_returned_value_becomes_text_for_the_model(value: object, text: str) -> None:
+    assert as_tool_result(value) == ToolResult([TextContent(text)])
+
+
+def test_results_and_blocks_stay_as_they_are() -> None:
+    image = ImageContent("aGk=", "image/png")
+    assert as_tool_result(image) == ToolResult([image])
+    assert as_tool_result([TextContent("a"), image]) == ToolResult([TextContent("a"), image])
+    assert as_tool_result(ToolResult.text("a", {"n": 1})) == ToolResult.text("a", {"n": 1})
+
+
+def test_a_value_that_is_not_json_is_an_error_for_the_model() -> None:
+    for value in (threading.Lock(), ToolResult([3])):  # pyright: ignore[reportArgumentType]
+        with pytest.raises(ToolError, match="The tool returned something that cannot be sent to the model"):
+            as_tool_result(value)
