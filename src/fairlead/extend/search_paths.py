@@ -13,7 +13,6 @@ from fairlead.config.files import Budget, Check, is_inside
 from fairlead.config.home import PROJECT_FOLDER, Home, Level, project_boundary
 from fairlead.errors import ConfigError
 from fairlead.session.additions import Origin
-from fairlead.session.front_matter import FrontMatterError, pick
 
 
 def read_markdown(
@@ -28,9 +27,11 @@ def read_markdown(
     data = (budget or Budget()).read(path, check, within=within)
     if data is None:
         raise ConfigError(f"{path}: there is no such file.")
+    from fairlead.session import front_matter  # its patterns take a millisecond to compile, and most projects have no such files
+
     try:
-        return pick(data.decode("utf-8", "replace"), keys)
-    except FrontMatterError as error:
+        return front_matter.pick(data.decode("utf-8", "replace"), keys)
+    except front_matter.FrontMatterError as error:
         raise ConfigError(f"{path}: {error}") from None
 
 

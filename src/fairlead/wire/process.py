@@ -24,6 +24,8 @@ ABORT_PATIENCE, READ_PATIENCE = 0.5, 0.4
 WARM_UP_AFTER = 0.01
 #: Seconds from the start to the warm-up, if no command arrives.
 WARM_UP_UNASKED = 0.5
+#: Seconds from the warm-up to the removal of what killed processes left behind.
+CLEAR_LEFTOVERS_AFTER = 0.2
 #: A second SIGINT within this many seconds ends the process.
 SECOND_SIGINT = 1.0
 #: Signals that end the process, and its exit code then.
@@ -163,7 +165,10 @@ class HostProcess:
         self._clear_leftovers()
 
     def _clear_leftovers(self) -> None:
-        start_thread(self._server.clear_leftovers, "fairlead-leftovers")
+        """Clear leftovers in a moment: the first prompt, which may already run, must not compete with it."""
+        asyncio.get_running_loop().call_later(
+            CLEAR_LEFTOVERS_AFTER, start_thread, self._server.clear_leftovers, "fairlead-leftovers"
+        )
 
     def _input_ended(self) -> None:
         """Handle the end of the input.
