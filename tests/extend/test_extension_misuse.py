@@ -168,10 +168,10 @@ def setup(fl):
         ("return next(iter([]))", "StopIteration"),
         ("raise asyncio.CancelledError", "ancelled"),
         ("return ToolResult([1])", "at `$.content[0]`"),
-        ("return ToolResult([TextContent('a')], {'a': object()})", "object is unsupported"),
+        ("return ToolResult([TextContent('a')], {'a': object()})", "object cannot be written as JSON"),
         ("return ToolResult('abc')", "at `$.content`"),
         ("return [TextContent(5)]", "got `int`"),
-        ("return object()", "object is unsupported"),
+        ("return object()", "object cannot be written as JSON"),
     ],
 )
 async def test_a_tool_that_gives_back_nonsense_fails_and_the_model_is_told(
