@@ -19,6 +19,7 @@ This module holds:
     Agent, AgentOptions             an agent in this process
     Tool, ToolContext, ToolResult,  your own tools for it, and what their calls
     ToolSubject                     are about
+    tool                            make a tool from a function, with options
     Ui, NoUi                        how the agent asks the user
     ApprovalRequest, Allow, Deny,   whether a tool call may run: the question and
     FileChange                      its answers, and what the call would change
@@ -39,6 +40,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
+    from fairlead.agent.functions import tool
     from fairlead.agent.options import AgentOptions
     from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange
     from fairlead.core.model import Model, ModelRequest, ModelStream
@@ -77,6 +79,7 @@ __all__ = [
     "__version__",
     "export_file",
     "opal_tools",
+    "tool",
 ]
 
 _HOMES = {
@@ -101,6 +104,7 @@ _HOMES = {
     "Ui": "fairlead.core.runtime",
     "export_file": "fairlead.export",
     "opal_tools": "fairlead.wire.opal.tools",
+    "tool": "fairlead.agent.functions",
 }
 
 

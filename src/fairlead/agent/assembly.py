@@ -369,7 +369,7 @@ class Assembly:
             tools = {tool.name: tool for tool in options.tool_set.for_session(services)}
         else:
             tools = builtin_tools(workspace)
-        tools |= {tool.name: tool for tool in options.extra_tools}
+        tools |= {tool.name: tool for tool in options.own_tools()}
         if subagents is not None and subagents.may_spawn and _wants_task(options):
             from fairlead.session.subagents.tool import task_tool
 
@@ -393,7 +393,7 @@ class Assembly:
     def _active_tools(self, tools: Mapping[str, Tool]) -> list[str]:
         options = self._options
         known = list(dict.fromkeys([*tools, TODO_WRITE, TASK, ASK]))
-        named = [name for name in (*(options.tools or ()), *options.exclude_tools) if not is_pattern(name)]
+        named = [name for name in (*(options.tool_names() or ()), *options.exclude_tools) if not is_pattern(name)]
         unknown = [name for name in named if name not in known]
         if self.servers is not None:  # their tools are not known yet
             unknown = [name for name in unknown if not name.startswith("mcp_")]
@@ -404,4 +404,4 @@ class Assembly:
 
 def _wants_task(options: AgentOptions) -> bool:
     """Whether the model may use the built-in `task` tool."""
-    return TASK in options.wanted_tools() and all(tool.name != TASK for tool in options.extra_tools)
+    return TASK in options.wanted_tools() and all(tool.name != TASK for tool in options.own_tools())

@@ -74,11 +74,11 @@ class AgentKeywords:
         extension_errors: OnError = "exit",
         extension_flags: Mapping[str, str | None] = {},
         mode: Mode = "library",
-        tools: Sequence[str] | None = None,
+        tools: Sequence[str | Tool | Callable[..., Any]] | None = None,
         exclude_tools: Sequence[str] = (),
         default_tools: Sequence[str] = DEFAULT_TOOLS,
         tool_set: ToolSet | None = None,
-        extra_tools: Sequence[Tool] = (),
+        extra_tools: Sequence[Tool | Callable[..., Any]] = (),
         rules: bool = True,
         approve: bool | None = None,
         approval: ApprovalMode | None = None,
@@ -144,12 +144,12 @@ class AgentKeywords:
                 `continue` works without it.
             extension_flags: Flags for extensions, each with its value if it has one.
             mode: How the agent is used. Extensions can read this.
-            tools: The tools that the model may use: names, or patterns in which `*` stands for anything. None:
-                `default_tools`.
+            tools: The tools that the model may use, and no others: names, patterns in which `*` stands for anything, functions
+                and `Tool`s. None: `default_tools`.
             exclude_tools: Tools that the model may not use: names or patterns.
             default_tools: The tools that the model may use if `tools` is None.
             tool_set: Tools that replace the built-in ones.
-            extra_tools: Additional tools. The model may use all of them.
+            extra_tools: Functions and `Tool`s that the model may use besides those that `tools` or `default_tools` names.
             rules: Whether the stream rules of the user and the project apply.
             approve: Whether the project is trusted: its extensions may run and its settings apply. None: what the user decided
                 earlier.
@@ -187,7 +187,7 @@ class AgentKeywords:
 
         Raises:
             BadOption: An option has an invalid value. It is a ConfigError and a ValueError.
-            TypeError: There is no such option.
+            TypeError: There is no such option, or a function in `tools` or `extra_tools` cannot be a tool.
             ConfigError: An option or a setting cannot be used on this machine.
             ModelNotFound: There is no such model.
             SessionError: The session to resume does not exist or cannot be used.
@@ -211,4 +211,4 @@ def _with_keywords(options: object, keywords: Mapping[str, Any]) -> AgentOptions
         raise TypeError(f"Agent has no option {unknown[0]!r}.{suggestion(unknown[0], known)}")
     options = replace(options, **keywords)
     options.check()
-    return options
+    return options.with_own_tools()

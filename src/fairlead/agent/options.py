@@ -7,6 +7,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from fairlead.agent.tool_set import ToolSet
 from fairlead.config.home import PeerHome
@@ -69,14 +70,15 @@ class AgentOptions(Struct, kw_only=True):
     extension_flags: Mapping[str, str | None] = {}
     #: How the agent is used. Extensions can read this.
     mode: Mode = "library"
-    #: The tools that the model may use: names, or patterns in which `*` stands for anything. None: `default_tools`.
-    tools: Sequence[str] | None = None
+    #: The tools that the model may use, and no others: names, patterns in which `*` stands for anything, functions, and `Tool`s.
+    #: None: `default_tools`.
+    tools: Sequence[str | Tool | Callable[..., Any]] | None = None
     exclude_tools: Sequence[str] = ()
     default_tools: Sequence[str] = DEFAULT_TOOLS
     #: Tools that replace the built-in ones. None: the built-in tools.
     tool_set: ToolSet | None = None
-    #: Additional tools. The model may use all of them.
-    extra_tools: Sequence[Tool] = ()
+    #: Functions and `Tool`s that the model may use besides those that `tools` or `default_tools` names.
+    extra_tools: Sequence[Tool | Callable[..., Any]] = ()
     #: Whether the stream rules of the user and the project apply.
     rules: bool = True
     #: Whether the project may run its own extensions and servers. None: what the user decided earlier.
@@ -139,7 +141,8 @@ class AgentOptions(Struct, kw_only=True):
 
     def wants_tool(self, name: str) -> bool:
         """Whether the model may use a tool that is added later."""
-        return not self.excludes_tool(name) and (self.tools is None or _is_named(name, self.tools))
+        names = self.tool_names()
+        return not self.excludes_tool(name) and (names is None or _is_named(name, names))
 
     def excludes_tool(self, name: str) -> bool:
         """Whether `exclude_tools` names a tool."""
@@ -147,12 +150,40 @@ class AgentOptions(Struct, kw_only=True):
 
     def wanted_tools(self) -> list[str]:
         """Return the names of the tools that the model may use. Not valid for a `tool_set` without `tools`."""
-        chosen = self.default_tools if self.tools is None else self.tools
+        names = self.tool_names()
+        chosen = self.default_tools if names is None else names
         if any(map(is_pattern, chosen)):
             known = dict.fromkeys([*BUILTIN_NAMES, TODO_WRITE, TASK, *self.default_tools])
             chosen = [name for name in (*known, *chosen) if not is_pattern(name) and self.wants_tool(name)]
-        names = dict.fromkeys([*chosen, *(tool.name for tool in self.extra_tools)])
-        return [name for name in names if not self.excludes_tool(name)]
+        wanted = dict.fromkeys([*chosen, *(tool.name for tool in self.own_tools())])
+        return [name for name in wanted if not self.excludes_tool(name)]
+
+    def with_own_tools(self) -> "AgentOptions":
+        """Return the options with a tool in `extra_tools` for each function and `Tool`, so that `tools` has only names.
+
+        Raises TypeError if a function cannot be a tool, and BadOption if a name is taken.
+        """
+        named = self.tools is None or all(isinstance(each, str) for each in self.tools)
+        if named and all(isinstance(each, Tool) for each in self.extra_tools):
+            return self
+        from fairlead.agent.functions import made_tools
+
+        taken = [*BUILTIN_NAMES, TODO_WRITE, TASK, ASK]
+        listed = None if self.tools is None else made_tools("tools", self.tools, taken)
+        own = [each for each in listed or () if not isinstance(each, str)]
+        return replace(
+            self,
+            tools=None if listed is None else [each if isinstance(each, str) else each.name for each in listed],
+            extra_tools=made_tools("extra_tools", [*own, *self.extra_tools], taken),
+        )
+
+    def tool_names(self) -> list[str] | None:
+        """Return the names and patterns in `tools`, or None if it is not given."""
+        return None if self.tools is None else [each for each in self.tools if isinstance(each, str)]
+
+    def own_tools(self) -> list[Tool]:
+        """Return the tools that the program brings. Valid after `with_own_tools`."""
+        return [each for each in self.extra_tools if isinstance(each, Tool)]
 
     def check(self) -> None:
         """Raise BadOption if the value of an option does not match its type above.

@@ -6,6 +6,7 @@ does not, even while it blocks.
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,7 +28,8 @@ def start_thread(work: Callable[[], object], name: str) -> None:
 async def run_in_thread(work: Callable[[], T], name: str = "fairlead-blocking") -> T:
     """Run `work` in a daemon thread and wait for its result.
 
-    A caller that is cancelled stops waiting at once. The thread itself cannot be stopped; its result is then dropped.
+    The thread sees the context variables of the caller. A caller that is cancelled stops waiting at once. The thread itself
+    cannot be stopped; its result is then dropped.
 
     Args:
         work: the function to run.
@@ -63,7 +65,8 @@ async def run_in_thread(work: Callable[[], T], name: str = "fairlead-blocking") 
         with suppress(RuntimeError):  # the loop is closed, so no caller is waiting
             loop.call_soon_threadsafe(deliver, result, error)
 
-    start_thread(run, name)
+    context = contextvars.copy_context()
+    start_thread(lambda: context.run(run), name)
     return await done
 
 

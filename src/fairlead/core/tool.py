@@ -70,6 +70,10 @@ class ToolContext(Struct, frozen=True):
     #: The file that an `Approver` approved. The path in the arguments may lead elsewhere by now, so the tool uses this file only.
     target: ApprovedFile | None = None
 
+    def progress(self, output: str | ToolResult) -> None:
+        """Show the host all output so far, not only what is new. It never blocks, and may be dropped."""
+        self.update(ToolResult.text(output) if isinstance(output, str) else output)
+
 
 class RunTool(Protocol):
     def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Awaitable[ToolResult]: ...

@@ -68,7 +68,7 @@ def session_defaults(base: AgentOptions) -> SessionDefaults:
         warn_once(problem)
     folder = None if base.session_dir is None else Path(base.cwd, base.session_dir)
     return SessionDefaults(
-        base=replace(base, warn=warn_once),
+        base=replace(base.with_own_tools(), warn=warn_once),
         store=OpalStore.below(home, folder, keep=base.keep is not False),
         shared=shared_by_agents(base, home, settings),
         settings=settings,

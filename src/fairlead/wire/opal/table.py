@@ -118,7 +118,7 @@ class SessionTable:
     def _options(self, wanted: SessionStart, session_id: str, *, kept: bool, resumed: bool) -> AgentOptions:
         defaults = self.defaults
         base, store = defaults.base, defaults.store
-        allowed = base.tools if wanted.tools is None else wanted.tools
+        allowed = base.tool_names() if wanted.tools is None else wanted.tools
 
         def conversation(sessions: ConversationStore) -> Conversation:
             return store.open(session_id, sessions) if kept else sessions.new(id=session_id)
@@ -131,7 +131,7 @@ class SessionTable:
             conversation=conversation,
             advice=[*base.advice, ADVICE],
             tool_set=opal_tools(data_dir=store.own_folder(session_id), excluded=base.exclude_tools),
-            extra_tools=[tool for tool in base.extra_tools if tool.name not in base.exclude_tools],
+            extra_tools=[tool for tool in base.own_tools() if tool.name not in base.exclude_tools],
             # Of the tools that come later, those of MCP servers are chosen here. `OpalSession` chooses the others.
             tools=None if allowed is None else _of_servers(allowed),
             exclude_tools=_of_servers(base.exclude_tools),
@@ -189,7 +189,7 @@ class SessionTable:
         )
         session.host.make_ui = lambda: OpalUi(session_id, self._requests, made.show)
         if wanted.tools is None:
-            made.allow(base.tools)
+            made.allow(base.tool_names())
         else:
             made.configure(None, wanted.tools)
         return made
