@@ -6,7 +6,8 @@ when a model is wanted that the user's models.json does not describe.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -125,14 +126,22 @@ def read_catalog() -> Catalog:
     return msgspec.json.decode(Path(__file__).with_name("catalog.json").read_bytes(), type=Catalog)
 
 
-def catalog_models(env: Mapping[str, str]) -> list[Model]:
-    """Return every model of the catalog, grouped by provider. `env` may name other servers for them."""
+def catalog_models(env: Mapping[str, str]) -> Sequence[Model]:
+    """Return every model of the catalog, grouped by provider. `env` may name other servers for them.
+
+    Callers with the same servers get the same models: they take 130 KiB, and a process may have hundreds of agents.
+    """
+    return _catalog_models(tuple(provider.url(env) for provider in PROVIDERS.values()))
+
+
+@lru_cache(4)
+def _catalog_models(urls: tuple[str, ...]) -> Sequence[Model]:
     catalog = read_catalog()
-    models: list[Model] = []
-    for provider in PROVIDERS.values():
-        url = provider.url(env)
-        models += [_model(entry, provider, url) for entry in catalog.models.get(provider.name, [])]
-    return models
+    return tuple(
+        _model(entry, provider, url)
+        for provider, url in zip(PROVIDERS.values(), urls, strict=True)
+        for entry in catalog.models.get(provider.name, [])
+    )
 
 
 def _model(entry: CatalogModel, provider: Provider, url: str) -> Model:

@@ -17,8 +17,9 @@ from fairlead.config.process import run_in_thread
 from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError
-from fairlead.models.http.connection import ConnectionLost, HttpConnection, IdleTimeout, TlsContext, explain, open_connection
+from fairlead.models.http.connection import ConnectionLost, HttpConnection, IdleTimeout, explain, open_connection
 from fairlead.models.http.exchange import Exchange, HttpRequest, HttpResponse, HttpRoute, NotHttp, RequestAborted, receive_head
+from fairlead.models.http.pool import ConnectionPool, join_pool, shared_tls
 from fairlead.models.http.proxy import proxy_for
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ _CHECK_SECONDS = 3.0
 
 
 class Http:
-    """The connections to model servers, shared by all sessions of a process."""
+    """The connections to model servers.
+
+    All `Http` objects that are used on one event loop and trust the same certificates share their connections: see `pool`.
+    """
 
     def __init__(self, *, connect_timeout: float = 30, idle_timeout: float = 300, env: Mapping[str, str] | None = None) -> None:
         """Make a client. It opens connections when they are needed.
@@ -51,14 +55,14 @@ class Http:
         self._connect_timeout = connect_timeout
         self._idle_timeout = idle_timeout
         self._env = os.environ if env is None else env
-        self._tls = TlsContext(self._env)
-        self._kept: dict[HttpRoute, list[HttpConnection]] = {}
-        self._lingering: set[asyncio.Task[None]] = set()
+        self._tls = shared_tls(self._env)
+        self._joined: ConnectionPool | None = None
 
     @property
     def idle_connections(self) -> int:
         """The number of open connections that wait for a request."""
-        return sum(connection.reusable for kept in self._kept.values() for connection in kept)
+        kept = {} if self._joined is None else self._joined.kept
+        return sum(connection.reusable for each in kept.values() for connection in each)
 
     def load(self, url: str) -> None:
         """Load what the first request to `url` needs. This takes a while, so call it from another thread."""
@@ -99,14 +103,20 @@ class Http:
         self._part_with(exchange, response)
 
     async def close(self) -> None:
-        """Close all kept connections and wait until they are closed."""
-        for task in self._lingering:
-            task.cancel()
-        connections = [connection for kept in self._kept.values() for connection in kept]
-        self._kept.clear()
-        for connection in connections:
-            connection.abort()
-        await asyncio.gather(*self._lingering, *(connection.closed for connection in connections), return_exceptions=True)
+        """Stop using the connections. If no other `Http` uses them, close those that are kept, and wait until they are closed."""
+        pool, self._joined = self._joined, None
+        if pool is not None:
+            await pool.leave(self)
+
+    @property
+    def _pool(self) -> ConnectionPool:
+        """The connections of the running event loop. This joins them on the first use, and again on another loop."""
+        if self._joined is not None and self._joined.loop is not asyncio.get_running_loop():
+            self._joined.desert(self)
+            self._joined = None
+        if self._joined is None:
+            self._joined = join_pool(self, self._tls)
+        return self._joined
 
     def _route(self, url: str) -> HttpRoute:
         from urllib.parse import urlsplit
@@ -278,7 +288,7 @@ class Http:
     # connections between requests
 
     def _take(self, route: HttpRoute) -> HttpConnection | None:
-        kept = self._kept.get(route)
+        kept = self._pool.kept.get(route)
         now = asyncio.get_running_loop().time()
         while kept:
             connection = kept.pop()
@@ -290,8 +300,9 @@ class Http:
     def _part_with(self, exchange: Exchange, response: HttpResponse) -> None:
         if response.rest_is_noise and not response.body.complete and exchange.keep_alive:
             task = asyncio.get_running_loop().create_task(self._linger(exchange, response))
-            self._lingering.add(task)
-            task.add_done_callback(self._lingering.discard)
+            lingering = self._pool.lingering
+            lingering.add(task)
+            task.add_done_callback(lingering.discard)
         else:
             self._keep_or_close(exchange, response)
 
@@ -306,7 +317,7 @@ class Http:
 
     def _keep_or_close(self, exchange: Exchange, response: HttpResponse) -> None:
         connection, body = exchange.connection, response.body
-        kept = self._kept.setdefault(exchange.route, [])
+        kept = self._pool.kept.setdefault(exchange.route, [])
         if body.complete and not body.surplus and exchange.keep_alive and connection.reusable and len(kept) < _KEPT:
             connection.idle_since = asyncio.get_running_loop().time()
             kept.append(connection)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairlead.config.process import run_in_thread
@@ -313,11 +312,12 @@ def explain(error: Exception, host: str, port: int) -> ProviderError:
 class TlsContext:
     """Builds the TLS context once, which takes 45 ms and is better done before it is needed.
 
-    It trusts the system's certificates, or those that SSL_CERT_FILE and SSL_CERT_DIR name instead.
+    It trusts the system's certificates, or those of a file and of a directory instead.
     """
 
-    def __init__(self, env: Mapping[str, str]) -> None:
-        self._env = env
+    def __init__(self, file: str | None, folder: str | None) -> None:
+        self._file = file
+        self._folder = folder
         self._lock = threading.Lock()
         #: The context, once it has been built.
         self.ready: SSLContext | None = None
@@ -335,8 +335,7 @@ class TlsContext:
     def _build(self) -> SSLContext:
         import ssl
 
-        file = self._env.get("SSL_CERT_FILE") or None
-        folder = self._env.get("SSL_CERT_DIR") or None
+        file, folder = self._file, self._folder
         try:
             context = ssl.create_default_context(cafile=file, capath=folder)
         except (OSError, ssl.SSLError) as error:
