@@ -60,8 +60,13 @@ def test_answers_are_told_from_requests() -> None:
     assert failed == HostReply("error", jsonrpc.NULL, "s2c-1", {"code": 1, "message": "no"})
 
 
-def test_a_notification_is_nothing_to_answer() -> None:
-    assert read(b'{"jsonrpc":"2.0","method":"m"}') is None
+def test_a_notification_is_a_request_without_an_id_and_gets_no_answer() -> None:
+    told = read(b'{"jsonrpc":"2.0","method":"m","params":{"a":1}}')
+    assert isinstance(told, Request)
+    assert (told.name, told.id, told.body) == ("m", msgspec.UNSET, {"a": 1})
+    codec = jsonrpc.JsonRpcCodec()
+    assert codec.result(told, {}) == []
+    assert codec.error(told, RpcError(-1, "no")) == []
 
 
 @pytest.mark.parametrize(
@@ -177,7 +182,7 @@ def test_lines_may_end_in_crlf_be_blank_come_in_parts_and_be_long(tmp_path: Path
         assert len(client.response(2)["result"]["settings"]["long"]) == 200_000
 
 
-def test_notifications_and_answers_to_nothing_are_ignored(tmp_path: Path) -> None:
+def test_notifications_and_answers_to_nothing_get_no_answer(tmp_path: Path) -> None:
     with opal(tmp_path) as client:
         client.host.write(
             batch(

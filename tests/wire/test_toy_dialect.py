@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import BadCommand
@@ -21,13 +21,16 @@ from fairlead.wire.stdio import StdioTransport
 
 
 class EchoCodec:
-    """`NAME TEXT` is a request, `=ID TEXT` a reply."""
+    """`NAME TEXT` is a request, `NAME#ID TEXT` one that can be cancelled, `=ID TEXT` a reply."""
 
     def read(self, line: bytes | None) -> Message | None:
         word, _, text = (line or b"").decode().partition(" ")
         if not word:
             return Problem(UNSET, BadCommand("empty line"))
-        return HostReply("reply", UNSET, word[1:], text) if word.startswith("=") else Request(word, UNSET, text)
+        if word.startswith("="):
+            return HostReply("reply", UNSET, word[1:], text)
+        name, _, ident = word.partition("#")
+        return Request(name, Raw(ident.encode()) if ident else UNSET, text)
 
     def parameters(self, request: Request, declaration: str) -> str:
         return request.body
@@ -89,7 +92,18 @@ def fail(server: EchoServer, text: str) -> float:
     return 1 / 0
 
 
+def cancel(server: EchoServer, text: str) -> str:
+    server.dispatcher.cancel(text.encode())
+    return text
+
+
+def stop(server: EchoServer, text: str) -> None:
+    server.gate.set()
+
+
 ROUTES = (
+    RequestRoute("cancel", cancel, when="now"),
+    RequestRoute("work", wait, when="late", cancel=stop),
     RequestRoute("echo", echo),
     RequestRoute("wait", wait),
     RequestRoute("later", wait, when="late"),
@@ -173,3 +187,25 @@ async def test_a_reply_finds_its_question_although_the_request_that_asked_holds_
     assert await echo.heard() == "?q1 name\n"
     echo.say("=q2 Bob", "=q1 Ada")
     assert await echo.finish() == ["ask -> Ada", "echo -> A"]
+
+
+def test_a_cancelled_request_is_answered_with_an_error_whether_it_runs_or_waits() -> None:
+    assert conversation("wait#1 x", "echo#2 y", "cancel 1", "cancel 2", "cancel 3", "echo z") == [
+        "cancel -> 1",
+        "cancel -> 2",
+        "cancel -> 3",
+        "error: RequestCancelled The request was cancelled.",
+        "error: RequestCancelled The request was cancelled.",
+        "echo -> Z",
+    ]
+
+
+async def test_work_on_a_request_is_interrupted_or_ends_by_itself_if_its_route_says_how() -> None:
+    echo = Echo()
+    echo.say("later#1 x", "work#2 y", "ask name")
+    assert await echo.heard() == "?q1 name\n"
+    echo.say("cancel 1", "cancel 2", "=q1 Ada")
+    answers = await echo.finish()
+    assert "error: RequestCancelled The request was cancelled." in answers
+    assert "work -> Y" in answers
+    assert sum("later" in answer for answer in answers) == 0

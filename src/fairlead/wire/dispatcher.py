@@ -7,6 +7,7 @@ The dispatcher does the rest:
 - A `late` request starts in its turn and is answered when its work ends. Later requests do not wait for it.
 - A `now` request and a reply to a question take effect as soon as they arrive.
 - While a request blocks the queue, or the host does not read, urgent requests (aborts) may take effect before their turn.
+- The host can cancel a request. It is answered all the same.
 - An error becomes the request's answer. A bug in one handler costs one answer, never the connection.
 """
 
@@ -20,17 +21,30 @@ from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError
 from fairlead.wire.connection import Connection
-from fairlead.wire.messages import Answer, HostReply, Late, Message, Problem, Request, RequestRoute, Service, UnknownRequest
+from fairlead.wire.messages import (
+    Answer,
+    HostReply,
+    Id,
+    Late,
+    Message,
+    Problem,
+    Request,
+    RequestCancelled,
+    RequestRoute,
+    Service,
+    UnknownRequest,
+)
 
 _log = logging.getLogger("fairlead.wire")
 
 #: Seconds that running work may take after the host has asked to shut down.
 LEAVING_PATIENCE = 0.5
+CANCELLED = "The request was cancelled."
 
 
 class Dispatcher:
@@ -55,6 +69,8 @@ class Dispatcher:
         #: The request whose turn it is, while it waits for its prerequisite.
         self._postponed: Request | None = None
         self._leaving = CancelToken()
+        #: The requests that are being worked on, by their id.
+        self._running: dict[bytes, Request] = {}
         connection.on_arrival = self._arrived
 
     async def serve(self) -> None:
@@ -78,6 +94,28 @@ class Dispatcher:
     def leave(self) -> None:
         """Stop waiting for the host to read, and soon for running work too, because the host wants to shut down."""
         self._leaving.fire()
+
+    def cancel(self, id: bytes) -> None:
+        """Cancel the request with this id, because the host no longer wants it. It is answered in any case.
+
+        A request that waits for its turn is answered with an error. A finished or unknown one is ignored.
+        """
+        request = self._running.get(id) or next((each for each in self._waiting() if id_bytes(each.id) == id), None)
+        if request is None or request.is_cancelled:
+            return
+        route = request.route
+        if request.stop is not None and route is not None and route.cancel is not None:
+            route.cancel(self._service, request.parameters)
+            return
+        request.is_cancelled = True
+        if request.stop is not None:
+            request.stop()
+
+    def _waiting(self) -> Iterator[Request]:
+        """Return the requests that have not started."""
+        if self._postponed is not None:
+            yield self._postponed
+        yield from (message for message in self._connection.queued() if isinstance(message, Request))
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` without making later requests wait for it."""
@@ -136,11 +174,7 @@ class Dispatcher:
 
     def _not_started_before(self, request: Request) -> Iterator[Request]:
         """Return the requests that arrived before `request` and have not started yet."""
-        if self._postponed is not None:
-            yield self._postponed
-        for message in takewhile(lambda message: message is not request, self._connection.queued()):
-            if isinstance(message, Request):
-                yield message
+        return takewhile(lambda message: message is not request, self._waiting())
 
     def _receive_reply(self, reply: HostReply) -> None:
         try:
@@ -194,6 +228,8 @@ class Dispatcher:
         if not isinstance(message, Request):
             return None
         with self._answering(message):
+            if message.is_cancelled:
+                raise RequestCancelled(CANCELLED)
             message.route = self._service.routes.find(message.name)
             if message.route is None:
                 raise UnknownRequest(message.name)
@@ -210,6 +246,8 @@ class Dispatcher:
                 await prerequisite
             finally:
                 self._postponed = None
+            if request.is_cancelled:
+                raise RequestCancelled(CANCELLED)
             work = self._start(request)
             if work is not None:
                 await self._block_queue(work)
@@ -223,7 +261,7 @@ class Dispatcher:
             if not isinstance(result, Coroutine):
                 self._succeed(request, result)
                 return None
-            work = cast("Coroutine[Any, Any, Any]", result)
+            work = self._stoppable(request, cast("Coroutine[Any, Any, Any]", result))
             if route.when == "in_turn":
                 return self._finish_in_turn(request, work)
             self.run_in_background(self._finish(request, work))
@@ -237,12 +275,42 @@ class Dispatcher:
         with self._answering(request):
             result = await work
             if isinstance(result, Late):
-                self.run_in_background(self._finish(request, result.work))
+                self.run_in_background(self._finish(request, self._stoppable(request, result.work)))
                 await asyncio.sleep(0)  # the work starts before any later request
                 return
             following = self._succeed(request, result)
             if following is not None:
                 await following
+
+    def _stoppable(self, request: Request, work: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+        """Let `cancel` stop the work on a request."""
+        key = id_bytes(request.id)
+        if key is None:
+            return work
+        self._running[key] = request
+        # The work may be stopped before its first step.
+        request.stop = lambda: None
+
+        async def stoppable() -> Any:
+            task = asyncio.current_task()
+            assert task is not None
+            try:
+                if request.is_cancelled:
+                    work.close()
+                    raise RequestCancelled(CANCELLED)
+                request.stop = task.cancel
+                return await work
+            except asyncio.CancelledError:
+                if not request.is_cancelled:
+                    raise
+                task.uncancel()
+                raise RequestCancelled(CANCELLED) from None
+            finally:
+                request.stop = None
+                if self._running.get(key) is request:
+                    del self._running[key]
+
+        return stoppable()
 
     # Answers
 
@@ -283,6 +351,11 @@ class Dispatcher:
         if self.after_first_answer is not None:
             self.after_first_answer()
             self.after_first_answer = None
+
+
+def id_bytes(id: Id) -> bytes | None:
+    """Return the id of a request as the host wrote it; None if it has none."""
+    return None if isinstance(id, UnsetType) else bytes(id)
 
 
 @contextmanager

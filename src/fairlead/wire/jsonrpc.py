@@ -1,18 +1,24 @@
-"""JSON-RPC 2.0 with one message per line: classifies incoming lines and encodes outgoing ones. It does not define methods."""
+"""JSON-RPC 2.0 with one message per line, in both directions: requests, notifications and answers. It does not define methods."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead.core import lenient
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import FairleadError
-from fairlead.wire.messages import HostReply, Message, Problem, Request, UnknownRequest
+from fairlead.wire.messages import HostReply, Message, Problem, Request, RequestCancelled, UnknownRequest
+from fairlead.wire.questions import HostQuestion, Questions, Unanswered
+
+R = TypeVar("R", bound=Struct)
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
+REQUEST_CANCELLED = -32800
 
 NULL = Raw(b"null")
 #: The names of replies.
@@ -20,9 +26,9 @@ RESULT, ERROR = "result", "error"
 
 
 class RpcError(FairleadError):
-    """Why a request failed, as a JSON-RPC error object. `data` may give details."""
+    """Why a request failed, as a JSON-RPC error object. `data` may give details, as any JSON value."""
 
-    def __init__(self, code: int, message: str, data: str | None = None) -> None:
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
@@ -32,7 +38,7 @@ class RpcError(FairleadError):
 class BadParams(RpcError):
     """The params of a request cannot be used."""
 
-    def __init__(self, message: str, data: str | None = None) -> None:
+    def __init__(self, message: str, data: Any = None) -> None:
         super().__init__(INVALID_PARAMS, message, data)
 
 
@@ -49,7 +55,7 @@ _envelopes = msgspec.json.Decoder(_Envelope)
 
 
 def read(line: bytes | None) -> Message | None:
-    """Return the message in a line, or None for a notification or a blank line.
+    """Return the message in a line, or None for a blank line. A notification is a request without an id.
 
     `line` is None if the line was too long.
     """
@@ -81,19 +87,19 @@ _INVALID = Problem(NULL, RpcError(INVALID_REQUEST, "Invalid request"))
 def _classified(outer: _Envelope) -> Message | None:
     if _value(outer.jsonrpc) != "2.0":
         return _INVALID
+    if not isinstance(outer.method, UnsetType):
+        method = _value(outer.method)
+        # A method that is not a string is shown as JSON.
+        name = method if isinstance(method, str) else bytes(outer.method).decode()
+        if isinstance(outer.id, UnsetType):
+            return Request(name, UNSET, _value(outer.params))
+        bytes(outer.id).decode()  # msgspec does not validate what it skips, and the id will be echoed
+        return Request(name, Raw(bytes(outer.id)), _value(outer.params))
     if not isinstance(outer.id, UnsetType):
-        if not isinstance(outer.method, UnsetType):
-            method = _value(outer.method)
-            # A method that is not a string is shown as JSON.
-            name = method if isinstance(method, str) else bytes(outer.method).decode()
-            bytes(outer.id).decode()  # msgspec does not validate what it skips, and the id will be echoed
-            return Request(name, Raw(bytes(outer.id)), _value(outer.params))
         for name, raw in ((RESULT, outer.result), (ERROR, outer.error)):
             if not isinstance(raw, UnsetType):
                 ident = _value(outer.id)
                 return HostReply(name, NULL, ident if isinstance(ident, str) else None, _value(raw))
-    elif not isinstance(outer.method, UnsetType):
-        return None
     return _INVALID
 
 
@@ -117,7 +123,7 @@ class _Result(_Message, kw_only=True):
 class _Problem(Struct):
     code: int
     message: str
-    data: str | UnsetType = UNSET
+    data: Any = UNSET
 
 
 class _Failure(_Message, kw_only=True):
@@ -136,13 +142,13 @@ class _Question(_Message, kw_only=True):
     params: Any
 
 
-def result_line(id: Raw | UnsetType, result: Any) -> bytes:
-    return _line(_Result(id=NULL if isinstance(id, UnsetType) else id, result=result))
+def result_line(id: Raw, result: Any) -> bytes:
+    return _line(_Result(id=id, result=result))
 
 
-def error_line(id: Raw | UnsetType, error: RpcError) -> bytes:
+def error_line(id: Raw, error: RpcError) -> bytes:
     problem = _Problem(error.code, error.message, UNSET if error.data is None else error.data)
-    return _line(_Failure(id=NULL if isinstance(id, UnsetType) else id, error=problem))
+    return _line(_Failure(id=id, error=problem))
 
 
 def notification_line(method: str, params: Any) -> bytes:
@@ -161,16 +167,67 @@ def _line(message: _Message) -> bytes:
 
 
 class JsonRpcCodec:
-    """Implements `fairlead.wire.messages.Codec`, except for `parameters`."""
+    """Implements `fairlead.wire.messages.Codec`, except for `parameters`. A notification gets no answer, not even an error."""
 
     def read(self, line: bytes | None) -> Message | None:
         return read(line)
 
     def result(self, request: Request, result: Any) -> Sequence[bytes]:
-        return [result_line(request.id, result)]
+        return [] if isinstance(request.id, UnsetType) else [result_line(request.id, result)]
 
     def error(self, message: Message, error: BaseException) -> Sequence[bytes]:
-        return [error_line(message.id, as_rpc_error(error))]
+        if not isinstance(message.id, UnsetType):
+            return [error_line(message.id, as_rpc_error(error))]
+        return [] if isinstance(message, Request) else [error_line(NULL, as_rpc_error(error))]
+
+
+class OutboundRequests(Questions):
+    """The requests to the host that it has not answered yet.
+
+    `cancel_method` is the notification that withdraws one, with `requestId` in its params; None if the protocol has none.
+    """
+
+    def __init__(self, send: Callable[[bytes], None], *, cancel_method: str | None = None) -> None:
+        numbers = count(1)
+        super().__init__(send, lambda: f"s2c-{next(numbers)}")
+        self._withdraw_line = None if cancel_method is None else _withdrawal(cancel_method)
+
+    async def request(
+        self, method: str, params: Any, result: type[R], *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> R:
+        """Send a request and return its result.
+
+        Raises Unanswered after `timeout` seconds, when `cancel` fires, when the host leaves, and if the answer is an error or
+        cannot be decoded.
+        """
+        question = HostQuestion(
+            ask=lambda ident: question_line(ident, method, params),
+            withdraw=self._withdraw_line,
+            timeout=timeout,
+            shows_timeout=False,
+        )
+        return _decoded(await self.ask(question, cancel or CancelToken()), result)
+
+
+def _withdrawal(method: str) -> Callable[[str, str], bytes]:
+    return lambda ident, target: notification_line(method, {"requestId": target})
+
+
+def _decoded(reply: HostReply, result: type[R]) -> R:
+    if reply.name != RESULT:
+        raise Unanswered(f"the host answered with an error: {_message(reply.body)}")
+    try:
+        return msgspec.convert(reply.body, result)
+    except msgspec.ValidationError as error:
+        raise Unanswered(f"the host's answer cannot be decoded: {error}") from None
+
+
+def _message(error: Any) -> str:
+    match error:
+        case {"message": str(message)}:
+            return message
+        case _:
+            return "it gave no reason"
 
 
 def as_rpc_error(error: BaseException) -> RpcError:
@@ -179,6 +236,8 @@ def as_rpc_error(error: BaseException) -> RpcError:
         return error
     if isinstance(error, UnknownRequest):
         return RpcError(METHOD_NOT_FOUND, f"Method not found: {error}")
+    if isinstance(error, RequestCancelled):
+        return RpcError(REQUEST_CANCELLED, str(error))
     if isinstance(error, FairleadError):
         return RpcError(INTERNAL_ERROR, str(error))
     return RpcError(INTERNAL_ERROR, "Internal error", f"{type(error).__name__}: {error}")

@@ -19,6 +19,10 @@ class UnknownRequest(FairleadError):
     """The protocol has no request with this name."""
 
 
+class RequestCancelled(FairleadError):
+    """The host cancelled the request before it was answered."""
+
+
 class RequestRoute(Struct, frozen=True):
     """How to serve one kind of request."""
 
@@ -32,10 +36,13 @@ class RequestRoute(Struct, frozen=True):
     #: Called when the request arrives while another one blocks the queue. Takes the server, the request and the earlier
     #: requests that have not started yet. Returns True to serve the request now, before its turn.
     urgent: Callable[[Any, Request, Iterable[Request]], bool] | None = None
+    #: Called when the host cancels a request that has started. Takes the server and the decoded request, whose handler then ends
+    #: by itself. None: its work is interrupted, and its answer is an error.
+    cancel: Callable[[Any, Any], object] | None = None
 
 
 class Request(Struct, eq=False):
-    """A request from the host. The codec decodes the parameters from `body`."""
+    """A request from the host. The codec decodes the parameters from `body`. Without an id, it gets no answer."""
 
     name: str
     id: Id
@@ -45,6 +52,10 @@ class Request(Struct, eq=False):
     route: RequestRoute | None = None
     #: Whether the request took effect before its turn; see `RequestRoute.urgent`.
     has_acted: bool = False
+    #: Whether the host no longer wants it; see `Dispatcher.cancel`.
+    is_cancelled: bool = False
+    #: Stops the work on the request; None if it has not started.
+    stop: Callable[[], object] | None = None
 
 
 class HostReply(Struct, frozen=True):

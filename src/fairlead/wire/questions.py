@@ -27,7 +27,7 @@ class HostLeft(Unanswered):
 
 
 class Expired(Unanswered):
-    """The host did not answer in time. It is not notified, because it knew the limit."""
+    """The host did not answer in time."""
 
 
 class HostQuestion(Struct, frozen=True, kw_only=True):
@@ -41,6 +41,8 @@ class HostQuestion(Struct, frozen=True, kw_only=True):
     answered_by: str | None = None
     #: Seconds that the host has to answer. None for no limit.
     timeout: float | None = None
+    #: Whether the question says how long the host has, so that it need not be withdrawn after that.
+    shows_timeout: bool = True
     #: Returns a new id. None to use the `new_id` of `Questions`.
     new_id: Callable[[], str] | None = None
     #: Raises FairleadError if the host should get an error for a malformed answer. The caller gets the answer in any case.
@@ -83,7 +85,7 @@ class Questions:
         ident = self._new_id(question)
         opened = self._open[ident] = _Open(question, loop.create_future())
         forget = cancel.on_fire(lambda: self._withdraw(ident))
-        timer = None if question.timeout is None else loop.call_later(question.timeout, self._close, ident, Expired())
+        timer = None if question.timeout is None else loop.call_later(question.timeout, self._expire, ident)
         try:
             self._send(question.ask(ident))
             outcome = await opened.outcome
@@ -118,10 +120,16 @@ class Questions:
         for ident in list(self._open):
             self._close(ident, HostLeft())
 
-    def _withdraw(self, ident: str) -> None:
+    def _expire(self, ident: str) -> None:
+        if ident in self._open and not self._open[ident].question.shows_timeout:
+            self._withdraw(ident, Expired())
+        else:
+            self._close(ident, Expired())
+
+    def _withdraw(self, ident: str, outcome: Unanswered | None = None) -> None:
         opened = self._open.get(ident)
         if opened is not None:
-            self._close(ident, Withdrawn())
+            self._close(ident, outcome or Withdrawn())
             if opened.question.withdraw is not None:
                 self._send(opened.question.withdraw(self._new_id(opened.question), ident))
 

@@ -16,13 +16,13 @@ from fairlead.protocol.opal.methods import AgentAbort, OfSession
 from fairlead.protocol.opal.objects import Auth
 from fairlead.wire.connection import Connection
 from fairlead.wire.dispatcher import Dispatcher
+from fairlead.wire.jsonrpc import OutboundRequests
 from fairlead.wire.messages import HostReply, Request, RouteTable
 from fairlead.wire.opal.codec import OpalCodec
 from fairlead.wire.opal.encode import credentials
 from fairlead.wire.opal.handlers import ROUTES
 from fairlead.wire.opal.opal_session import OpalSession
 from fairlead.wire.opal.table import SessionDefaults, SessionTable
-from fairlead.wire.opal.ui import ServerRequests
 
 if TYPE_CHECKING:
     from fairlead.models.logins import Logins
@@ -35,7 +35,7 @@ class OpalServer:
         self.codec = OpalCodec()
         self.routes = RouteTable(lambda declaration: declaration.method, ROUTES)
         self.send = connection.output.send
-        self.questions = ServerRequests(self.send)
+        self.questions = OutboundRequests(self.send)
         self.table = SessionTable(defaults, connection.output, self.questions)
         self.dispatcher = Dispatcher(connection, self)
         self._client_left = asyncio.Event()

@@ -22,14 +22,14 @@ from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.session import Session
 from fairlead.wire.connection import HostOutput
-from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, RpcError, notification_line
+from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, OutboundRequests, RpcError, notification_line
 from fairlead.wire.opal.codec import level_named, model_named
 from fairlead.wire.opal.narrator import Narrator
 from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, changed, nothing
 from fairlead.wire.opal.store import OpalStore, checked_id
 from fairlead.wire.opal.text_stream import ADVICE
 from fairlead.wire.opal.tools import TOOL_NAMES, opal_tools
-from fairlead.wire.opal.ui import OpalUi, ServerRequests
+from fairlead.wire.opal.ui import OpalUi
 
 #: The features of a session, unless the client says otherwise.
 DEFAULT_FEATURES = Features(sub_agents=True, skills=True, debug=False)
@@ -51,7 +51,7 @@ class SessionDefaults(Struct, frozen=True, kw_only=True):
 class SessionTable:
     """The sessions that clients have started."""
 
-    def __init__(self, defaults: SessionDefaults, output: HostOutput, requests: ServerRequests) -> None:
+    def __init__(self, defaults: SessionDefaults, output: HostOutput, requests: OutboundRequests) -> None:
         self.defaults = defaults
         self._output = output
         self._requests = requests

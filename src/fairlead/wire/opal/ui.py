@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny
 from fairlead.core.runtime import CancelToken, NotifyKind, Placement
 from fairlead.protocol.opal import server_requests as asked
 from fairlead.protocol.opal.objects import Method
-from fairlead.wire.jsonrpc import RESULT, question_line
-from fairlead.wire.messages import HostReply
-from fairlead.wire.questions import HostQuestion, Questions, Unanswered
+from fairlead.wire.jsonrpc import OutboundRequests
+from fairlead.wire.questions import Unanswered
 
 R = TypeVar("R", bound=Struct)
 
@@ -26,44 +23,10 @@ DEFAULT_TIMEOUT = 30.0
 ACTIONS: Mapping[str, ApprovalAnswer] = {"allow": Allow(), "deny": Deny(), "allow_session": Allow(for_session=True)}
 
 
-class ServerRequests(Questions):
-    """The requests to the client that it has not answered yet. The protocol has no way to withdraw one."""
-
-    def __init__(self, send: Callable[[bytes], None]) -> None:
-        numbers = count(1)
-        super().__init__(send, lambda: f"s2c-{next(numbers)}")
-
-    async def request(self, request: Method, result: type[R], *, timeout: float | None, cancel: CancelToken | None = None) -> R:
-        """Send a request and return its result.
-
-        Raises Unanswered after `timeout` seconds, when `cancel` fires, when the client leaves, and if the answer is an error or
-        cannot be decoded.
-        """
-        question = HostQuestion(ask=lambda ident: question_line(ident, request.method, request), timeout=timeout)
-        return _decoded(await self.ask(question, cancel or CancelToken()), result)
-
-
-def _decoded(reply: HostReply, result: type[R]) -> R:
-    if reply.name != RESULT:
-        raise Unanswered(f"the client answered with an error: {_message(reply.body)}")
-    try:
-        return msgspec.convert(reply.body, result)
-    except msgspec.ValidationError as error:
-        raise Unanswered(f"the client's answer cannot be decoded: {error}") from None
-
-
-def _message(error: Any) -> str:
-    match error:
-        case {"message": str(message)}:
-            return message
-        case _:
-            return "it gave no reason"
-
-
 class OpalUi:
     """Implements `fairlead.core.runtime.Ui` for one session. `show` sends a status."""
 
-    def __init__(self, session_id: str, requests: ServerRequests, show: Callable[[str], None]) -> None:
+    def __init__(self, session_id: str, requests: OutboundRequests, show: Callable[[str], None]) -> None:
         self._session_id = session_id
         self._requests = requests
         self._show = show
@@ -78,7 +41,7 @@ class OpalUi:
         """Return what the user chose. A client may answer with another text; without options it has to."""
         request = asked.AskUser(session_id=self._session_id, question=title, choices=list(options))
         try:
-            return (await self._requests.request(request, asked.UserAnswer, timeout=timeout, cancel=cancel)).answer
+            return (await self._request(request, asked.UserAnswer, timeout=timeout, cancel=cancel)).answer
         except Unanswered:
             return None
 
@@ -87,7 +50,7 @@ class OpalUi:
     ) -> str | None:
         request = asked.Input(session_id=self._session_id, prompt=title, sensitive=False)
         try:
-            answer = await self._requests.request(request, asked.InputText, timeout=timeout or DEFAULT_TIMEOUT, cancel=cancel)
+            answer = await self._request(request, asked.InputText, timeout=timeout or DEFAULT_TIMEOUT, cancel=cancel)
         except Unanswered:
             return None
         return answer.text
@@ -111,11 +74,12 @@ class OpalUi:
     ) -> str | None:
         request = asked.Confirm(session_id=self._session_id, title=title, message=message, actions=list(actions))
         try:
-            return (
-                await self._requests.request(request, asked.Confirmation, timeout=timeout or DEFAULT_TIMEOUT, cancel=cancel)
-            ).action
+            return (await self._request(request, asked.Confirmation, timeout=timeout or DEFAULT_TIMEOUT, cancel=cancel)).action
         except Unanswered:
             return None
+
+    async def _request(self, request: Method, result: type[R], *, timeout: float | None, cancel: CancelToken | None) -> R:
+        return await self._requests.request(request.method, request, result, timeout=timeout, cancel=cancel)
 
     # Showing
 
