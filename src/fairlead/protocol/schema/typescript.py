@@ -43,6 +43,27 @@ def opal_types(title: str) -> str:
     return "\n".join(parts)
 
 
+def acp_types(title: str) -> str:
+    """The types of ACP: each object, and the params and results of all requests by their names."""
+    # Only the schemas of ACP need its declarations.
+    from fairlead.protocol.acp.catalog import AGENT_NOTIFICATIONS, AGENT_REQUESTS, CLIENT_NOTIFICATIONS, CLIENT_REQUESTS
+    from fairlead.protocol.schema.acp import acp_definitions, table_rows
+
+    def named(notifications: Mapping[str, type]) -> dict[str, str]:
+        return {name: declared.__name__ for name, declared in notifications.items()}
+
+    return "\n".join(
+        [
+            f"// {title}.",
+            *(_definition(name, schema) for name, schema in acp_definitions().items()),
+            _table("AgentRequests", "The requests of a client.", table_rows(AGENT_REQUESTS)),
+            _table("AgentNotifications", "The notifications of a client.", named(AGENT_NOTIFICATIONS)),
+            _table("ClientRequests", "The requests of the agent.", table_rows(CLIENT_REQUESTS)),
+            _table("ClientNotifications", "The notifications of the agent.", named(CLIENT_NOTIFICATIONS)),
+        ]
+    )
+
+
 def _upstream_names(requests: Sequence[str]) -> list[str]:
     """The names in the types that Opal publishes, for programs that were written against those."""
     constants = [f"  {re.sub(r'[^A-Z]', '_', name.upper())}: {json.dumps(name)}," for name in requests]
