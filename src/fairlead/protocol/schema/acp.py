@@ -14,7 +14,8 @@ from fairlead.protocol.schema.builder import Refinements, Schema, SchemaBuilder,
 
 DESCRIPTION = (
     "The Agent Client Protocol, version 1, as lines of JSON-RPC 2.0. `agent_requests` and `agent_notifications` are what a "
-    "client sends, `client_requests` and `client_notifications` what fairlead sends. Optional fields of what a client sends may be null."
+    "client sends, `client_requests` and `client_notifications` what fairlead sends. Optional fields of what a client sends "
+    "may be null."
 )
 
 _SERVERS = [(sessions.McpServerHttp, sessions.McpServerSse, sessions.McpServerStdio)]
