@@ -246,7 +246,7 @@ def shared_by_agents(options: AgentOptions, home: Home, settings: Settings) -> S
     """Return what all agents with these options can share."""
     env = os.environ if options.env is None else options.env
     return Shared(
-        Http(idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf, env=env),
+        Http(idle_timeout=settings.http_idle_timeout_ms / 1000 or math.inf, env=env, tap=options.http_tap),
         Registry.load(home, env, api_key=options.api_key, api_key_provider=options.provider),
     )
 

@@ -17,6 +17,7 @@ from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule, Tool
 from fairlead.errors import BadOption
 from fairlead.extend.extensions.late import Mode, OnError
+from fairlead.models.http.exchange import HttpTap
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore, Durability
@@ -138,6 +139,8 @@ class AgentOptions(Struct, kw_only=True):
     warn: Callable[[str], None] | None = None
     #: Called instead of `warn` for what protects the user: settings and stream rules. None: `warn`.
     alert: Callable[[str], None] | None = None
+    #: Sees the requests to providers and their responses, except those of logins.
+    http_tap: HttpTap | None = None
 
     def wants_tool(self, name: str) -> bool:
         """Whether the model may use a tool that is added later."""

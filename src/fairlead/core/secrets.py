@@ -28,6 +28,10 @@ _HARMLESS = frozenset(
 )
 #: Names of variables, and of parameters in URLs, whose values are secret.
 _SECRET_NAME = re.compile(r"key|token|secret|sig|pass|pwd|auth|cred|jwt", re.IGNORECASE)
+#: Variables whose names only look like it.
+_HARMLESS_VARIABLES = frozenset(
+    "DBUS_SESSION_BUS_ADDRESS GIT_ASKPASS GPG_AGENT_INFO OLDPWD PWD SSH_ASKPASS SSH_AUTH_SOCK SUDO_ASKPASS XAUTHORITY".split()
+)
 _SCHEME = re.compile(r"(basic|bearer|token|digest|apikey|key)\s+(.+)", re.IGNORECASE | re.DOTALL)
 
 
@@ -69,7 +73,7 @@ class Secrets:
 
     def learn_variables(self, variables: Iterable[tuple[str, str]]) -> None:
         """Add the values of variables whose names say that they are secret."""
-        self.learn(*(value for name, value in variables if _SECRET_NAME.search(name)))
+        self.learn(*(value for name, value in variables if _SECRET_NAME.search(name) and name not in _HARMLESS_VARIABLES))
 
     def redacted(self, text: str) -> str:
         """Return the text without the secrets, ignoring case. The beginning of a secret at the end of the text is removed too."""

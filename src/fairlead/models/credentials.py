@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from fairlead.config import files, json_files
 from fairlead.config.home import Home
+from fairlead.core.secrets import learn
 from fairlead.errors import ConfigError, NoCredentials
 from fairlead.models.catalog import PROVIDERS
 from fairlead.models.config_value import ConfigValue, escaped
@@ -103,6 +104,14 @@ class CredentialStore:
     def reload(self) -> None:
         """Read auth.json again when it is next needed."""
         self._auth = None
+
+    def learn_all(self) -> None:
+        """Make every key and token in auth.json known as a secret, also those that this process does not use."""
+        self._auth_entry("")
+        for entry in (self._auth or {}).values():
+            if isinstance(entry, dict):
+                fields = cast("dict[str, Any]", entry)
+                learn(*(value for name in ("key", "access", "refresh") if isinstance(value := fields.get(name), str)))
 
     def configured(self, provider: str, models_json_key: str | None, *, logins: bool = False) -> bool:
         """Tell whether a provider has a key, without running a command. With `logins`, the token of a login counts as a key."""

@@ -141,7 +141,7 @@ async def _ask(http: Http, url: str, form: dict[str, str]) -> dict[str, Any]:
     from urllib.parse import urlencode
 
     headers = [("content-type", "application/x-www-form-urlencoded"), ("accept", "application/json")]
-    request = HttpRequest("POST", url, headers, urlencode(form).encode())
+    request = HttpRequest("POST", url, headers, urlencode(form).encode(), is_private=True)
     try:
         async with asyncio.timeout(PATIENCE), http.stream(request, CancelToken()) as response:
             body = await response.read()

@@ -31,6 +31,25 @@ class Outlet(Protocol):
         ...
 
 
+class FrameTap(Protocol):
+    """Sees every line of a connection in both directions, on the event loop, in the order in which they take effect.
+
+    It must neither block nor raise.
+    """
+
+    def line_received(self, line: bytes | None) -> None:
+        """Called with each line from the host before it is handled, without its LF; None for a line that was too long."""
+        ...
+
+    def input_ended(self) -> None:
+        """Called when the host has closed its end."""
+        ...
+
+    def frame_sent(self, frame: bytes) -> None:
+        """Called with each frame as it is queued, with its LF."""
+        ...
+
+
 class HostOutput:
     """Counts the bytes that the host has not read yet.
 
@@ -159,10 +178,11 @@ class Connection:
     None if the line needs no more work. `next` returns the queued messages in order, then raises EOFError.
     """
 
-    def __init__(self, transport: Transport, *, queue_bytes: int) -> None:
+    def __init__(self, transport: Transport, *, queue_bytes: int, tap: FrameTap | None = None) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport = transport
-        self.output = HostOutput(transport.put, limit=queue_bytes)
+        self.output = HostOutput(transport.put if tap is None else _tapped(transport.put, tap), limit=queue_bytes)
+        self._tap = tap
         self.on_arrival: Callable[[bytes | None], Any] = lambda line: line
         self.on_end: Callable[[], None] = lambda: None
         #: Called at the end of the input on the reader's thread, even if the loop is blocked.
@@ -237,6 +257,8 @@ class Connection:
 
     def _arrive(self, lines: Sequence[bytes | None]) -> None:
         for line in lines:
+            if self._tap is not None:
+                self._tap.line_received(line)
             message = self.on_arrival(line)
             if message is None:
                 self._release(_size(line))
@@ -246,11 +268,21 @@ class Connection:
 
     def _end(self) -> None:
         self._ended = True
+        if self._tap is not None:
+            self._tap.input_ended()
         self._arrived.set()
         self.on_end()
 
     def _broken(self) -> None:
         self.on_broken()
+
+
+def _tapped(put: Callable[[bytes], None], tap: FrameTap) -> Callable[[bytes], None]:
+    def put_tapped(frame: bytes) -> None:
+        tap.frame_sent(frame)
+        put(frame)
+
+    return put_tapped
 
 
 def _size(line: bytes | None) -> int:

@@ -16,6 +16,7 @@ from fairlead.errors import ConfigError
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.options import AgentOptions
+    from fairlead.wire.connection import FrameTap
     from fairlead.wire.pi.profile import Profile
     from fairlead.wire.process import OnEof
 
@@ -36,6 +37,8 @@ class ServeOptions(Struct, kw_only=True):
     updates: Literal["full", "delta"] = "full"
     max_frame_bytes: int | None = None
     on_eof: OnEof = "abort"
+    #: Sees all lines in both directions.
+    tap: FrameTap | None = None
 
 
 class Implementation(Protocol):

@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 
 from fairlead.config.process import process_is_ending, start_thread
 from fairlead.config.settings import OutputSettings
-from fairlead.wire.connection import Connection, Transport
+from fairlead.wire.connection import Connection, FrameTap, Transport
 from fairlead.wire.dispatcher import Dispatcher
 
 _log = logging.getLogger("fairlead.wire")
@@ -95,9 +95,10 @@ class HostProcess:
         output: OutputSettings,
         *,
         on_eof: OnEof = "abort",
+        tap: FrameTap | None = None,
     ) -> None:
         self._on_eof = on_eof
-        self._connection = Connection(transport, queue_bytes=output.queue_bytes)
+        self._connection = Connection(transport, queue_bytes=output.queue_bytes, tap=tap)
         self._server = make(self._connection)
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._interrupted_at = float("-inf")

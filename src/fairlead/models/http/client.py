@@ -18,7 +18,16 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.secrets import learn_headers, redacted
 from fairlead.errors import ProviderError
 from fairlead.models.http.connection import ConnectionLost, HttpConnection, IdleTimeout, explain, open_connection
-from fairlead.models.http.exchange import Exchange, HttpRequest, HttpResponse, HttpRoute, NotHttp, RequestAborted, receive_head
+from fairlead.models.http.exchange import (
+    Exchange,
+    HttpRequest,
+    HttpResponse,
+    HttpRoute,
+    HttpTap,
+    NotHttp,
+    RequestAborted,
+    receive_head,
+)
 from fairlead.models.http.pool import ConnectionPool, join_pool, shared_tls
 from fairlead.models.http.proxy import proxy_for
 
@@ -44,19 +53,28 @@ class Http:
     All `Http` objects that are used on one event loop and trust the same certificates share their connections: see `pool`.
     """
 
-    def __init__(self, *, connect_timeout: float = 30, idle_timeout: float = 300, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        connect_timeout: float = 30,
+        idle_timeout: float = 300,
+        env: Mapping[str, str] | None = None,
+        tap: HttpTap | None = None,
+    ) -> None:
         """Make a client. It opens connections when they are needed.
 
         Args:
             connect_timeout: seconds for everything before a request is sent: name lookup, proxy, TLS.
             idle_timeout: seconds that a server may be silent.
             env: the variables that name proxies and certificates; by default the environment of the process.
+            tap: sees the requests and their responses.
         """
         self._connect_timeout = connect_timeout
         self._idle_timeout = idle_timeout
         self._env = os.environ if env is None else env
         self._tls = shared_tls(self._env)
         self._joined: ConnectionPool | None = None
+        self._tap = tap
 
     @property
     def idle_connections(self) -> int:
@@ -90,16 +108,27 @@ class Http:
             ProviderError: there is no response, or one that cannot be used.
             RequestAborted: `cancel` fired.
         """
-        route = self._route(request.url)
-        exchange, response, forget = await self._answer(request, route, cancel)
+        tap = None if self._tap is None or request.is_private else self._tap(request)
         try:
-            _check(response)
-            yield response
-        except BaseException:
-            exchange.connection.abort()
+            route = self._route(request.url)
+            exchange, response, forget = await self._answer(request, route, cancel)
+            if tap is not None:
+                tap.head_received(response.status, response.headers)
+                response.tap = tap
+            try:
+                _check(response)
+                yield response
+            except BaseException:
+                exchange.connection.abort()
+                raise
+            finally:
+                forget()
+        except BaseException as error:
+            if tap is not None:
+                tap.ended(error)
             raise
-        finally:
-            forget()
+        if tap is not None:
+            tap.ended(None)
         self._part_with(exchange, response)
 
     async def close(self) -> None:

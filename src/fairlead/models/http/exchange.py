@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -47,6 +47,26 @@ class HttpRequest(Struct):
     url: str
     headers: list[tuple[str, str]]
     body: bytes
+    #: Whether it belongs to a login, so that the request and its answer are full of secrets. A tap does not see it.
+    is_private: bool = False
+
+
+class ExchangeTap(Protocol):
+    """Sees the response to one request. It must neither block nor raise."""
+
+    def head_received(self, status: int, headers: Mapping[str, str]) -> None: ...
+
+    def body_received(self, data: bytes) -> None:
+        """Called with each piece of the body, without its framing."""
+        ...
+
+    def ended(self, error: BaseException | None) -> None:
+        """Called once, when the body was read, or with the error that ended the exchange before."""
+        ...
+
+
+#: Called with every request that is not private. It must neither block nor raise.
+HttpTap: TypeAlias = Callable[[HttpRequest], ExchangeTap]
 
 
 class RequestAborted(Exception):
@@ -108,6 +128,7 @@ class HttpResponse:
         #: Set it when the rest of the body does not matter: the connection is then kept if the response ends soon.
         self.rest_is_noise = False
         self.body = body
+        self.tap: ExchangeTap | None = None
         self._exchange = exchange
 
     async def read(self, limit: int = 1 << 20, patience: float | None = None) -> bytes:
@@ -137,6 +158,8 @@ class HttpResponse:
         while not self.body.complete:
             payload = await self._exchange.read_body(self.body)
             if payload:
+                if self.tap is not None:
+                    self.tap.body_received(payload)
                 yield payload
                 last = loop.time()
             elif loop.time() - last > self._exchange.idle_timeout:

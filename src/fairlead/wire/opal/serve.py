@@ -14,6 +14,7 @@ from fairlead.agent import shared_by_agents
 from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home
 from fairlead.config.settings_files import load_settings
+from fairlead.wire.connection import FrameTap
 from fairlead.wire.dialects import ServeOptions
 from fairlead.wire.opal.server import OpalServer
 from fairlead.wire.opal.store import OpalStore
@@ -26,7 +27,8 @@ THREADS = 128
 
 
 async def serve(dialect: str, options: ServeOptions) -> int:
-    return await serve_sessions(options.agent_options(None), options.stdin, options.stdout, on_eof=options.on_eof)
+    base = options.agent_options(None)
+    return await serve_sessions(base, options.stdin, options.stdout, on_eof=options.on_eof, tap=options.tap)
 
 
 def schema(dialect: str, *, closed: bool = False) -> dict[str, Any]:
@@ -41,13 +43,15 @@ def types(dialect: str, title: str) -> str:
     return typescript.opal_types(title)
 
 
-async def serve_sessions(base: AgentOptions, stdin: int, stdout: int, *, on_eof: OnEof = "abort") -> int:
+async def serve_sessions(
+    base: AgentOptions, stdin: int, stdout: int, *, on_eof: OnEof = "abort", tap: FrameTap | None = None
+) -> int:
     """Serve one client until it leaves. `base` holds the defaults for its sessions. Returns the exit code."""
     defaults = session_defaults(base)
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, thread_name_prefix="fairlead"))
     output = defaults.settings.output
     transport = StdioTransport(stdin, stdout, line_bytes=output.line_bytes)
-    process = HostProcess(lambda connection: OpalServer(connection, defaults), transport, output, on_eof=on_eof)
+    process = HostProcess(lambda connection: OpalServer(connection, defaults), transport, output, on_eof=on_eof, tap=tap)
     return await process.run()
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 
 from fairlead.agent import Agent
-from fairlead.wire.connection import Connection
+from fairlead.wire.connection import Connection, FrameTap
 from fairlead.wire.dialects import ServeOptions, dialect_named
 from fairlead.wire.pi.profile import Profile, profile_named
 from fairlead.wire.pi.server import PiServer
@@ -30,6 +30,8 @@ class RpcOptions(Struct, kw_only=True):
     updates: Form = "full"
     max_frame_bytes: int | None = None
     on_eof: OnEof = "abort"
+    #: Sees all lines in both directions.
+    tap: FrameTap | None = None
 
 
 async def serve(dialect: str, options: ServeOptions) -> int:
@@ -37,7 +39,13 @@ async def serve(dialect: str, options: ServeOptions) -> int:
     profile = profile_named(dialect, options.version)
     agent = Agent(options.agent_options(profile))
     await options.prepare(agent)
-    rpc = RpcOptions(profile=profile, updates=options.updates, max_frame_bytes=options.max_frame_bytes, on_eof=options.on_eof)
+    rpc = RpcOptions(
+        profile=profile,
+        updates=options.updates,
+        max_frame_bytes=options.max_frame_bytes,
+        on_eof=options.on_eof,
+        tap=options.tap,
+    )
     return await serve_agent(agent, options.stdin, options.stdout, rpc)
 
 
@@ -53,6 +61,7 @@ async def serve_agent(agent: Agent, stdin: int, stdout: int, options: RpcOptions
         StdioTransport(stdin, stdout, line_bytes=agent.settings.output.line_bytes),
         agent.settings.output,
         on_eof=options.on_eof,
+        tap=options.tap,
     )
     agent.extensions.on_shutdown = process.leave
     return await process.run()
