@@ -151,6 +151,14 @@ FLAGS: tuple[Flag, ...] = (
         "WHAT",
         ("abort", "finish"),
     ),
+    Flag(
+        ("--record",),
+        "record",
+        "value",
+        "keep the frames of the host and the traffic of the provider in a new file, or a new file in a folder",
+        "FILE",
+    ),
+    Flag(("--record-overwrite",), "record_overwrite", "switch", "let --record replace a file that exists"),
     Flag(("--list-models",), "list_models", "optional", "list the models that match, by default all, and exit", "PATTERN"),
     Flag(("--export",), "export", "value", "write a session file as an HTML page and exit; the page may follow", "FILE"),
     Flag(("--offline",), "offline", "switch", "connect only to the model provider"),
@@ -230,6 +238,8 @@ class Arguments(Struct):
     updates: str | None = None
     max_frame_bytes: str | None = None
     on_eof: str | None = None
+    record: str | None = None
+    record_overwrite: bool = False
     #: None if the flag is absent; "" for all models.
     list_models: str | None = None
     export: str | None = None
@@ -326,6 +336,7 @@ def help_text() -> str:
         "  fairlead export FILE [PAGE]            write a session as an HTML page",
         "  fairlead trust [PATH]                  let a project run its own extensions and servers",
         "  fairlead rules test FILE [flags]       show what a stream rule matches",
+        "  fairlead replay FILE [--fast]          be the agent of a recording that --record made",
         "  fairlead schema [--dialect NAME]       print the protocol as JSON Schema, or with --typescript as types",
         "",
         "Flags:",

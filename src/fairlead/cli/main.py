@@ -14,12 +14,21 @@ from fairlead.errors import ConfigError, ExtensionNotLoaded, FairleadError
 
 if TYPE_CHECKING:
     from fairlead.agent import Agent
+    from fairlead.agent.options import AgentOptions
+    from fairlead.replay.recorder import Recorder
     from fairlead.wire.dialects import Dialect, Program
     from fairlead.wire.pi.profile import Profile
 
 SMALLEST_FRAME = 1024
 #: Subcommands, each a function of the same name in this module of `fairlead.cli`.
-_COMMANDS = {"export": "commands", "rules": "rules", "schema": "commands", "shim": "shim", "trust": "commands"}
+_COMMANDS = {
+    "export": "commands",
+    "replay": "replay",
+    "rules": "rules",
+    "schema": "commands",
+    "shim": "shim",
+    "trust": "commands",
+}
 #: Modes that serve a host in the dialect of the same name.
 _SERVERS = {"opal": "opal"}
 
@@ -86,6 +95,8 @@ def _dispatch(argv: Sequence[str], program: Program) -> int:
         raise UsageError(unknown_flag(f"--{next(iter(arguments.unknown))}"))
     if arguments.list_models is not None:
         return _list_models(argv, arguments, program)
+    if arguments.record is not None and served is None:
+        raise UsageError("--record needs a mode that serves a host, such as --mode rpc.")
     if served is not None:
         return _serve(argv, arguments, program, served, frame_limit)
     gc.enable()
@@ -140,8 +151,12 @@ def _list_models(argv: Sequence[str], arguments: Arguments, program: Program) ->
 
 
 def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect: Dialect, frame_limit: int | None) -> NoReturn:
-    """Serve a host."""
+    """Serve a host, or play a recording to it if `FAIRLEAD_REPLAY` names one."""
     _refuse_files(arguments)
+    if recording := os.environ.pop("FAIRLEAD_REPLAY", None):
+        from fairlead.cli.replay import replay_to_host
+
+        replay_to_host(recording, os.environ.pop("FAIRLEAD_REPLAY_SPEED", None), dialect)
     if arguments.mode == "rpc-ui" and not dialect.can_ask:
         raise ConfigError(f"The dialect {dialect.name} has no way to ask its user anything: use --mode rpc.")
     for name in dialect.ignored_flags:
@@ -150,6 +165,7 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
 
     from fairlead.wire.stdio import take_over
 
+    recorder = _recorder(arguments, program, dialect)
     stdin, stdout = take_over()
     from fairlead.cli.build import agent_options, given, limit_time, log_choices
     from fairlead.wire.dialects import ServeOptions
@@ -164,11 +180,17 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
         await agent.extensions.find_model()
         limit_time(agent, arguments)
 
+    def recorded_options(profile: Profile | None) -> AgentOptions:
+        options = agent_options(arguments, profile, program)
+        options.http_tap = None if recorder is None else recorder.request_sent
+        return options
+
     async def work() -> int:
         options = ServeOptions(
             stdin=stdin,
             stdout=stdout,
-            agent_options=lambda profile: agent_options(arguments, profile, program),
+            agent_options=recorded_options,
+            tap=recorder,
             version=_version(dialect, program),
             prepare=prepare,
             max_frame_bytes=frame_limit,
@@ -176,17 +198,42 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
         )
         return await dialect.load().serve(dialect.name, options)
 
-    _run_and_leave(work)
+    _run_and_leave(work, recorder)
 
 
-def _run_and_leave(work: Callable[[], Coroutine[Any, Any, int]]) -> NoReturn:
+def _run_and_leave(work: Callable[[], Coroutine[Any, Any, int]], recorder: Recorder | None) -> NoReturn:
     """Serve a host, then exit at once: a blocked writer must not keep the process alive."""
     import asyncio
 
     loop = asyncio.new_event_loop()
     code = loop.run_until_complete(work())
+    if recorder is not None:
+        recorder.close(code)
     sys.stderr.flush()
     os._exit(code)
+
+
+def _recorder(arguments: Arguments, program: Program, dialect: Dialect) -> Recorder | None:
+    """Start the recording that `--record` or `FAIRLEAD_RECORD` asks for. Raises ConfigError if it cannot be written."""
+    # Not for the commands that the agent starts: they would write to the same file.
+    variable = os.environ.pop("FAIRLEAD_RECORD", None)
+    name = arguments.record or variable
+    if not name:
+        return None
+    from pathlib import Path
+
+    from fairlead.config.home import Home
+    from fairlead.replay.cleaning import learn_known_secrets
+    from fairlead.replay.recorder import Recorder
+
+    learn_known_secrets(Home.find(os.environ, isolated=arguments.isolated, peer=program.home), os.environ, arguments.api_key)
+    return Recorder.open(
+        Path(name).expanduser(),
+        dialect=dialect.name,
+        release=_version(dialect, program),
+        overwrite=arguments.record_overwrite,
+        warn=lambda text: complain(f"fairlead: {text}"),
+    )
 
 
 def _refuse_files(arguments: Arguments) -> None:

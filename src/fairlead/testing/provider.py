@@ -17,7 +17,7 @@ After the last turn, that turn is repeated; with "loop" the list starts again. T
     toolCalls        [{"name", "arguments", "id"?}]; a string as `arguments` is sent unchanged
     usage            {"input", "output", "cacheRead", "cacheWrite", "reasoning"}
     stopReason       the stop reason, as the provider's API names it
-    delayMs          a pause after each piece; firstDelayMs: before the first
+    delayMs          a pause after each piece, or a list of the pauses; firstDelayMs: before the first
     dropAfter        close the connection after this many pieces
     hangAfter        send nothing more after this many pieces, until the client disconnects
     holdAfter        send nothing more after this many pieces, until `ProviderServer.release()`
@@ -37,7 +37,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from fairlead.testing.formats import FORMATS, Format, Script, ScriptTurn, ServerSentEvent
 
@@ -246,7 +246,11 @@ class ProviderServer:
         if sent == turn.get("holdAfter"):
             await writer.drain()
             await self._released.wait()
-        if delay := turn.get("delayMs", 0):
+        delay: Any = turn.get("delayMs", 0)
+        if isinstance(delay, list):
+            pauses = cast("list[float]", delay)
+            delay = pauses[sent - 1] if sent <= len(pauses) else 0
+        if delay:
             await writer.drain()
             await asyncio.sleep(delay / 1000)
         elif sent % 64 == 0:

@@ -1,0 +1,161 @@
+"""`fairlead replay`: be the agent of a recording, or the provider of one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from msgspec import Struct
+
+from fairlead.cli.console import complain, say
+from fairlead.cli.flags import UsageError
+from fairlead.errors import ConfigError
+from fairlead.replay.recording import Recording, read_recording
+from fairlead.wire.dialects import DIALECTS, Dialect, Program
+
+USAGE = """\
+usage: fairlead replay FILE [--speed N | --fast] [--lenient] [--report FILE]
+       fairlead replay --provider FILE [--port N] [--fast]
+
+Plays a recording that `fairlead --record FILE` made: sends the recorded frames to a host on standard input and output, in the
+recorded dialect, and needs no model and no key. The exit code is 3 if the host departs from the recording.
+
+  --speed N      play N times as fast as recorded
+  --fast         play without delays
+  --lenient      continue after a departure
+  --report FILE  append each departure to a file
+  --provider     serve the recorded answers of the provider on loopback instead, for a real agent
+  --port N       the port of the provider, by default a free one"""
+
+
+class _Words(Struct):
+    """The parsed command line."""
+
+    file: Path
+    speed: float | None = 1.0
+    lenient: bool = False
+    report: Path | None = None
+    is_provider: bool = False
+    port: int = 0
+
+
+def replay(words: Sequence[str], program: Program) -> int:
+    """Play a recording. Returns the exit code. Raises UsageError, and ConfigError if the recording cannot be read."""
+    if "--help" in words or "-h" in words:
+        say(USAGE)
+        return 0
+    options = _parse(words)
+    recording = _read(options.file)
+    if options.is_provider:
+        return _serve_provider(recording, options)
+    _play(recording, options)
+
+
+def replay_to_host(file: str, speed: str | None, dialect: Dialect) -> NoReturn:
+    """Play the recording that `FAIRLEAD_REPLAY` names to a host that expects `dialect`. Raises ConfigError."""
+    recording = _read(Path(file).expanduser())
+    if recording.header.dialect != dialect.name:
+        raise ConfigError(f"{file} was recorded in the dialect {recording.header.dialect}, and the host expects {dialect.name}.")
+    _play(recording, _Words(recording.path, _speed("FAIRLEAD_REPLAY_SPEED", speed) if speed else 1.0))
+
+
+def _parse(words: Sequence[str]) -> _Words:
+    options = _Words(Path())
+    names: list[str] = []
+    left = list(reversed(words))
+    while left:
+        word, has_value, value = left.pop().partition("=")
+        if word in ("--speed", "--report", "--port"):
+            if not has_value and not left:
+                raise UsageError(f"{word} needs a value.\n{USAGE}")
+            value = value if has_value else left.pop()
+            if word == "--speed":
+                options.speed = _speed(word, value)
+            elif word == "--report":
+                options.report = Path(value)
+            else:
+                options.port = _port(value)
+        elif word in ("--fast", "--lenient", "--provider") and not has_value:
+            options.speed = None if word == "--fast" else options.speed
+            options.lenient |= word == "--lenient"
+            options.is_provider |= word == "--provider"
+        else:
+            names.append(f"{word}{'=' if has_value else ''}{value}")
+    if len(names) != 1 or names[0].startswith("-"):
+        raise UsageError(USAGE)
+    options.file = Path(names[0]).expanduser()
+    return options
+
+
+def _speed(flag: str, text: str) -> float | None:
+    """Return how many times faster to play; None for `fast`. Raises UsageError."""
+    if text == "fast":
+        return None
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = 0.0
+    if not 0 < speed < float("inf"):
+        raise UsageError(f"{flag}: expected a number above 0, such as 10, got {text!r}.")
+    return speed
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text[:6]) < 1 << 16):
+        raise UsageError(f"--port: expected a port, got {text!r}.")
+    return int(text)
+
+
+def _read(path: Path) -> Recording:
+    recording = read_recording(path)
+    if recording.header.dialect not in DIALECTS:
+        raise ConfigError(f"{path} was recorded in the dialect {recording.header.dialect!r}, which this fairlead does not know.")
+    if recording.is_cut_off:
+        complain(f"fairlead replay: the last line of {path} is incomplete and is left out.")
+    return recording
+
+
+def _play(recording: Recording, words: _Words) -> NoReturn:
+    import asyncio
+
+    from fairlead.replay.player import ReplayOptions
+    from fairlead.replay.serving import serve_recording
+    from fairlead.wire.stdio import take_over
+
+    def report(text: str) -> None:
+        complain(f"fairlead replay: {text}")
+        if words.report is not None:
+            with words.report.open("a", encoding="utf-8") as file:
+                file.write(f"{text}\n")
+
+    options = ReplayOptions(
+        speed=words.speed, lenient=words.lenient, report=report, remark=lambda text: complain(f"fairlead replay: {text}")
+    )
+    stdin, stdout = take_over()
+    loop = asyncio.new_event_loop()
+    code = loop.run_until_complete(serve_recording(recording, stdin, stdout, options))
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _serve_provider(recording: Recording, words: _Words) -> int:
+    import asyncio
+
+    from fairlead.replay.provider import provider_turns
+    from fairlead.testing import ProviderServer
+
+    turns = provider_turns(recording, speed=words.speed)
+    if not turns:
+        raise ConfigError(f"{recording.path} has no requests to a provider.")
+
+    async def serve() -> None:
+        async with ProviderServer(turns, port=words.port) as server:
+            say(server.url)
+            sys.stdout.flush()
+            await server.serve_forever()
+
+    asyncio.run(serve())
+    return 0
