@@ -141,16 +141,16 @@ def as_tool_result(value: Any) -> ToolResult:
     Raises ToolError if the value cannot be written as JSON.
     """
     try:
+        if value is None or isinstance(value, str):
+            return ToolResult.text(value or "")
+        if isinstance(value, TextContent | ImageContent):
+            value = ToolResult([value])
+        elif _are_blocks(value):
+            value = ToolResult(list(cast("list[UserBlock]", value)))
         if type(value) is ToolResult:  # its parts may have any type, because the function is not ours
             return msgspec.convert(scrub(msgspec.to_builtins(value, str_keys=True, enc_hook=_encoded)), ToolResult)
         if isinstance(value, ToolResult):
             return value
-        if value is None or isinstance(value, str):
-            return ToolResult.text(value or "")
-        if isinstance(value, TextContent | ImageContent):
-            return ToolResult([value])
-        if _are_blocks(value):
-            return ToolResult(list(cast("list[UserBlock]", value)))
         plain = scrub(msgspec.to_builtins(value, str_keys=True, enc_hook=_encoded))
         return ToolResult.text(msgspec.json.encode(plain).decode())
     except (TypeError, ValueError, RecursionError) as error:
