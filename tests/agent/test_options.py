@@ -88,7 +88,6 @@ def test_a_model_in_place_of_the_options_is_refused_with_a_hint() -> None:
     ("name", "value", "said"),
     [
         ("thinking", "hgih", "found 'hgih'. Did you mean 'high'?"),
-        ("extra_tools", [object], "expected a list in which each item is a Tool, found the class object as item 0."),
         ("tools", ["read", 3], "found 3 as item 1."),
         ("env", {"A": 1}, "expected a mapping in which each key is a string and each value a string or None, found a dict."),
         ("max_cost", 0, "expected a number greater than 0 or None, found 0."),

@@ -22,15 +22,22 @@ def answers(count: int) -> list[dict[str, Any]]:
     return [{"text": f"answer {n}"} for n in range(count)]
 
 
+async def ask(agent: Agent) -> None:
+    """Ask, and wait until the connection is free again: the end of a response may arrive after the answer."""
+    await agent.ask("hi")
+    while not agent._http.idle_connections:  # pyright: ignore[reportPrivateUsage]
+        await asyncio.sleep(0)
+
+
 async def test_agents_share_connections_until_the_last_one_closes(tmp_path: Path) -> None:
     async with ProviderServer(answers(3)) as server, asyncio.timeout(20):
         first, second = an_agent(server, tmp_path), an_agent(server, tmp_path, key="other")
-        await first.ask("one")
-        await second.ask("two")
+        await ask(first)
+        await ask(second)
         assert server.connections == 1
         assert [request.headers["x-api-key"] for request in server.requests] == ["k", "other"]
         await first.close()
-        await second.ask("three")
+        await ask(second)
         assert (server.connections, server.disconnections) == (1, 0)
         await second.close()
         await server.until(lambda server: server.disconnections == 1)
@@ -43,8 +50,8 @@ async def test_agents_that_trust_other_certificates_share_no_connection(tmp_path
         an_agent(server, tmp_path, SSL_CERT_DIR=str(tmp_path)) as second,
         asyncio.timeout(20),
     ):
-        await first.ask("one")
-        await second.ask("two")
+        await ask(first)
+        await ask(second)
         assert server.connections == 2
 
 
@@ -52,16 +59,13 @@ def test_an_agent_that_moves_to_another_loop_opens_new_connections_there(tmp_pat
     with ProviderServer(answers(3)) as server:
         agent = an_agent(server, tmp_path)
 
-        async def ask() -> None:
-            await agent.ask("hi")
-
         async def ask_and_close() -> None:
-            await agent.ask("hi")
-            await agent.ask("hi")
+            await ask(agent)
+            await ask(agent)
             await agent.close()
 
         with asyncio.Runner() as one, asyncio.Runner() as other:
-            one.run(ask())
+            one.run(ask(agent))
             other.run(ask_and_close())
             assert server.connections == 2
             one.run(agent.close())
