@@ -96,22 +96,20 @@ class OpalServer:
 
     @property
     def is_running(self) -> bool:
-        return any(session.session.activity.is_streaming for session in self.table.running)
+        return self.table.is_running
 
     async def serve(self) -> None:
         await self.dispatcher.serve()
 
     def cancel(self) -> None:
-        for session in self.table.running:
-            session.cancel()
+        self.table.cancel()
 
     def host_left(self) -> None:
         self.questions.host_left()
         self._client_left.set()
 
     async def idle(self) -> None:
-        for session in self.table.running:
-            await session.session.activity.idle()
+        await self.table.idle()
 
     async def late_answers(self) -> None:
         await self.dispatcher.late_answers()
@@ -120,16 +118,14 @@ class OpalServer:
             await asyncio.wait(commands)
 
     async def close(self) -> None:
-        await asyncio.gather(*(session.close() for session in self.table.running), return_exceptions=True)
+        await self.table.close()
 
     def warm_up(self) -> None:
-        for session in self.table.running[:1]:
-            session.agent.warm_up()
+        self.table.warm_up()
 
     def clear_leftovers(self) -> None:
         store = self.table.defaults.store
         clear_leftovers(store.folder if store.keeps else None)
 
     def leave_nothing_behind(self) -> None:
-        for session in self.table.running:
-            session.agent.leave_nothing_behind()
+        self.table.leave_nothing_behind()

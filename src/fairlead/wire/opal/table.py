@@ -23,6 +23,7 @@ from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.session import Session
 from fairlead.wire.connection import HostOutput
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, BadParams, OutboundRequests, RpcError, notification_line
+from fairlead.wire.many_sessions import ManySessions
 from fairlead.wire.opal.codec import level_named, model_named
 from fairlead.wire.opal.narrator import Narrator
 from fairlead.wire.opal.opal_session import SERVER_TOOLS, OpalSession, changed, nothing
@@ -48,21 +49,14 @@ class SessionDefaults(Struct, frozen=True, kw_only=True):
     settings: Settings
 
 
-class SessionTable:
+class SessionTable(ManySessions[OpalSession]):
     """The sessions that clients have started."""
 
     def __init__(self, defaults: SessionDefaults, output: HostOutput, requests: OutboundRequests) -> None:
+        super().__init__()
         self.defaults = defaults
         self._output = output
         self._requests = requests
-        self._running: dict[str, OpalSession] = {}
-
-    @property
-    def running(self) -> Sequence[OpalSession]:
-        return list(self._running.values())
-
-    def find(self, session_id: str) -> OpalSession | None:
-        return self._running.get(session_id)
 
     def get(self, session_id: str) -> OpalSession:
         """Return a running session. Raises RpcError if there is no such session."""
