@@ -25,7 +25,7 @@ def answers(count: int) -> list[dict[str, Any]]:
 async def ask(agent: Agent) -> None:
     """Ask, and wait until the connection is free again: the end of a response may arrive after the answer."""
     await agent.ask("hi")
-    while not agent._http.idle_connections:  # pyright: ignore[reportPrivateUsage]
+    while not agent._http.idle_connections:  # pyright: ignore[reportPrivateUsage]  # noqa: ASYNC110
         await asyncio.sleep(0)
 
 

@@ -207,5 +207,5 @@ class JsonRpcLines:
     def error(self, message: HostMessage, text: str) -> bytes | None:
         if message.kind == "reply" or (message.kind == "request" and message.id is UNSET):
             return None
-        ident = UNSET if message.id is UNSET else Raw(msgspec.json.encode(message.id))
+        ident = Raw(b"null" if message.id is UNSET else msgspec.json.encode(message.id))
         return error_line(ident, RpcError(INTERNAL_ERROR, text))

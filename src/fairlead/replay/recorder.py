@@ -1,4 +1,4 @@
-"""Writes a recording, on a thread of its own, so that neither the disk nor the search for secrets delays the agent."""
+"""Writes a recording, on its own thread, so that neither the disk nor the search for secrets delays the agent."""
 
 from __future__ import annotations
 

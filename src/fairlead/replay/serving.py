@@ -10,6 +10,7 @@ from fairlead.replay.player import Player, ReplayOptions
 from fairlead.replay.recording import Recording
 from fairlead.wire.connection import Connection
 from fairlead.wire.process import READ_PATIENCE
+from fairlead.wire.stdio import StdioTransport
 
 _QUEUE_BYTES = 4 << 20
 _LINE_BYTES = 64 << 20
@@ -17,7 +18,7 @@ _LINE_BYTES = 64 << 20
 
 async def serve_recording(recording: Recording, stdin: int, stdout: int, options: ReplayOptions) -> int:
     """Play a recording to one host. Returns the exit code."""
-    connection = Connection(stdin, stdout, queue_bytes=_QUEUE_BYTES, line_bytes=_LINE_BYTES)
+    connection = Connection(StdioTransport(stdin, stdout, line_bytes=_LINE_BYTES), queue_bytes=_QUEUE_BYTES)
     player = Player(recording, format_of(recording.header.dialect), connection.output, options)
     connection.on_arrival = player.receive
     connection.on_end = player.end_input

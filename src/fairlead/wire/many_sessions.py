@@ -49,7 +49,8 @@ def common_parts(base: AgentOptions) -> Common:
 
     for problem in problems:
         warn_once(problem)
-    return Common(base=replace(base.with_own_tools(), warn=warn_once), home=home, settings=settings, shared=shared_by_agents(base, home, settings))
+    own = replace(base.with_own_tools(), warn=warn_once)
+    return Common(base=own, home=home, settings=settings, shared=shared_by_agents(base, home, settings))
 
 
 class ServedSession(Protocol):
