@@ -18,7 +18,7 @@ This module holds:
 
     Agent, AgentOptions             an agent in this process
     Tool, ToolContext, ToolResult,  your own tools for it, and what their calls
-    ToolSubject                     are about
+    ToolSubject, ToolLocation       are about
     tool                            make a tool from a function, with options
     Ui, NoUi                        how the agent asks the user
     ApprovalRequest, Allow, Deny,   whether a tool call may run: the question and
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from fairlead.core.model import Model, ModelRequest, ModelStream
     from fairlead.core.partial_message import PartialMessage
     from fairlead.core.runtime import CancelToken, NoUi, Ui
-    from fairlead.core.tool import Tool, ToolContext, ToolResult, ToolSubject
+    from fairlead.core.tool import Tool, ToolContext, ToolLocation, ToolResult, ToolSubject
     from fairlead.errors import FairleadError, ToolError
     from fairlead.export import export_file
     from fairlead.wire.opal.tools import opal_tools
@@ -73,6 +73,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolError",
+    "ToolLocation",
     "ToolResult",
     "ToolSubject",
     "Ui",
@@ -99,6 +100,7 @@ _HOMES = {
     "Tool": "fairlead.core.tool",
     "ToolContext": "fairlead.core.tool",
     "ToolError": "fairlead.errors",
+    "ToolLocation": "fairlead.core.tool",
     "ToolResult": "fairlead.core.tool",
     "ToolSubject": "fairlead.core.tool",
     "Ui": "fairlead.core.runtime",

@@ -13,7 +13,7 @@ from fairlead.core.messages import Message, TextContent, ToolCall, user_message
 from fairlead.core.model import ModelRequest
 from fairlead.core.queues import Queues
 from fairlead.core.runtime import CancelToken
-from fairlead.core.tool import Approver, Schedule, Tool, ToolContext, ToolResult
+from fairlead.core.tool import Approver, Permission, Schedule, Tool, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.session.runtime import AsyncioRuntime
 from fairlead.testing import SCRIPTED_MODEL, Scripted
@@ -88,7 +88,7 @@ class Asks:
         self.asked: list[dict[str, Any]] = []
         self._refused = refused
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> None:
+    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> Permission | None:
         self.asked.append(arguments)
         if arguments["name"] in self._refused:
             raise self._refused[arguments["name"]]
@@ -105,6 +105,27 @@ async def test_arguments_can_be_changed_before_a_tool_runs() -> None:
     assert scene.ran == ["A", "B"]
     assert approver.asked == [{"name": "A"}, {"name": "B"}], "consent is asked for what will be done"
     assert [event.arguments for event in scene.events if isinstance(event, e.ToolStart)] == [{"name": "a"}, {"name": "b"}]
+
+
+async def test_a_call_is_said_to_run_once_it_may_with_the_arguments_that_it_runs_with() -> None:
+    class Changes(Asks):
+        async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> Permission | None:
+            assert e.ToolRunning not in {type(event) for event in scene.events if getattr(event, "call_id", "") == call_id}
+            await super().check(tool, call_id, arguments, cancel)
+            return Permission(arguments={"name": arguments["name"].upper()})
+
+    scene = Scene("a", "no", schedule="sequential")
+    scene.approver = Changes(no=ToolError("Not this one."))
+    await scene.go()
+    told = [event for event in scene.events if isinstance(event, e.ToolStart | e.ToolRunning | e.ToolEnd)]
+    assert [(type(event).__name__, event.call_id) for event in told] == [
+        ("ToolStart", "c0"),
+        ("ToolRunning", "c0"),
+        ("ToolEnd", "c0"),
+        ("ToolStart", "c1"),
+        ("ToolEnd", "c1"),
+    ]
+    assert scene.ran == ["A"] and told[1] == e.ToolRunning("c0", "act", {"name": "A"})
 
 
 async def test_changed_arguments_are_checked_against_the_schema_again() -> None:

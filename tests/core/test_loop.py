@@ -77,7 +77,7 @@ class Stage:
 
 def _step(event: e.Event) -> str:
     match event:
-        case e.MessageUpdate() | e.ToolUpdate():
+        case e.MessageUpdate() | e.ToolUpdate() | e.ToolRunning():
             return ""
         case e.MessageStart(message) | e.MessageEnd(message):
             kind = "start" if isinstance(event, e.MessageStart) else "end"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead import Agent, Allow, ApprovalRequest, Deny, Tool, ToolContext, ToolResult
+from fairlead import Agent, Allow, ApprovalRequest, Deny, FileChange, Tool, ToolContext, ToolResult
 from fairlead.core.events import Event, ToolApprovalRequested, ToolApprovalResolved
 from fairlead.core.messages import ToolCall, ToolResultMessage
 from fairlead.core.runtime import CancelToken, NoUi
@@ -262,3 +262,63 @@ def test_changed_arguments_that_a_rule_denies_refuse_the_call(tmp_path: Path) ->
     done = ran(tmp_path, person, bash("echo a"), bash("echo a"), env=env, isolated=False)
     assert all("the settings forbid it" in text and is_error for text, is_error in done.results)
     assert len(person.asked) == 2 and not (tmp_path / "x").exists()
+
+
+def test_a_question_about_a_change_has_the_diff_and_leaves_the_file_alone(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("one\ntwo\n")
+
+    async def looks(request: ApprovalRequest) -> Any:
+        assert file.read_text() == "one\ntwo\n"
+        return Deny()
+
+    person = Person(looks)
+    edit = ("edit", {"path": "file", "edits": [{"oldText": "two", "newText": "zwei"}]})
+    ran(tmp_path, person, edit, ("write", {"path": "other", "content": "x\n"}), bash("ls"))
+    edited, written, run = person.asked
+    real = tmp_path.resolve()
+    assert edited.kind == written.kind == "edit" and run.kind == "execute"
+    assert edited.changes == (FileChange(str(real / "file"), "one\ntwo\n", "one\nzwei\n"),)
+    assert edited.diff == f"--- {real}/file\n+++ {real}/file\n@@ -1,2 +1,2 @@\n one\n-two\n+zwei\n"
+    assert written.diff == f"--- /dev/null\n+++ {real}/other\n@@ -0,0 +1,1 @@\n+x\n"
+    assert (run.changes, run.diff) == ((), None)
+
+
+def test_an_edit_that_cannot_be_made_is_asked_about_without_a_diff(tmp_path: Path) -> None:
+    person = Person(always(Allow()))
+    done = ran(tmp_path, person, ("edit", {"path": "missing", "edits": [{"oldText": "a", "newText": "b"}]}))
+    assert person.asked[0].diff is None and "Could not edit file" in done.results[0][0]
+
+
+def test_a_preview_shows_nothing_of_a_protected_file(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "settings.json").write_text('{"protectedPaths": [".env"]}')
+    (tmp_path / ".env").write_text("KEY=secret\n")
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "FAIRLEAD_HOME": str(home)}
+    person = Person(always(Allow()))
+    edit = ("edit", {"path": ".env", "edits": [{"oldText": "secret", "newText": "x"}]})
+    ran(tmp_path, person, edit, ("write", {"path": ".env", "content": "x"}), env=env, isolated=False)
+    assert [request.diff for request in person.asked] == [None, None]
+
+
+def test_a_preview_that_hangs_or_fails_does_not_keep_the_user_from_deciding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("fairlead.session.approvals.PREVIEW_SECONDS", 0.01)
+
+    async def run(arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        return ToolResult.text("ran")
+
+    async def hangs(*arguments: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async def fails(*arguments: Any) -> Any:
+        raise RuntimeError("a bug in the preview")
+
+    tools = [Tool(f"t{n}", "d", {"type": "object"}, run, preview=preview) for n, preview in enumerate((hangs, fails))]
+    person = Person(always(Allow()))
+    done = ran(tmp_path, person, ("t0", {}), ("t1", {}), extra_tools=tools)
+    assert done.results == [("ran", False), ("ran", False)]
+    assert [request.changes for request in person.asked] == [(), ()]
+    assert "a bug in the preview" in caplog.text

@@ -54,7 +54,7 @@ async def test_extensions_hear_of_an_event_before_anybody_else(tmp_path: Path) -
 
 async def test_extensions_hear_of_a_whole_run_in_order(tmp_path: Path) -> None:
     names = """agent_start agent_end agent_settled turn_start turn_end message_start message_update message_end
-        tool_execution_start tool_execution_end""".split()
+        tool_execution_start tool_execution_running tool_execution_end""".split()
     hooks = TestHooks(**{name: answers() for name in names})
     calls = Turn(tool_calls=[ToolCall("c", "act", {})], chunk=1 << 20)
     session = a_session(Scripted([calls, Turn(text="Yes.", chunk=1 << 20)]), tmp_path, [a_tool("act")], hooks=hooks)
@@ -198,6 +198,9 @@ class Consent:
     def __init__(self, word: str) -> None:
         self.word = word
         self.asked: list[str] = []
+
+    def for_subagent(self, id: str | None) -> Consent:
+        return self
 
     async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> None:
         command = str(arguments.get("command"))

@@ -359,5 +359,5 @@ def test_the_state_of_the_session_is_shown_with_its_last_events(tmp_path: Path) 
     assert state["tools"]["enabled"] == NAMES
     assert state["working_dir"] == str(tmp_path / "work")
     assert [message["role"] for message in state["messages"]["recent"]] == ["assistant"]
-    assert [event["type"] for event in state["recent_events"]][-1] == "tool_start"
+    assert [event["type"] for event in state["recent_events"]][-2:] == ["tool_start", "tool_running"]
     assert len(state["recent_events"]) == 3

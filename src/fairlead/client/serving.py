@@ -21,6 +21,7 @@ from fairlead.client.events import ExtensionUiRequest, HostToolCall, HostToolCan
 from fairlead.core.functions import FunctionTool, as_tool_result
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ClientError, ToolError
+from fairlead.protocol.pi import frames
 from fairlead.protocol.pi.host_requests import (
     ExtensionUiResponse,
     HostToolDefinition,
@@ -154,7 +155,7 @@ class HostServices:
         loop, own_thread = asyncio.get_running_loop(), threading.get_ident()
 
         def report(output: str | ToolResult) -> None:
-            update = HostToolUpdate(id=event.id, partial_result=as_tool_result(output))
+            update = HostToolUpdate(id=event.id, partial_result=_as_sent(as_tool_result(output)))
             if threading.get_ident() == own_thread:
                 self._report(update)
                 return
@@ -183,7 +184,7 @@ class HostServices:
             log.debug("the host tool %s failed", tool.name, exc_info=True)
             result, is_error = ToolResult.text(str(error) or type(error).__name__), True
         self._open.pop(event.id, None)
-        await self._reply(HostToolResult(id=event.id, result=result, is_error=is_error or None))
+        await self._reply(HostToolResult(id=event.id, result=_as_sent(result), is_error=is_error or None))
 
     # A question
 
@@ -254,6 +255,10 @@ async def called(handler: Callable[[Any], Any], question: Any) -> Any:
         return await handler(question)
     value = await in_thread(lambda: handler(question))
     return await value if inspect.isawaitable(value) else value
+
+
+def _as_sent(result: ToolResult) -> frames.ToolResult:
+    return frames.ToolResult(result.content, result.details)
 
 
 def _decision_text(decision: Decision, options: Sequence[str]) -> str:

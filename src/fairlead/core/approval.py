@@ -16,6 +16,8 @@ _CONTEXT = 3
 _COMPARED = 1500
 #: How many characters a diff has at most.
 LONGEST_DIFF = 100_000
+#: How many characters a text of a change has at most, so that the content of large files is not kept in memory.
+LONGEST_TEXT = 512 * 1024
 
 
 class FileChange(Struct, frozen=True):
@@ -53,6 +55,12 @@ class FileChange(Struct, frozen=True):
                 yield from (_line("+", line) for line in new[new_from:new_to])
                 at = old_to
             yield from (_line(" ", line) for line in old[at:end])
+
+
+def file_changes(path: str, old_text: str | None, new_text: str) -> list[FileChange]:
+    """Return the change of one file as a list. It is empty if nothing changes, or if a text is longer than `LONGEST_TEXT`."""
+    is_long = len(new_text) > LONGEST_TEXT or (old_text is not None and len(old_text) > LONGEST_TEXT)
+    return [] if is_long or old_text == new_text else [FileChange(path, old_text, new_text)]
 
 
 class ApprovalRequest(Struct, frozen=True):

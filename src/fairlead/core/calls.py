@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from fairlead.core.events import ToolEnd, ToolStart, ToolUpdate
+from fairlead.core.events import ToolEnd, ToolRunning, ToolStart, ToolUpdate
 from fairlead.core.lenient import json_problem, scrub, scrub_text
 from fairlead.core.messages import Message, TextContent, ToolCall, ToolResultMessage, UserBlock
 from fairlead.core.model import StreamEnd
@@ -156,6 +156,7 @@ async def _execute(
     try:
         if run.before_call is not None or run.approver is not None:
             arguments, target = await _permitted(run, tool, call, arguments)
+        await run.emit(ToolRunning(call.id, call.name, arguments))
         began = run.runtime.now_ms()
         work = tool.run(arguments, ToolContext(call.id, run.cancel, update, target))
         outcome = (await run.runtime.bounded(work, run.cancel, timeout=tool.timeout, grace=tool.grace), False)
@@ -233,7 +234,7 @@ def _valid(result: ToolResult) -> ToolResult:
     content: list[UserBlock] = [
         TextContent(scrub_text(block.text)) if isinstance(block, TextContent) else block for block in result.content
     ]
-    return ToolResult(content, scrub(result.details))
+    return ToolResult(content, scrub(result.details), result.changes)
 
 
 def _failure(

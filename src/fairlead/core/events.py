@@ -128,6 +128,16 @@ class MessageEnd(Struct):
 
 
 class ToolStart(Struct):
+    """The model has called a tool. The call may still be refused; `ToolRunning` follows if it is not."""
+
+    call_id: str
+    tool_name: str
+    arguments: dict[str, Any]
+
+
+class ToolRunning(Struct):
+    """A tool call may run, and runs now. `arguments` are those that the tool gets."""
+
     call_id: str
     tool_name: str
     arguments: dict[str, Any]
@@ -386,6 +396,7 @@ Event: TypeAlias = (
     | MessageUpdate
     | MessageEnd
     | ToolStart
+    | ToolRunning
     | ToolUpdate
     | ToolEnd
     | QueueUpdate

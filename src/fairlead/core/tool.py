@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from fairlead.core.approval import FileChange, ToolKind
 from fairlead.core.messages import TextContent, ToolCall, UserBlock
 from fairlead.core.model import ToolSpec
 from fairlead.core.runtime import CancelToken
@@ -22,6 +24,8 @@ KeyPath: TypeAlias = tuple[str, ...]
 
 #: How many characters of its arguments the model sees in an error.
 _LONGEST_SHOWN = 20_000
+#: How many characters the title of a call has at most.
+_LONGEST_TITLE = 200
 
 
 class ToolResult(Struct, omit_defaults=True):
@@ -29,6 +33,9 @@ class ToolResult(Struct, omit_defaults=True):
 
     content: list[UserBlock]
     details: dict[str, Any] | None = None
+    #: The files that the call changed, as far as their texts are known and not too long. Neither the model nor the session file
+    #: gets them.
+    changes: list[FileChange] = []
 
     @classmethod
     def text(cls, text: str, details: dict[str, Any] | None = None) -> ToolResult:
@@ -106,6 +113,26 @@ class ToolSubject(Struct, frozen=True):
     applies: Callable[[Mapping[str, Any]], bool] | None = None
 
 
+class ToolLocation(Struct, frozen=True):
+    """A file that a call is about. An editor can follow the agent there."""
+
+    #: The absolute path.
+    path: str
+    #: The first line that the call is about, from 1; None if it is about the whole file.
+    line: int | None = None
+
+
+class PreviewChanges(Protocol):
+    """Returns what a call would change, without changing it. `target` is what the approver judged.
+
+    It may raise ToolError if the call would fail. The result is empty if the changes are not known or too long.
+    """
+
+    def __call__(
+        self, arguments: dict[str, Any], target: ApprovedFile | None, cancel: CancelToken, /
+    ) -> Awaitable[list[FileChange]]: ...
+
+
 class Tool(Struct, frozen=True):
     """Something that the model can call.
 
@@ -123,6 +150,16 @@ class Tool(Struct, frozen=True):
     snippet: str = ""
     #: Advice for the system prompt.
     guidelines: tuple[str, ...] = ()
+    #: What it does, for hosts that show its calls.
+    kind: ToolKind = "other"
+    #: Describes a call on one line for people, such as "Read src/a.py (1-40)"; see `call_title`.
+    title: Callable[[Mapping[str, Any]], str] | None = None
+    #: Returns the files that a call is about; see `call_locations`.
+    locations: Callable[[Mapping[str, Any]], list[ToolLocation]] | None = None
+    #: Computes what a call would change, for people who decide about it.
+    preview: PreviewChanges | None = None
+    #: Calling it again with the same arguments has no further effect, so a call whose result was lost can be repeated.
+    idempotent: bool = False
     #: Changes the machine: under the `exclusive` schedule it runs alone and in call order.
     exclusive: bool = False
     #: Changes nothing and runs nothing by itself, so it needs approval only if a rule says so.
@@ -146,6 +183,22 @@ class Tool(Struct, frozen=True):
 
     def spec(self) -> ToolSpec:
         return ToolSpec(self.name, self.description, self.parameters)
+
+    def call_title(self, arguments: Mapping[str, Any]) -> str:
+        """Return one line for people about a call, of limited length. The arguments may be unchecked or incomplete."""
+        text = ""
+        if self.title is not None:
+            with suppress(Exception):  # arguments of any form
+                text = " ".join(self.title(arguments).split())
+        text = text or self.label or self.name
+        return text if len(text) <= _LONGEST_TITLE else f"{text[: _LONGEST_TITLE - 1]}…"
+
+    def call_locations(self, arguments: Mapping[str, Any]) -> list[ToolLocation]:
+        """Return the files that a call is about. The arguments may be unchecked or incomplete."""
+        if self.locations is not None:
+            with suppress(Exception):  # arguments of any form
+                return self.locations(arguments)
+        return []
 
     def check_schema(self) -> None:
         """Raise ToolError if `parameters` is not a schema that arguments can be checked against."""

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.config.home import user_folder
-from fairlead.core.approval import Allow, ApprovalRequest, Deny
+from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange
 from fairlead.core.calls import ABORTED
 from fairlead.core.events import Event, SessionReplaced, ToolApprovalRequested, ToolApprovalResolved
 from fairlead.core.lenient import scrub, scrub_text
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 KNOWN_SHELLS = frozenset(("bash", "dash", "sh"))
 #: How many characters of a call's subject the user is shown.
 SHOWN = 4000
+#: How long the user's question waits for the changes that it shows.
+PREVIEW_SECONDS = 2.0
 
 # Hosts may compare these texts.
 _NO_USER = "it needs somebody's approval, and there is nobody to ask"  # prose: verbatim
@@ -135,7 +137,7 @@ class Approvals:
         ui = self._required_host.ui
         if not ui.available:
             raise self._refused(tool, call_id, "nobody", _NO_USER)
-        request = self._request(tool, call_id, call)
+        request = await self._request(tool, call_id, call, cancel)
         self._required_host.notify(ToolApprovalRequested(call_id, tool.name, call.arguments, request.message))
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -161,7 +163,7 @@ class Approvals:
             raise self._refused(tool, call_id, "nobody", _NO_ANSWER.format(self._timeout))
         raise self._refused(tool, call_id, "nobody", "the user dismissed the question")
 
-    def _request(self, tool: Tool, call_id: str, call: _JudgedCall) -> ApprovalRequest:
+    async def _request(self, tool: Tool, call_id: str, call: _JudgedCall, cancel: CancelToken) -> ApprovalRequest:
         text = call.subject.text or _as_json(call.arguments)
         return ApprovalRequest(
             tool.name,
@@ -170,7 +172,9 @@ class Approvals:
             f"Allow {shown(tool.name)}?",
             shown(text),
             text,
-            subagent=self._subagent,
+            tool.kind,
+            await _preview(tool, call, cancel),
+            self._subagent,
         )
 
     def _refused(self, tool: Tool, call_id: str, by: Literal["user", "session", "settings", "nobody"], why: str) -> ToolError:
@@ -216,6 +220,20 @@ class Approvals:
         if isinstance(event, SessionReplaced):
             self._allowed.clear()
             self._denied.clear()
+
+
+async def _preview(tool: Tool, call: _JudgedCall, cancel: CancelToken) -> tuple[FileChange, ...]:
+    """What the call would change, if that can be found out soon. A call that would fail changes nothing."""
+    if tool.preview is None:
+        return ()
+    try:
+        async with asyncio.timeout(PREVIEW_SECONDS):
+            return tuple(await tool.preview(call.arguments, call.target, cancel))
+    except (ToolError, TimeoutError):
+        return ()
+    except Exception as error:  # a bug in it must not keep the user from deciding
+        report(error)
+        return ()
 
 
 def shown(text: str) -> str:

@@ -75,6 +75,7 @@ def ask_tool(ui: Callable[[], Ui], timeout: float | None) -> Tool:
         description=_DESCRIPTION,
         parameters=_object({"questions": questions}, "questions"),
         run=partial(_run, ui, timeout),
+        title=lambda arguments: f"Ask: {arguments['questions'][0]['question']}",
         snippet="Ask the user a question",
         # What comes behind it in the same turn may depend on the answer.
         exclusive=True,

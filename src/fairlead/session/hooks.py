@@ -39,6 +39,7 @@ EVENT_NAMES: Mapping[type[Event], tuple[str, ...]] = {
     ),
     e.MessageEnd: ("message_end",),
     e.ToolStart: ("tool_execution_start",),
+    e.ToolRunning: ("tool_execution_running",),
     e.ToolUpdate: ("tool_execution_update",),
     e.ToolEnd: ("tool_execution_end",),
     e.QueueUpdate: ("queue_update",),

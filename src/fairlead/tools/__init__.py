@@ -16,7 +16,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from fairlead.core.tool import KeyPath, Tool, ToolContext, ToolResult, ToolSubject
+from fairlead.core.approval import FileChange
+from fairlead.core.runtime import CancelToken
+from fairlead.core.tool import ApprovedFile, KeyPath, Tool, ToolContext, ToolLocation, ToolResult, ToolSubject
 from fairlead.tools.workspace import Workspace
 
 __all__ = ["BUILTIN_NAMES", "DEFAULT_TOOLS", "Workspace", "builtin_tools"]
@@ -86,6 +88,10 @@ def _read_tool(workspace: Workspace, timeout: float) -> Tool:
             "path",
         ),
         run=partial(_run_read, workspace),
+        kind="read",
+        title=partial(usual_title, "read"),
+        locations=partial(usual_locations, workspace),
+        idempotent=True,
         subject=PATH,
         snippet="Read files",
         guidelines=("Look at files with read, not with cat or sed.",),
@@ -110,6 +116,8 @@ def _bash_tool(workspace: Workspace) -> Tool:
             "command",
         ),
         run=partial(_run_bash, workspace),
+        kind="execute",
+        title=partial(usual_title, "bash"),
         subject=COMMAND,
         snippet="Run shell commands",
         exclusive=True,
@@ -142,6 +150,10 @@ def _edit_tool(workspace: Workspace, timeout: float) -> Tool:
             "edits",
         ),
         run=partial(_run_edit, workspace),
+        kind="edit",
+        title=partial(usual_title, "edit"),
+        locations=partial(usual_locations, workspace),
+        preview=partial(_preview_edit, workspace),
         subject=PATH,
         file_texts=EDITS,
         snippet="Replace exact text in files",
@@ -166,6 +178,10 @@ def _write_tool(workspace: Workspace, timeout: float) -> Tool:
             "content",
         ),
         run=partial(_run_write, workspace),
+        kind="edit",
+        title=partial(usual_title, "write"),
+        locations=partial(usual_locations, workspace),
+        preview=partial(_preview_write, workspace),
         subject=PATH,
         file_texts=CONTENT,
         snippet="Make or overwrite files",
@@ -196,6 +212,9 @@ def _grep_tool(workspace: Workspace, timeout: float) -> Tool:
             "pattern",
         ),
         run=partial(_run_grep, workspace),
+        kind="search",
+        title=partial(usual_title, "grep"),
+        idempotent=True,
         subject=PATH,
         snippet="Search file contents, respecting .gitignore",
         harmless=True,
@@ -222,6 +241,9 @@ def _find_tool(workspace: Workspace, timeout: float) -> Tool:
             "pattern",
         ),
         run=partial(_run_find, workspace),
+        kind="search",
+        title=partial(usual_title, "find"),
+        idempotent=True,
         subject=PATH,
         snippet="Find files by name, respecting .gitignore",
         harmless=True,
@@ -241,6 +263,9 @@ def _ls_tool(workspace: Workspace, timeout: float) -> Tool:
             },
         ),
         run=partial(_run_ls, workspace),
+        kind="search",
+        title=partial(usual_title, "ls"),
+        idempotent=True,
         subject=PATH,
         snippet="List folders",
         harmless=True,
@@ -257,6 +282,36 @@ def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
 
 def _string(description: str) -> dict[str, Any]:
     return {"type": "string", "description": description}
+
+
+def usual_title(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Return the title of a call of a built-in tool, or of one that takes the same arguments."""
+    from fairlead.tools.titles import TITLES
+
+    return TITLES[tool](arguments)
+
+
+def usual_locations(workspace: Workspace, arguments: Mapping[str, Any]) -> list[ToolLocation]:
+    """Return the file that a call names in `path`; none if that is a URI."""
+    from fairlead.tools.titles import file_locations
+
+    return file_locations(workspace, arguments)
+
+
+async def _preview_edit(
+    workspace: Workspace, arguments: dict[str, Any], target: ApprovedFile | None, cancel: CancelToken
+) -> list[FileChange]:
+    from fairlead.tools.files.edit import preview_edit
+
+    return await preview_edit(workspace, arguments, target, cancel)
+
+
+async def _preview_write(
+    workspace: Workspace, arguments: dict[str, Any], target: ApprovedFile | None, cancel: CancelToken
+) -> list[FileChange]:
+    from fairlead.tools.files.write import preview_write
+
+    return await preview_write(workspace, arguments, target, cancel)
 
 
 async def _run_read(workspace: Workspace, arguments: dict[str, Any], context: ToolContext) -> ToolResult:

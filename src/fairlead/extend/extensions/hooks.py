@@ -192,7 +192,7 @@ class ExtensionHooks:
         self, tool_name: str, call_id: str, arguments: Mapping[str, Any], result: ToolResult, is_error: bool
     ) -> tuple[ToolResult, bool]:
         # Not as data too: an extension may remove something.
-        result = ToolResult(result.content, result.details)
+        given = result = ToolResult(result.content, result.details, result.changes)
         event = e.ToolResultEvent(tool_name, call_id, dict(arguments), result.content, result.details, is_error)
         async for answer in self._ask_each("tool_result", event):
             if answer.content is not None:
@@ -201,7 +201,7 @@ class ExtensionHooks:
             result = result if answer.details is UNSET else replace(result, details=answer.details)
             is_error = is_error if answer.is_error is None else answer.is_error
             event.content, event.details, event.is_error = result.content, result.details, is_error
-        return result, is_error
+        return (result if result is given else replace(result, changes=[])), is_error
 
     async def before_settle(self, messages: list[Message]) -> list[CustomMessage]:
         event = e.AgentBeforeSettle([copy_message(message) for message in messages])

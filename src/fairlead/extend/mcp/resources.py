@@ -75,6 +75,7 @@ def resources_tool(servers: Callable[[CancelToken], Awaitable[Mapping[str, McpSe
             "properties": {"server": {"type": "string", "description": "Only those of this server"}},
         },
         run=run,
+        kind="search",
         snippet="List resources of MCP servers, which read can read",
         timeout=timeout,
     )

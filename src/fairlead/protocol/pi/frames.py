@@ -11,7 +11,6 @@ from fairlead.core.messages import AssistantMessage, Message, ToolCall, ToolResu
 from fairlead.core.model import Model, ThinkingLevel, ToolSpec
 from fairlead.core.queues import InterruptMode, QueueMode
 from fairlead.core.snapshots import LifecyclePayload, ProgressPayload
-from fairlead.core.tool import ToolResult
 
 #: The version of omp's protocol that limits frames, the longest frame, and the longest frame assembled from chunks.
 #: omp's client chooses that version only if the limits are these.
@@ -252,6 +251,13 @@ class ToolExecutionStart(Frame, tag="tool_execution_start"):
     tool_call_id: str
     tool_name: str
     args: dict[str, Any]
+
+
+class ToolResult(Struct, omit_defaults=True):
+    """What a tool returns: `content` for the model, `details` for the host."""
+
+    content: list[UserBlock]
+    details: dict[str, Any] | None = None
 
 
 class ToolExecutionUpdate(Frame, tag="tool_execution_update"):

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Literal, TypeAlias, cast
 from msgspec import UNSET, Struct, UnsetType
 
 from fairlead.core.runtime import NotifyKind, Placement
-from fairlead.core.tool import ToolResult
 from fairlead.protocol.pi.commands import Command
-from fairlead.protocol.pi.frames import Frame
+from fairlead.protocol.pi.frames import Frame, ToolResult
 
 # Commands that register
 

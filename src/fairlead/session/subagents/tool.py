@@ -58,6 +58,8 @@ def task_tool(subagents: SessionSubagents) -> Tool:
             "required": ["agent", "tasks"],
         },
         run=partial(run_task, subagents),
+        kind="think",
+        title=lambda arguments: f"{arguments['agent']}: {'; '.join(task['description'] for task in arguments['tasks'])}",
         snippet="Give pieces of work to sub-agents",
         guidelines=("Give independent pieces of work to sub-agents in one call of task; do small ones yourself.",),
         harmless=True,  # what its agents do is decided call by call

@@ -51,6 +51,8 @@ def todo_write_tool(todos: TodoList, on_change: Callable[[], object]) -> Tool:
         description=_DESCRIPTION,
         parameters=_parameters(),
         run=run,
+        kind="think",
+        title=lambda _: "Update the todo list",
         snippet="Plan work in several steps and keep track of it",
         guidelines=(
             "Plan work of three steps or more with todo_write before you begin; do without it for less.",

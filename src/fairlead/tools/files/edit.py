@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, cast
 
+from fairlead.core.approval import FileChange
 from fairlead.core.lenient import decode, scrub_text
-from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.core.messages import TextContent
+from fairlead.core.runtime import CancelToken
+from fairlead.core.tool import ApprovedFile, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools.background import Stop, change_in_order, split_lines
+from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
 from fairlead.tools.files.matching import Haystack, TextMatch, line_numbers, similar_text
 from fairlead.tools.files.targets import Target
 from fairlead.tools.files.write import BOM, TextFile, with_line_ends_of
@@ -44,28 +47,47 @@ async def run_edit(workspace: Workspace, arguments: dict[str, Any], context: Too
     target = workspace.locate(arguments["path"], context.target)
     edits = [(scrub_text(edit["oldText"]), scrub_text(edit["newText"])) for edit in arguments["edits"]]
 
-    def change(stop: Stop) -> FileDiff:
-        return _edit_file(workspace, target, arguments["path"], edits, stop)
+    def change(stop: Stop) -> ToolResult:
+        file, replacements, result = _edited(workspace, target, arguments["path"], edits, stop)
+        # Described first: once the file has changed, nothing slow may stand between that and the report of it.
+        diff = describe(file.text, replacements, arguments["path"], stop)
+        details = {"diff": diff.numbered, "patch": diff.patch, "firstChangedLine": diff.first_changed_line}
+        text = f"Successfully replaced {len(edits)} block(s) in {arguments['path']}."
+        file.save(result, stop)
+        return ToolResult([TextContent(text)], details, file.changes(result))
 
-    changed = await change_in_order(target, context.cancel, change)
-    details = {"diff": changed.numbered, "patch": changed.patch, "firstChangedLine": changed.first_changed_line}
-    return ToolResult.text(f"Successfully replaced {len(edits)} block(s) in {arguments['path']}.", details)
+    return await change_in_order(target, context.cancel, change)
 
 
-def _edit_file(workspace: Workspace, target: Target, name: str, edits: list[tuple[str, str]], stop: Stop) -> FileDiff:
+async def preview_edit(
+    workspace: Workspace, arguments: dict[str, Any], approved: ApprovedFile | None, cancel: CancelToken
+) -> list[FileChange]:
+    """Return what an edit would change. Raises ToolError if it would fail."""
+    if workspace.uris is not None and workspace.uris.has(arguments["path"]):
+        return []
+    target = workspace.locate(arguments["path"], approved)
+    edits = [(scrub_text(edit["oldText"]), scrub_text(edit["newText"])) for edit in arguments["edits"]]
+
+    def look(stop: Stop) -> list[FileChange]:
+        file, _, result = _edited(workspace, target, arguments["path"], edits, stop)
+        return file.changes(result)
+
+    return await in_thread(cancel, look)
+
+
+def _edited(
+    workspace: Workspace, target: Target, name: str, edits: list[tuple[str, str]], stop: Stop
+) -> tuple[TextFile, list[TextReplacement], str]:
+    """Return the file of an edit, where it applies, and the new text. Raises ToolError if it cannot be made."""
     file = TextFile(target, name, workspace.guard, stop)
-    text = file.text
-    replacements = _locate(text, name, edits, stop)
-    result = apply(text, replacements)
+    replacements = _locate(file.text, name, edits, stop)
+    result = apply(file.text, replacements)
     stop.check()
-    if result == text:
+    if result == file.text:
         raise ToolError(
             f"No changes made to {name}. The replacement produced identical content. Check that newText differs from oldText."
         )
-    # Described first: once the file has changed, nothing slow may stand between that and the report of it.
-    described = describe(text, replacements, name, stop)
-    file.save(result, stop)
-    return described
+    return file, replacements, result
 
 
 def _locate(text: str, name: str, edits: list[tuple[str, str]], stop: Stop) -> list[TextReplacement]:

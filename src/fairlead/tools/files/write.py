@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.config.open_files import kind_of, make_folders, opened_folder, stat_at
+from fairlead.core.approval import LONGEST_TEXT, FileChange, file_changes
 from fairlead.core.lenient import scrub_text
-from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.core.runtime import CancelToken
+from fairlead.core.tool import ApprovedFile, ToolContext, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools.background import Stop, change_in_order
+from fairlead.tools.background import Stop, change_in_order, in_thread
 from fairlead.tools.files.read import open_regular, read_all
-from fairlead.tools.files.targets import Target, as_content, became_link, failure, require_approved
+from fairlead.tools.files.targets import Target, as_content, became_link, failure, found_at, require_approved
 from fairlead.tools.truncate import format_size
 from fairlead.tools.workspace import Guard, Workspace
 
@@ -40,10 +42,36 @@ async def run_write(workspace: Workspace, arguments: dict[str, Any], context: To
 
     def write(stop: Stop) -> None:
         make_parents(target, workspace.cwd, workspace.guard)
+        done.changes = changes_of_write(target, content, workspace.guard, stop)
         replace_file(target, data, workspace.guard, stop)
 
     await change_in_order(target, context.cancel, write)
     return done
+
+
+async def preview_write(
+    workspace: Workspace, arguments: dict[str, Any], approved: ApprovedFile | None, cancel: CancelToken
+) -> list[FileChange]:
+    """Return what a write would change. Raises ToolError if the file cannot be looked at."""
+    if workspace.uris is not None and workspace.uris.has(arguments["path"]):
+        return []
+    target = workspace.locate(arguments["path"], approved)
+    content = scrub_text(arguments["content"])
+    return await in_thread(cancel, lambda stop: changes_of_write(target, content, workspace.guard, stop))
+
+
+def changes_of_write(target: Target, content: str, guard: Guard | None, stop: Stop) -> list[FileChange]:
+    """Return the change that `content` makes to a file. It is empty if the present content is not text, or too long."""
+    found = found_at(target)
+    if found is None:
+        return file_changes(scrub_text(str(target.real)), None, content)
+    if len(content) > LONGEST_TEXT or found.st_size > 4 * LONGEST_TEXT:  # 4 bytes for a character at most
+        return []
+    try:
+        return TextFile(target, str(target.named), guard, stop).changes(content)
+    except ToolError:
+        stop.check()
+        return []
 
 
 def make_parents(target: Target, cwd: Path, guard: Guard | None) -> None:
@@ -208,6 +236,10 @@ class TextFile:
         """Replace all of the text. Raises ToolError, and leaves the file as it is, if it is not what was found any more."""
         data = (self._bom + text).encode()
         replace_file(self._target, data, self._guard, stop, before_replacing=lambda: self._refuse_if_changed(stop))
+
+    def changes(self, text: str) -> list[FileChange]:
+        """Return the change that another text makes to the file. It is empty if one of them is too long."""
+        return file_changes(scrub_text(str(self._target.real)), self.text, text)
 
     def _refuse_if_changed(self, stop: Stop) -> None:
         if _state(self._target) != self._state and _load(self._target, self._name, self._guard, stop)[0] != self._data:

@@ -26,7 +26,9 @@ _FRAMES: dict[type, _Encode] = {
     events.MessageStart: lambda e: frames.MessageStart(e.message),
     events.MessageEnd: lambda e: frames.MessageEnd(e.message),
     events.ToolStart: lambda e: frames.ToolExecutionStart(e.call_id, e.tool_name, e.arguments),
-    events.ToolUpdate: lambda e: frames.ToolExecutionUpdate(e.call_id, e.tool_name, e.arguments, e.partial),
+    events.ToolUpdate: lambda e: frames.ToolExecutionUpdate(
+        e.call_id, e.tool_name, e.arguments, frames.ToolResult(e.partial.content, e.partial.details)
+    ),
     events.ToolEnd: lambda e: tool_end(e),
     events.RetryStart: lambda e: frames.AutoRetryStart(e.attempt, e.max_attempts, e.delay_ms, e.error),
     events.RetryEnd: lambda e: frames.AutoRetryEnd(e.success, e.attempt, UNSET if e.error is None else e.error),
@@ -55,6 +57,7 @@ def tool_end(event: events.ToolEnd, *, structured: bool = False) -> frames.ToolE
 
 #: Events without their own frame, and events that only hosts which subscribe to them get.
 _APART = (
+    events.ToolRunning,
     events.SessionReplaced,
     events.ModelSelected,
     events.UiPromptStart,

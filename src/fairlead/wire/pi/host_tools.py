@@ -83,7 +83,7 @@ class HostTools:
             withdraw=HostToolCancel,
             answered_by="host_tool_result",
             updated_by="host_tool_update",
-            on_update=lambda line: context.update(decoded(HostToolUpdate, line).partial_result),
+            on_update=lambda line: context.update(_update(line)),
         )
         try:
             line = (await self._questions.ask(question, context.cancel)).body
@@ -92,6 +92,11 @@ class HostTools:
         except HostLeft:
             raise ToolError("RPC client disconnected before host tool execution completed") from None
         return _result(name, line)
+
+
+def _update(line: bytes) -> ToolResult:
+    partial = decoded(HostToolUpdate, line).partial_result
+    return ToolResult(partial.content, partial.details)
 
 
 def _result(name: str, line: bytes) -> ToolResult:

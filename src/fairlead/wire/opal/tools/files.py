@@ -10,14 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from fairlead.core.approval import FileChange, file_changes
 from fairlead.core.lenient import scrub_text
-from fairlead.core.tool import ToolContext, ToolResult
+from fairlead.core.messages import TextContent
+from fairlead.core.runtime import CancelToken
+from fairlead.core.tool import ApprovedFile, ToolContext, ToolResult
 from fairlead.errors import ToolError
 from fairlead.tools.background import Stop, change_in_order, in_thread, split_lines
 from fairlead.tools.files.edit import Change, TextReplacement, apply, changes_of, hunks_of, lines_of
 from fairlead.tools.files.read import Window, read_file
 from fairlead.tools.files.targets import Target, found_at
-from fairlead.tools.files.write import BOM, TextFile, make_parents, replace_file, with_line_ends_of
+from fairlead.tools.files.write import BOM, TextFile, changes_of_write, make_parents, replace_file, with_line_ends_of
 from fairlead.tools.truncate import MAX_BYTES, MAX_LINES, format_size, head
 from fairlead.tools.workspace import Guard
 from fairlead.wire.opal.encode import META
@@ -28,24 +31,36 @@ async def run_write_file(files: FileAccess, arguments: dict[str, Any], context: 
     target = files.find(arguments["path"], context.target)
     content = scrub_text(arguments["content"])
 
-    def write(stop: Stop) -> dict[str, Any] | None:
+    def write(stop: Stop) -> ToolResult:
         make_parents(target, files.workspace.cwd, files.workspace.guard)
-        return _write(target, files.name_of(target.real), content, files.workspace.guard, stop)
+        result = ToolResult.text(f"File written: {target.named}")
+        result.details, result.changes = _write(target, files.name_of(target.real), content, files.workspace.guard, stop)
+        return result
 
-    details = await change_in_order(target, context.cancel, write)
-    return ToolResult.text(f"File written: {target.named}", details)
+    return await change_in_order(target, context.cancel, write)
 
 
-def _write(target: Target, name: str, content: str, guard: Guard | None, stop: Stop) -> dict[str, Any] | None:
-    """Write the file. Returns the details of the result; None if the old content was not text and cannot be compared."""
+async def preview_write_file(
+    files: FileAccess, arguments: dict[str, Any], approved: ApprovedFile | None, cancel: CancelToken
+) -> list[FileChange]:
+    """Return what a write would change. Raises ToolError if the file is out of reach."""
+    target = files.find(arguments["path"], approved)
+    content = scrub_text(arguments["content"])
+    return await in_thread(cancel, lambda stop: changes_of_write(target, content, files.workspace.guard, stop))
+
+
+def _write(
+    target: Target, name: str, content: str, guard: Guard | None, stop: Stop
+) -> tuple[dict[str, Any] | None, list[FileChange]]:
+    """Write the file. Returns the details and the changes; no details if the old content was not text and cannot be compared."""
     if found_at(target) is None:
         details = diff_details("", TextReplacement(0, 0, content), name, stop)
         replace_file(target, content.encode(), guard, stop)
-        return details
+        return details, file_changes(scrub_text(str(target.real)), None, content)
     old = _text_at(target, name, guard, stop)
     if old is None:
         replace_file(target, content.encode(), guard, stop)
-        return None
+        return None, []
     text = old.text
     content = content.removeprefix(BOM)
     if "\n" in text:
@@ -53,7 +68,7 @@ def _write(target: Target, name: str, content: str, guard: Guard | None, stop: S
     # Described first: once the file has changed, nothing slow may delay the report.
     details = diff_details(text, TextReplacement(0, len(text), content), name, stop)
     old.save(content, stop)
-    return details
+    return details, old.changes(content)
 
 
 def _text_at(target: Target, name: str, guard: Guard | None, stop: Stop) -> TextFile | None:
@@ -167,8 +182,36 @@ _AROUND = 5
 _NEAR, _MOVED = 200, 3
 
 
+class _LineEdit(NamedTuple):
+    """A checked call of edit_file."""
+
+    target: Target
+    start: Anchor
+    through: Anchor
+    new: str
+    operation: Operation
+
+
 async def run_edit_file(files: FileAccess, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-    target = files.find(arguments["path"], context.target, data=False)
+    edit = _line_edit(files, arguments, context.target)
+    return await change_in_order(edit.target, context.cancel, lambda stop: _edit(files, edit, stop))
+
+
+async def preview_edit_file(
+    files: FileAccess, arguments: dict[str, Any], approved: ApprovedFile | None, cancel: CancelToken
+) -> list[FileChange]:
+    """Return what an edit would change. Raises ToolError if it would fail."""
+    edit = _line_edit(files, arguments, approved)
+
+    def look(stop: Stop) -> list[FileChange]:
+        file, _, _, replacement = _edited(files, edit, stop)
+        return file.changes(apply(file.text, [replacement]))
+
+    return await in_thread(cancel, look)
+
+
+def _line_edit(files: FileAccess, arguments: dict[str, Any], approved: ApprovedFile | None) -> _LineEdit:
+    target = files.find(arguments["path"], approved, data=False)
     start = read_anchor(arguments["start"], "start")
     through = read_anchor(arguments["through"], "through") if "through" in arguments else start
     operation: Operation = arguments.get("operation", "replace")
@@ -177,35 +220,37 @@ async def run_edit_file(files: FileAccess, arguments: dict[str, Any], context: T
         raise ToolError(
             f"through ({through}) is a line before start ({start}). Name the first line in start, the last in through."
         )
-
-    def change(stop: Stop) -> ToolResult:
-        return _edit(files, target, start, through, new, operation, stop)
-
-    return await change_in_order(target, context.cancel, change)
+    return _LineEdit(target, start, through, new, operation)
 
 
-def _edit(
-    files: FileAccess, target: Target, start: Anchor, through: Anchor, new: str, operation: Operation, stop: Stop
-) -> ToolResult:
-    name = files.name_of(target.real)
-    file = TextFile(target, name, files.workspace.guard, stop)
+def _edited(files: FileAccess, edit: _LineEdit, stop: Stop) -> tuple[TextFile, list[str], list[str], TextReplacement]:
+    """Return the file of an edit, its lines, the new lines, and what they replace. Raises ToolError if it cannot be made."""
+    name = files.name_of(edit.target.real)
+    file = TextFile(edit.target, name, files.workspace.guard, stop)
     lines = split_lines(file.text, stop)
-    for anchor in (start, through):
+    for anchor in (edit.start, edit.through):
         _check(lines, anchor, name)
-    added = [] if operation == "replace" and not new else new.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    if operation != "replace":
-        through = start
-    replacement = _replacement(lines, start.number - 1, through.number, added, operation)
+    is_deletion = edit.operation == "replace" and not edit.new
+    added = [] if is_deletion else edit.new.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    last = edit.through if edit.operation == "replace" else edit.start
+    replacement = _replacement(lines, edit.start.number - 1, last.number, added, edit.operation)
+    return file, lines, added, replacement
+
+
+def _edit(files: FileAccess, edit: _LineEdit, stop: Stop) -> ToolResult:
+    file, lines, added, replacement = _edited(files, edit, stop)
+    name, start = files.name_of(edit.target.real), edit.start.number
     result = apply(file.text, [replacement])
     if result == file.text:
         raise ToolError(f"No changes made to {name}: the lines are what new_string says already.")
     # Described first: once the file has changed, nothing slow may delay the report.
     details = diff_details(file.text, replacement, name, stop)
     file.save(result, stop)
-    old = lines[start.number - 1 : through.number] if operation == "replace" else []
-    first = start.number + 1 if operation == "insert_after" else start.number
-    account = head(_account(target.named, start.number, old, first, added))
-    return ToolResult.text(account.content + ("\n[The rest is left out.]" if account.truncated else ""), details)
+    old = lines[start - 1 : edit.through.number] if edit.operation == "replace" else []
+    first = start + 1 if edit.operation == "insert_after" else start
+    account = head(_account(edit.target.named, start, old, first, added))
+    text = account.content + ("\n[The rest is left out.]" if account.truncated else "")
+    return ToolResult([TextContent(text)], details, file.changes(result))
 
 
 def _check(lines: Sequence[str], anchor: Anchor, name: str) -> None:

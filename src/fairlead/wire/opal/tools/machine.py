@@ -10,13 +10,17 @@ This module only declares the tools; their code is imported when a tool is first
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolResult
+from fairlead.core.approval import FileChange
+from fairlead.core.runtime import CancelToken
+from fairlead.core.tool import ApprovedFile, Tool, ToolContext, ToolLocation, ToolResult
 from fairlead.errors import ToolError
-from fairlead.tools import COMMAND, CONTENT, NEW_LINES, PATH
+from fairlead.tools import COMMAND, CONTENT, NEW_LINES, PATH, usual_locations, usual_title
 from fairlead.tools.files.targets import Target
 from fairlead.tools.workspace import Workspace
 
@@ -84,6 +88,10 @@ def _read_file(files: FileAccess, timeout: float) -> Tool:
             "path",
         ),
         run=run,
+        kind="read",
+        title=partial(usual_title, "read"),
+        locations=partial(usual_locations, files.workspace),
+        idempotent=True,
         subject=PATH,
         harmless=True,
         snippet="Read files, with a tag before every line",
@@ -99,6 +107,11 @@ def _write_file(files: FileAccess, timeout: float) -> Tool:
 
         return await run_write_file(files, arguments, context)
 
+    async def preview(arguments: dict[str, Any], target: ApprovedFile | None, cancel: CancelToken) -> list[FileChange]:
+        from fairlead.wire.opal.tools.files import preview_write_file
+
+        return await preview_write_file(files, arguments, target, cancel)
+
     return Tool(
         name="write_file",
         description="Write a file: makes it, with its folders, or replaces all of its content.",
@@ -106,6 +119,10 @@ def _write_file(files: FileAccess, timeout: float) -> Tool:
             {"path": string("The file, in the working directory"), "content": string("The whole new content")}, "path", "content"
         ),
         run=run,
+        kind="edit",
+        title=partial(usual_title, "write"),
+        locations=partial(usual_locations, files.workspace),
+        preview=preview,
         subject=PATH,
         file_texts=CONTENT,
         snippet="Make or overwrite files",
@@ -121,6 +138,11 @@ def _edit_file(files: FileAccess, timeout: float) -> Tool:
         from fairlead.wire.opal.tools.files import run_edit_file
 
         return await run_edit_file(files, arguments, context)
+
+    async def preview(arguments: dict[str, Any], target: ApprovedFile | None, cancel: CancelToken) -> list[FileChange]:
+        from fairlead.wire.opal.tools.files import preview_edit_file
+
+        return await preview_edit_file(files, arguments, target, cancel)
 
     return Tool(
         name="edit_file",
@@ -145,6 +167,10 @@ def _edit_file(files: FileAccess, timeout: float) -> Tool:
             "start",
         ),
         run=run,
+        kind="edit",
+        title=partial(usual_title, "edit"),
+        locations=partial(_edit_locations, files.workspace),
+        preview=preview,
         subject=PATH,
         file_texts=NEW_LINES,
         snippet="Change lines of files by their tags",
@@ -178,6 +204,9 @@ def _grep(files: FileAccess, timeout: float) -> Tool:
             "pattern",
         ),
         run=run,
+        kind="search",
+        title=partial(usual_title, "grep"),
+        idempotent=True,
         subject=PATH,
         harmless=True,
         snippet="Search file contents, respecting .gitignore",
@@ -225,6 +254,8 @@ def _shell(files: FileAccess) -> Tool:
             }
         ),
         run=run,
+        kind="execute",
+        title=_shell_title,
         subject=COMMAND,
         snippet="Run shell commands",
         exclusive=True,
@@ -233,6 +264,24 @@ def _shell(files: FileAccess) -> Tool:
         prepare=repaired,
         close=close,
     )
+
+
+def _edit_locations(workspace: Workspace, arguments: Mapping[str, Any]) -> list[ToolLocation]:
+    """The file, and the line that the tag in `start` names."""
+    line = arguments["start"].partition(":")[0] if "start" in arguments else ""
+    return usual_locations(workspace, {"path": arguments["path"], "offset": int(line) if line.isdecimal() else None})
+
+
+def _shell_title(arguments: Mapping[str, Any]) -> str:
+    match arguments.get("action", "run"):
+        case "wait":
+            return f"Wait for process {arguments['id']}"
+        case "input":
+            return f"Write to process {arguments['id']}"
+        case "kill":
+            return f"Kill process {arguments['id']}"
+        case _:
+            return usual_title("bash", arguments)
 
 
 def object_schema(properties: dict[str, Any], *required: str) -> dict[str, Any]:

@@ -37,6 +37,8 @@ def tasks_tool(keeper: TaskKeeper) -> Tool:
         description=_DESCRIPTION,
         parameters=_parameters(),
         run=run,
+        kind="think",
+        title=lambda arguments: "List the tasks" if arguments["action"] == "list" else "Update the tasks",
         harmless=True,
         snippet="Plan work in several steps and keep track of it",
         guidelines=("Plan work of three steps or more with tasks; mark each one done as soon as it is.",),
