@@ -16,7 +16,7 @@ Every other module is private and may change in any release.
 
 This module holds:
 
-    Agent, AgentOptions             an agent in this process
+    Agent, AgentOptions, Result     an agent in this process, and what its answers are
     Tool, ToolContext, ToolResult,  your own tools for it, and what their calls
     ToolSubject, ToolLocation       are about
     tool                            make a tool from a function, with options
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.functions import tool
     from fairlead.agent.options import AgentOptions
+    from fairlead.agent.result import Result
     from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange
     from fairlead.core.model import Model, ModelRequest, ModelStream
     from fairlead.core.partial_message import PartialMessage
@@ -70,6 +71,7 @@ __all__ = [
     "ModelStream",
     "NoUi",
     "PartialMessage",
+    "Result",
     "Tool",
     "ToolContext",
     "ToolError",
@@ -97,6 +99,7 @@ _HOMES = {
     "NoUi": "fairlead.core.runtime",
     "PartialMessage": "fairlead.core.partial_message",
     "ModelRequest": "fairlead.core.model",
+    "Result": "fairlead.agent.result",
     "Tool": "fairlead.core.tool",
     "ToolContext": "fairlead.core.tool",
     "ToolError": "fairlead.errors",

@@ -17,8 +17,11 @@
     ├── BadCommand               a host's command is malformed, or names something that does not exist
     ├── LoginFailed              a login at a provider failed; the text says why
     ├── ProviderError            a request to a model failed; has the HTTP status, if there was a response
-    │   └── LimitReached         the run reached a limit: too many turns, or the same calls again and again
+    │   └── LimitReached         the run reached a limit: of turns, of its cost, or of repetitions of the same calls
+    │       └── RunTimeout       the run took longer than its timeout; also a TimeoutError
+    ├── OutputError              the model's answer does not have the type that the caller asked for
     ├── RunAborted               the run that the caller waits for was aborted
+    ├── WrongEventLoop           an agent is used on two event loops; also a RuntimeError
     ├── ClientError              a client of an agent in another process cannot do what it was asked to do
     │   ├── CommandRefused       the agent answered a command with an error
     │   ├── NoAnswer             the agent did not answer in time; also a TimeoutError
@@ -55,11 +58,14 @@ __all__ = [
     "NoAnswer",
     "NoCredentials",
     "NothingToCompact",
+    "OutputError",
     "ProviderError",
     "RunAborted",
     "RunFailed",
+    "RunTimeout",
     "SessionError",
     "ToolError",
+    "WrongEventLoop",
 ]
 
 
@@ -157,27 +163,61 @@ class ProviderError(FairleadError):
     """A request to a model failed, in the provider's server or on the network.
 
     `status` is the HTTP status if there was a response, `retry_after` the number of seconds the server asks to wait, and
-    `transient` whether the same request may succeed later.
+    `transient` whether the same request may succeed later. If `Agent.ask` raises it, `result` is the `fairlead.Result` of the
+    run so far.
     """
 
     def __init__(
-        self, text: str, *, status: int | None = None, retry_after: float | None = None, transient: bool = False
+        self,
+        text: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+        transient: bool = False,
+        result: Any = None,
     ) -> None:
         super().__init__(text)
         self.status = status
         self.retry_after = retry_after
         self.transient = transient
+        self.result = result
 
 
 class LimitReached(ProviderError):
-    """The run reached the limit of turns, or of repetitions of the same calls.
+    """The run reached the limit of turns, of its cost, or of repetitions of the same calls.
 
     Callers handle it like the failure of a model, hence the base class.
     """
 
 
+class RunTimeout(LimitReached, TimeoutError):
+    """The run took longer than its timeout, and was aborted."""
+
+
+class OutputError(FairleadError):
+    """The model's answer does not have the type that the caller asked for, not even after it was asked to correct it.
+
+    `result` is the `fairlead.Result` of the run: `result.text` is the last answer.
+    """
+
+    def __init__(self, text: str, result: Any = None) -> None:
+        super().__init__(text)
+        self.result = result
+
+
 class RunAborted(FairleadError):
-    """The run that the caller waits for was aborted."""
+    """The run that the caller waits for was aborted.
+
+    If `Agent.ask` raises it, `result` is the `fairlead.Result` of the run so far.
+    """
+
+    def __init__(self, text: str = "The run was aborted.", result: Any = None) -> None:
+        super().__init__(text)
+        self.result = result
+
+
+class WrongEventLoop(FairleadError, RuntimeError):
+    """An agent is used on another event loop than before, or by a blocking call where that cannot work."""
 
 
 class ClientError(FairleadError):

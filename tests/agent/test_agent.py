@@ -44,7 +44,7 @@ def results(agent: Agent) -> list[tuple[str, bool]]:
 async def test_a_question_is_answered(tmp_path: Path) -> None:
     async with an_agent(Scripted([Turn(text="Hello.")]), tmp_path) as agent:
         assert agent.text() == ""
-        assert await agent.ask("hi") == "Hello."
+        assert (await agent.ask("hi")).text == "Hello."
         assert agent.text() == "Hello."
 
 
@@ -146,7 +146,7 @@ async def test_a_model_of_the_callers_own_is_asked(tmp_path: Path) -> None:
         yield partial.take()
 
     async with an_agent(echo, tmp_path) as agent:
-        assert await agent.ask("hi") == "You said: hi"
+        assert (await agent.ask("hi")).text == "You said: hi"
 
 
 async def test_a_model_that_breaks_ends_the_run_with_an_error(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ async def test_a_model_that_breaks_ends_the_run_with_an_error(tmp_path: Path) ->
 async def test_an_answer_that_was_stopped_is_not_the_one_before(tmp_path: Path) -> None:
     turns = [Turn(text="first"), Turn(text="second", pause=lambda: asyncio.Event().wait())]
     async with an_agent(Scripted(turns), tmp_path) as agent, asyncio.timeout(20):
-        assert await agent.ask("one") == "first"
+        assert (await agent.ask("one")).text == "first"
         began = asyncio.Event()
         agent.session.subscribe(lambda event: began.set())
         asking = asyncio.create_task(agent.ask("two"))
@@ -182,13 +182,13 @@ async def test_asking_a_busy_agent_leaves_its_run_alone(tmp_path: Path) -> None:
         with pytest.raises(BusyError):
             await agent.ask("two")
         go_on.set()
-        assert await asking == "done"
+        assert (await asking).text == "done"
 
 
 async def test_a_listener_that_raises_harms_nobody_else(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with an_agent(Scripted([Turn(text="done")]), tmp_path) as agent, asyncio.timeout(20):
         agent.session.subscribe(lambda event: print(1 / 0))
-        assert await agent.ask("one") == "done"
+        assert (await agent.ask("one")).text == "done"
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -229,7 +229,7 @@ async def test_two_agents_in_one_process_do_not_meet(tmp_path: Path) -> None:
         an_agent(Scripted([calling("write", path="who", content=folder.name), Turn(text=folder.name)]), folder)
         for folder in folders
     ]
-    assert await asyncio.gather(*(agent.ask("hi") for agent in agents)) == ["a", "b"]
+    assert [result.text for result in await asyncio.gather(*(agent.ask("hi") for agent in agents))] == ["a", "b"]
     assert [(folder / "who").read_text() for folder in folders] == ["a", "b"]
     assert agents[0].session.history.id != agents[1].session.history.id
     for agent in agents:
@@ -264,7 +264,7 @@ async def test_the_model_and_the_key_come_from_what_is_given(tmp_path: Path) -> 
         env = {"ANTHROPIC_BASE_URL": server.url}
         options: dict[str, Any] = {"cwd": tmp_path, "env": env, "isolated": True}
         async with Agent(model="anthropic/claude-opus-5-5:low", api_key="sk-given", **options) as agent:
-            assert await agent.ask("hi") == "Hello."
+            assert (await agent.ask("hi")).text == "Hello."
             assert agent.session.thinking == "low"
         assert server.requests[0].headers["x-api-key"] == "sk-given"
 
@@ -329,7 +329,7 @@ def an_agent_with(settings: dict[str, Any], url: str, home: Path) -> Agent:
 async def test_blocked_images_do_not_reach_the_provider(tmp_path: Path) -> None:
     async with ProviderServer([{"text": "ok"}]) as server:
         async with an_agent_with({"images": {"blockImages": True}}, server.url, tmp_path) as agent:
-            assert await agent.ask("look", [ImageContent("aGVsbG8=", "image/png")]) == "ok"
+            assert (await agent.ask("look", [ImageContent("aGVsbG8=", "image/png")])).text == "ok"
         assert "aGVsbG8=" not in json.dumps(server.requests[0].body)
 
 
@@ -339,7 +339,7 @@ async def test_an_idle_timeout_of_nothing_waits_for_ever(tmp_path: Path) -> None
         ProviderServer([{"text": "late", "firstDelayMs": 200}]) as server,
         an_agent_with(settings, server.url, tmp_path) as agent,
     ):
-        assert await agent.ask("hi") == "late"
+        assert (await agent.ask("hi")).text == "late"
 
 
 def test_warming_up_loads_what_the_first_prompt_needs() -> None:
@@ -361,7 +361,7 @@ async def test_a_limit_ends_the_run_with_an_error(tmp_path: Path) -> None:
     async with an_agent(Scripted([*turns, Turn(text="done")]), tmp_path, max_turns=2) as agent:
         with pytest.raises(LimitReached, match="stopped after 2 turns"):
             await agent.ask("go")
-        assert await agent.ask("go on") == "done"
+        assert (await agent.ask("go on")).text == "done"
     model = Scripted([calling("read", path="missing")])
     async with an_agent(model, tmp_path) as agent:
         with pytest.raises(LimitReached, match="went round in circles"):

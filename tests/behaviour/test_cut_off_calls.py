@@ -35,7 +35,7 @@ async def test_what_was_cut_off_is_not_sent_back(api: str, tmp_path: Path) -> No
     async def ask(url: str) -> str:
         model = Model("m", "m", api, "fake", url + path, False, ["text"], Price(), 100_000, 4_000)
         async with Agent(model=model, provider="fake", api_key="k", cwd=tmp_path, isolated=True, env={}) as agent:
-            return await agent.ask("go")
+            return (await agent.ask("go")).text
 
     with ProviderServer([broken(stop=stop), says("I will write less.")]) as provider:
         assert await ask(provider.url) == "I will write less."

@@ -132,12 +132,12 @@ def test_arguments_that_cannot_be_read_are_compared_as_they_were_written() -> No
 def test_turns_are_counted_until_the_model_is_done() -> None:
     limits = Limits(3, 0)
     assert len(play(limits, A, B, C, A)) == 3
-    assert limits.out_of_turns
+    assert limits.exhausted
     assert limits.why_stop() == (
         "The run was stopped after 3 turns (maxTurns), before the model was done."
         " Prompt again to let it continue, or raise the limit."
     )
     limits.heard_user(model_was_done=False)
-    assert limits.out_of_turns
+    assert limits.exhausted
     limits.heard_user(model_was_done=True)
-    assert not limits.out_of_turns
+    assert not limits.exhausted

@@ -53,7 +53,7 @@ class Extended:
         return [entry.get("data") for entry in mine]
 
     async def command(self, text: str) -> None:
-        assert await self.agent.ask(text) == ""
+        assert (await self.agent.ask(text)).text == ""
         await self.agent.idle()
 
 

@@ -129,7 +129,7 @@ def setup(fl):
 async def test_what_is_no_tool_is_refused_when_it_is_registered(tmp_path: Path, tool: str, error: str) -> None:
     source = f"def setup(fl):\n    @fl.register_tool\n    {tool}\n"
     async with extended(tmp_path, source, extension_errors="continue") as it:
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         assert error in it.errors[0][2]
 
 
@@ -435,7 +435,7 @@ async def test_reload_takes_everything_back_and_loads_what_is_there_now(tmp_path
             await it.agent.ask("still here?")
         (tmp_path / "one.py").write_text(dedent(new))
         assert await it.agent.reload_extensions() == ["one"]
-        assert await it.agent.ask("here again") == "ok"
+        assert (await it.agent.ask("here again")).text == "ok"
 
 
 async def test_what_is_left_of_a_reloaded_extension_cannot_act(tmp_path: Path) -> None:
@@ -462,7 +462,7 @@ def setup(fl):
 
 async def test_the_first_extension_is_found_by_a_reload(tmp_path: Path) -> None:
     async with extended(tmp_path) as it:
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         assert await it.agent.reload_extensions() == []
         folder = tmp_path / "home" / "extensions"
         folder.mkdir()

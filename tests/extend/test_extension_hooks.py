@@ -112,7 +112,7 @@ def setup(fl):
 """
     )
     async with extended(tmp_path, source) as it:
-        assert await it.agent.ask("mine") == ""
+        assert (await it.agent.ask("mine")).text == ""
         assert it.notes("seen") == [["interactive", None]] and not it.model.requests
         await it.agent.ask("hello")
         assert user_texts(it.model.requests[-1].messages) == ["hello!"]
@@ -172,7 +172,7 @@ async def test_an_event_that_is_changed_changes_nothing_else(tmp_path: Path) -> 
             fl.on("tool_result", lambda event: (event.content.clear(), event.arguments.clear(), None)[-1])
     """
     async with extended(tmp_path, source, turns=[calling("bash", command="echo hi"), Turn(text="ok")]) as it:
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         assert len(it.agent.session.messages) == 4 and it.results == [("hi\n", False)] and it.errors == []
 
 
@@ -275,7 +275,7 @@ async def test_models_and_levels_that_are_chosen_are_told(tmp_path: Path) -> Non
 
 async def test_an_unknown_event_is_refused_with_those_that_are_near(tmp_path: Path) -> None:
     async with extended(tmp_path, "def setup(fl):\n    fl.on('tool_calls', print)\n", extension_errors="continue") as it:
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         ((file, event, error),) = it.errors
         assert (file, event) == ("one.py", "load")
         assert error.startswith("There is no event 'tool_calls'. Did you mean tool_call or ")

@@ -49,7 +49,7 @@ async def test_an_extension_that_cannot_be_loaded_is_told_of_and_the_others_work
 ) -> None:
     good = "def setup(fl):\n    fl.on('turn_start', lambda event: fl.append_entry('here'))"
     async with extended(tmp_path, source, good, settings=SHORT, extension_errors="continue") as it:
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         ((file, event, told),) = it.errors
         assert (file, event) == ("one.py", "load") and error in told
         assert it.notes("here") == [None]
@@ -72,9 +72,9 @@ async def test_a_handler_that_fails_or_blocks_is_told_of_and_the_run_goes_on(
     source = f"{HEADER}def setup(fl):\n    @fl.on('turn_start')\n    {kind} hear(event, context):\n        {body}\n"
     before, rest = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)[0]
     async with extended(tmp_path, source, settings=SHORT) as it:
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         assert it.errors == [("one.py", "turn_start", error)]
-        assert await it.agent.ask("again") == "ok"
+        assert (await it.agent.ask("again")).text == "ok"
     assert signal.getsignal(signal.SIGALRM) is before
     assert signal.getitimer(signal.ITIMER_REAL)[0] <= rest
 
@@ -97,7 +97,7 @@ def setup(fl):
 """
     )
     async with extended(tmp_path, source, settings=SHORT) as it:
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         left = "Stopped because it was not done after 0.5 seconds. It ignored its cancellation and was abandoned."
         assert it.errors == [("one.py", "turn_start", LATE), ("one.py", "turn_end", left)]
         assert it.notes("cancelled") == [None]

@@ -48,11 +48,11 @@ async def test_what_a_handler_returns_with_a_wrong_field_counts_as_nothing(
     source = f"{HEADER}def setup(fl):\n    fl.on({event!r}, lambda event: {result})\n"
     turns = [calling("bash", command="echo hi"), Turn(text="ok"), Turn(text="again")]
     async with extended(tmp_path, source, turns=turns) as it:
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         ((file, name, told), *_) = it.errors
         assert (file, name) == ("one.py", event) and error in told, told
         assert it.results == [("hi\n", False)]
-        assert await it.agent.ask("go on") == "again"
+        assert (await it.agent.ask("go on")).text == "again"
 
 
 @pytest.mark.parametrize(("said", "error"), [("Trust('no')", "at `$.trusted`"), ("True", "not bool.")])
@@ -62,7 +62,7 @@ async def test_what_is_no_decision_about_a_project_trusts_nobody(tmp_path: Path,
     theirs.write_text("def setup(fl): pass\n")
     source = f"{HEADER}def setup(fl):\n    fl.on('project_trust', lambda event: {said})\n"
     async with extended(tmp_path, source) as it:
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         ((_, event, told),) = it.errors
         assert event == "project_trust" and error in told and it.agent.extensions.names() == ["one"]
 
@@ -97,7 +97,7 @@ def setup(fl):
     fl.on("tool_result", lambda event: fl.append_entry("result", [len(event.content), *event.arguments]) and None)
 """
     async with extended(tmp_path, spoiling, looking, turns=[calling("bash", command="true"), Turn(text="ok")]) as it:
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         assert it.errors == []
         assert it.notes("input") == ["hi"] and it.notes("context") == [1, 3] and it.notes("result") == [[1, "command"]]
         assert [user_texts(request.messages)[0] for request in it.model.requests] == ["hi", "hi"]
@@ -135,7 +135,7 @@ async def test_what_is_handed_over_with_a_wrong_type_is_refused_where_it_is(tmp_
         await it.command("/act")
         ((_, _, told),) = it.errors
         assert error in told, told
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         assert user_texts(it.model.requests[-1].messages) == ["hi"]
 
 
@@ -144,7 +144,7 @@ async def test_lone_surrogates_of_an_extension_are_replaced(tmp_path: Path) -> N
     source = f"{HEADER}def setup(fl):\n    fl.register_command('act', lambda: {act})\n"
     async with extended(tmp_path, source) as it:
         await it.command("/act")
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         (message, *_) = it.agent.session.messages
         assert isinstance(message, CustomMessage)
         assert (message.content, message.details) == ("\ufffd", {"x": "\ufffd"})
@@ -179,7 +179,7 @@ async def test_a_tool_that_gives_back_nonsense_fails_and_the_model_is_told(
 ) -> None:
     source = HEADER + ODD_TOOL.format(kind=kind, body=body)
     async with extended(tmp_path, source, turns=[calling("odd"), Turn(text="ok")]) as it:
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         ((told, is_error),) = it.results
         assert is_error and error in told, told
 
@@ -302,7 +302,7 @@ async def setup(fl):
             asked = asyncio.create_task(it.agent.ask("/hello"))
             await asyncio.sleep(0)
             may_go_on.set()
-            assert await reload == ["one"] and await asked == ""
+            assert await reload == ["one"] and (await asked).text == ""
         finally:
             del builtins.__dict__["reload_began"], builtins.__dict__["reload_may_go_on"]
         assert it.notes("hello") == [None, None] and it.model.requests == []

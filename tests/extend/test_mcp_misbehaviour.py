@@ -120,7 +120,7 @@ async def test_a_server_that_cannot_be_connected_is_told_of_and_the_run_goes_on(
     orphan.chmod(0o755)
     servers = {"bad": entry, "good": raw_server("plain")}
     async with scene(tmp_path, servers, [calls("mcp__good__ok"), Turn(text="ok")]) as told:
-        assert await told.agent.ask("go") == "ok"
+        assert (await told.agent.ask("go")).text == "ok"
         assert told.texts() == [("ok was called", False)]
         path, event, error = told.errors()[0]
         assert (path, event) == ("mcp:bad", "connect")

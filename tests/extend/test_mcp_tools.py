@@ -51,7 +51,7 @@ def worked(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     async def main() -> Scene:
         env = {**os.environ, "INHERITED": "yes"}
         async with scene(folder, {"real": real_server(env={"GIVEN": "also"})}, WORK, env=env) as told:
-            assert await told.agent.ask("go") == "done"
+            assert (await told.agent.ask("go")).text == "done"
             return told
 
     return asyncio.run(main())

@@ -71,7 +71,7 @@ async def test_a_required_extension_is_not_hidden_by_another_with_its_name(tmp_p
 async def test_a_script_in_a_folder_of_extensions_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     put(tmp_path, {"home/extensions/gate.ts": "", "home/extensions/types.d.ts": "", "home/extensions/notes.txt": ""})
     async with extended(tmp_path) as it:
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         ((file, event, error),) = it.errors
         assert (file, event) == ("gate.ts", "load") and "JavaScript or TypeScript" in error
         assert any("gate.ts" in warning for warning in it.agent.warnings)
@@ -85,5 +85,5 @@ async def test_the_owner_of_an_extension_can_mend_it_and_reload(tmp_path: Path) 
             await it.agent.reload_extensions()
         (tmp_path / "one.py").write_text("def setup(fl):\n    fl.on('turn_start', lambda event: fl.append_entry('here'))\n")
         assert await it.agent.reload_extensions() == ["one"]
-        assert await it.agent.ask("hi") == "ok"
+        assert (await it.agent.ask("hi")).text == "ok"
         assert it.notes("here") == [None]

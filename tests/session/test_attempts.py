@@ -49,7 +49,7 @@ def heard(agent: Agent) -> list[str]:
 async def test_a_failure_that_passes_is_not_the_end(tmp_path: Path) -> None:
     async with an_agent([OVERLOADED, Turn(text="fine")], tmp_path) as agent, asyncio.timeout(20):
         kinds = heard(agent)
-        assert await agent.ask("go") == "fine"
+        assert (await agent.ask("go")).text == "fine"
         assert kinds == [
             *("AgentStart", "TurnEnd", "end of 2, to be tried again", "retry 1 of 3: 529 Overloaded"),
             *("AgentStart", "worked at 1: None", "TurnEnd", "end of 1", "AgentSettled"),
@@ -71,7 +71,7 @@ async def test_a_good_answer_gives_the_next_turn_all_attempts_again(tmp_path: Pa
     turns = [OVERLOADED, Turn(text="one"), OVERLOADED, Turn(text="two")]
     async with an_agent(turns, tmp_path, maxRetries=1) as agent, asyncio.timeout(20):
         await agent.session.follow_up("more")
-        assert await agent.ask("go") == "two"
+        assert (await agent.ask("go")).text == "two"
 
 
 @pytest.mark.parametrize("turn", [Turn(error="401 no key", status=401), Turn(error="400 bad", status=400)])

@@ -29,7 +29,7 @@ def conversation_of(body: Any) -> str:
 
 async def said(agent: Agent, *prompts: str) -> list[str]:
     async with asyncio.timeout(50):
-        return [await agent.ask(prompt) for prompt in prompts]
+        return [(await agent.ask(prompt)).text for prompt in prompts]
 
 
 @pytest.mark.parametrize("style", STYLES)

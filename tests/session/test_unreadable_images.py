@@ -55,7 +55,7 @@ async def test_an_image_that_cannot_be_read_fails_once_and_is_then_replaced_by_a
             await agent.ask("look", images=[IMAGE])
         assert len(server.requests) == 1, "another attempt would fail as well"
         assert not any(isinstance(event, e.RetryStart | e.CompactionStart) for event in heard)
-        assert await agent.ask("and now?") == "fine"
+        assert (await agent.ask("and now?")).text == "fine"
         assert UNREADABLE in json.dumps(server.requests[-1].body) and "look" in json.dumps(server.requests[-1].body)
 
 
@@ -67,7 +67,7 @@ async def test_the_note_is_sent_over_every_api_and_after_opening_the_session_aga
                 await agent.ask("look", images=[IMAGE])
             file = file_of(agent.session)
         async with an_agent(tmp_path, server.url, api, session=file) as agent, asyncio.timeout(20):
-            assert await agent.ask("and now?") == "fine"
+            assert (await agent.ask("and now?")).text == "fine"
         assert UNREADABLE in json.dumps(server.requests[-1].body)
         assert IMAGE.data in file.read_text(), "the file keeps the image"
 
@@ -78,10 +78,10 @@ async def test_images_that_the_model_has_read_before_stay(tmp_path: Path) -> Non
 
     server = refusing(400, "Could not process image", only_the_other)
     async with server, an_agent(tmp_path, server.url) as agent, asyncio.timeout(20):
-        assert await agent.ask("look", images=[IMAGE]) == "fine"
+        assert (await agent.ask("look", images=[IMAGE])).text == "fine"
         with pytest.raises(ProviderError):
             await agent.ask("and this?", images=[OTHER])
-        assert await agent.ask("and now?") == "fine"
+        assert (await agent.ask("and now?")).text == "fine"
         sent = json.dumps(server.requests[-1].body)
         assert IMAGE.data in sent and OTHER.data not in sent
 
@@ -94,7 +94,7 @@ async def test_another_model_gets_the_image(tmp_path: Path) -> None:
             with pytest.raises(ProviderError):
                 await agent.ask("look", images=[IMAGE])
             agent.session.models.set_model("eye", "eye")
-            assert await agent.ask("and you?") == "a cat"
+            assert (await agent.ask("and you?")).text == "a cat"
             assert IMAGE.data in json.dumps(seeing.requests[-1].body)
 
 
@@ -113,9 +113,9 @@ async def test_each_of_two_models_gets_the_images_that_it_can_read(tmp_path: Pat
             for provider, id, image in ((usual.provider, usual.id, IMAGE), ("eye", "eye", OTHER)):
                 digest = blake2b(image.data.encode(), digest_size=16).hexdigest()
                 log.custom(ENTRY, {"provider": provider, "model": id, "images": [digest]})
-            assert await agent.ask("look", images=[IMAGE, OTHER]) == "fine"
+            assert (await agent.ask("look", images=[IMAGE, OTHER])).text == "fine"
             session.models.set_model("eye", "eye")
-            assert await agent.ask("and you?") == "fine"
+            assert (await agent.ask("and you?")).text == "fine"
             sent = json.dumps(second.requests[-1].body)
             assert IMAGE.data in sent and OTHER.data not in sent
 
@@ -126,11 +126,11 @@ async def test_each_of_two_models_gets_the_images_that_it_can_read(tmp_path: Pat
 async def test_failures_that_pass_are_not_the_images_fault(tmp_path: Path, status: int, text: str) -> None:
     turns = [{"status": status, "error": text}, {"text": "a cat"}]
     async with ProviderServer(turns) as server, an_agent(tmp_path, server.url) as agent, asyncio.timeout(20):
-        assert await agent.ask("look", images=[IMAGE]) == "a cat"
+        assert (await agent.ask("look", images=[IMAGE])).text == "a cat"
         assert IMAGE.data in json.dumps(server.requests[-1].body)
 
 
 async def test_without_images_an_error_that_mentions_one_is_like_any_other(tmp_path: Path) -> None:
     turns = [{"status": 500, "error": "image input is not supported"}, {"text": "fine"}]
     async with ProviderServer(turns) as server, an_agent(tmp_path, server.url) as agent, asyncio.timeout(20):
-        assert await agent.ask("hello") == "fine", "a 500 is tried again"
+        assert (await agent.ask("hello")).text == "fine", "a 500 is tried again"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
-from functools import cached_property
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from msgspec.structs import replace
 
@@ -21,22 +21,59 @@ from fairlead.config.process import start_thread
 from fairlead.config.scratch import Scratch
 from fairlead.config.settings import Settings
 from fairlead.config.settings_files import load_settings, persist_setting
-from fairlead.core.events import AgentSettled, Event
+from fairlead.core.events import Event
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model
-from fairlead.errors import ConfigError, LimitReached, ModelNotFound, ProviderError, RunAborted
+from fairlead.errors import ConfigError, ModelNotFound, WrongEventLoop
 from fairlead.models.http.client import Http
 from fairlead.models.registry import Registry
 
 if TYPE_CHECKING:
+    from fairlead.agent.background import BackgroundLoop
+    from fairlead.agent.prompting import Prompting
+    from fairlead.agent.result import Result
     from fairlead.models.logins import Logins
 
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
 
 #: How many warnings are passed on at a time, and how many characters of each: a project's files can cause any number.
 MOST_WARNINGS = 20
 LONGEST_WARNING = 4000
 #: Settings that protect the user.
 PROTECTING_SETTINGS = ("approvals", "sandbox", "protectedPaths", "extension", "streamRules", "defaultProjectTrust")
+
+
+_OTHER_LOOP = (
+    "This agent was used on another event loop before, and works on one loop only. With asyncio.run, make all calls inside one"
+    " coroutine. Programs without a loop can use ask_sync."
+)
+_ASYNC_LOOP = (
+    "This agent works on an event loop already, because it was used with `await`. Call `await agent.ask(...)` there, or use"
+    " another agent for blocking calls. An agent that is closed cannot be used again."
+)
+_SYNC_LOOP = "This agent is used by blocking calls, which run on its own thread. Use ask_sync here too, or another agent."
+
+
+def _blocking(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], description: str) -> Callable[Concatenate[S, P], R]:
+    """Make a method that blocks until a coroutine method is done. It has the same arguments, results and errors."""
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **keywords: Any) -> R:
+        return self._run_blocking(method, *args, **keywords)
+
+    call.__name__ = f"{method.__name__}_sync"
+    call.__doc__ = f"""{description}
+
+    It runs the agent on a thread of its own, so it also works in Jupyter and inside a running event loop, which it blocks.
+    Arguments, result and errors are those of `{method.__name__}`. An agent is used either by blocking calls or with `await`.
+
+    Raises:
+        WrongEventLoop: The agent was used with `await` before, or a tool of the agent makes the call.
+    """
+    return call
 
 
 class Agent(AgentKeywords):
@@ -83,69 +120,140 @@ class Agent(AgentKeywords):
             # The sandbox may be required only because a settings file could not be used.
             raise ConfigError("\n".join([str(error), *unusable])) from error
         self._servers, self._sandbox = assembly.servers, assembly.sandbox
+        max_turns = self.settings.max_turns if options.max_turns is None else options.max_turns
+        self._limits: dict[str, Any] = {"max_turns": max_turns, "max_cost": options.max_cost, "timeout": options.timeout}
+        #: The event loop that the agent is used on, and the one of its own for blocking calls.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._background: BackgroundLoop | None = None
         self._warn_of(self.registry.warnings)
 
-    async def run(self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True) -> AsyncGenerator[Event]:
+    def run(
+        self,
+        prompt: str,
+        images: Sequence[ImageContent] | None = None,
+        *,
+        expand: bool = True,
+        max_turns: int | None = None,
+        max_cost: float | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[Event]:
         """Prompt the agent and yield all events until the run has settled. Leaving the loop early aborts the run.
 
         Args:
-            text: The prompt.
-            images: Images for the model.
+            prompt: The text of the prompt.
+            images: Images for the model; `ImageContent.from_file` makes them.
             expand: Whether to expand a slash command at the beginning of the text.
-
-        Yields:
-            Each event of the run, or nothing if an extension handled the prompt.
-
-        Raises:
-            FairleadError: The run cannot start; `Session.prompt` lists the reasons.
-        """
-        if await self.session.prompt(text, images, expand=expand) is None:
-            return
-        events: asyncio.Queue[Event] = asyncio.Queue()
-        forget = self.session.subscribe(events.put_nowait)
-        try:
-            while True:
-                event = await events.get()
-                yield event
-                if isinstance(event, AgentSettled):
-                    return
-        finally:
-            forget()
-            await self.session.abort()
-
-    async def ask(self, text: str, images: list[ImageContent] | None = None, *, expand: bool = True) -> str:
-        """Prompt the agent and return its answer. The arguments are those of `run`.
+            max_turns: How many model calls the run may make. 0: no limit. None here and below: the limit of the agent.
+            max_cost: How many US dollars the run may cost, with its retries and sub-agents.
+            timeout: How many seconds the run may take. A limit ends the run, and its last events say so.
 
         Returns:
-            The text of the answer, or an empty string if an extension handled the prompt.
+            The events of the run; none if an extension handles the prompt.
+
+        Raises:
+            TypeError: The prompt is not a string, or an image is not an `ImageContent`.
+            BadOption: A limit has an invalid value.
+            FairleadError: The iteration raises this if the run cannot start; `Session.prompt` lists the reasons.
+        """
+        return self._prompting(prompt, images, expand, max_turns, max_cost, timeout).events()
+
+    @overload
+    async def ask(
+        self,
+        prompt: str,
+        images: Sequence[ImageContent] | None = None,
+        *,
+        output_type: None = None,
+        output_retries: int = 2,
+        expand: bool = True,
+        max_turns: int | None = None,
+        max_cost: float | None = None,
+        timeout: float | None = None,
+    ) -> Result[str]: ...
+
+    @overload
+    async def ask(
+        self,
+        prompt: str,
+        images: Sequence[ImageContent] | None = None,
+        *,
+        output_type: type[T],
+        output_retries: int = 2,
+        expand: bool = True,
+        max_turns: int | None = None,
+        max_cost: float | None = None,
+        timeout: float | None = None,
+    ) -> Result[T]: ...
+
+    @overload
+    async def ask(
+        self,
+        prompt: str,
+        images: Sequence[ImageContent] | None = None,
+        *,
+        output_type: Mapping[str, Any] | UnionType,
+        output_retries: int = 2,
+        expand: bool = True,
+        max_turns: int | None = None,
+        max_cost: float | None = None,
+        timeout: float | None = None,
+    ) -> Result[Any]: ...
+
+    async def ask(
+        self,
+        prompt: str,
+        images: Sequence[ImageContent] | None = None,
+        *,
+        output_type: Any = None,
+        output_retries: int = 2,
+        expand: bool = True,
+        max_turns: int | None = None,
+        max_cost: float | None = None,
+        timeout: float | None = None,
+    ) -> Result[Any]:
+        """Prompt the agent and return what came of it.
+
+        Args:
+            prompt: The text of the prompt.
+            images: Images for the model; `ImageContent.from_file` makes them.
+            output_type: The type of `result.output`: a dataclass, msgspec Struct, Pydantic model, TypedDict or another type that
+                JSON can hold, or a JSON Schema. None: the text.
+            output_retries: How many times the model may correct an answer that does not have that type.
+            expand: Whether to expand a slash command at the beginning of the text.
+            max_turns: How many model calls the prompt may take. 0: no limit. None here and below: the limit of the agent.
+            max_cost: How many US dollars the prompt may cost, with retries, sub-agents and corrections.
+            timeout: How many seconds the prompt may take.
+
+        Returns:
+            The result. Its text is empty if an extension handled the prompt.
 
         Raises:
             ProviderError: The model failed.
-            LimitReached: A limit ended the run.
-            RunAborted: The run was aborted.
+            LimitReached: A limit ended the run; `RunTimeout` if it was the timeout.
+            OutputError: The answer does not have the `output_type`.
+            RunAborted: The run was aborted. All of these have a `result` with everything so far.
+            TypeError, BadOption: An argument has an invalid value.
             FairleadError: The run cannot start; `Session.prompt` lists the reasons.
         """
-        is_settled = False
-        async with aclosing(self.run(text, images, expand=expand)) as events:
-            async for event in events:
-                is_settled = isinstance(event, AgentSettled)
-        if not is_settled:
-            return ""
-        end = self.session.activity.last_end
-        assert end is not None, "a run that has settled has an end"
-        message = end.message
-        if message.stop_reason == "error":
-            if end.is_final:
-                raise LimitReached(message.error_message or "The run reached a limit.")
-            raise ProviderError(
-                message.error_message or "The model failed without saying why.",
-                status=end.status,
-                retry_after=end.retry_after,
-                transient=end.transient,
-            )
-        if message.stop_reason == "aborted":
-            raise RunAborted(message.error_message)
-        return message.text()
+        asked = self._prompting(prompt, images, expand, max_turns, max_cost, timeout)
+        return await asked.result(output_type, output_retries)
+
+    ask_sync = _blocking(ask, "Prompt the agent and wait for the result: `ask` for programs without an event loop.")
+
+    def _prompting(
+        self,
+        prompt: str,
+        images: Sequence[ImageContent] | None,
+        expand: bool,
+        max_turns: int | None,
+        max_cost: float | None,
+        timeout: float | None,
+    ) -> Prompting:
+        from fairlead.agent.prompting import Prompting
+
+        given = {"max_turns": max_turns, "max_cost": max_cost, "timeout": timeout}
+        limits = {name: self._limits[name] if value is None else value for name, value in given.items()}
+        return Prompting(self.session, prompt, images, expand=expand, limits=limits, use_loop=self._use_loop)
 
     async def idle(self) -> None:
         """Wait until no run is active and no extension has asked for another one."""
@@ -200,6 +308,8 @@ class Agent(AgentKeywords):
             await asyncio.to_thread(self._sandbox.remove)
         self.leave_nothing_behind()
 
+    close_sync = _blocking(close, "Close the agent and wait for it: `close` for programs without an event loop.")
+
     def leave_nothing_behind(self) -> None:
         """Kill the servers and remove temporary files immediately, because the process is about to exit."""
         if self._servers is not None:
@@ -213,6 +323,36 @@ class Agent(AgentKeywords):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close_sync()
+
+    def _use_loop(self) -> None:
+        """Remember the event loop that the agent is used on. Raises WrongEventLoop if it is another one than before."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = loop
+        if self._loop is not loop:
+            raise WrongEventLoop(_OTHER_LOOP if self._background is None else _SYNC_LOOP)
+
+    def _run_blocking(self, method: Callable[..., Coroutine[Any, Any, R]], *args: Any, **keywords: Any) -> R:
+        """Run a method on the agent's own event loop, and wait for it."""
+        if self._background is None:
+            if self._loop is not None:
+                raise WrongEventLoop(_ASYNC_LOOP)
+            from fairlead.agent.background import BackgroundLoop
+
+            self._background = BackgroundLoop()
+            self._loop = self._background.loop
+        background = self._background
+        result = background.run(method(self, *args, **keywords))
+        if method is Agent.close:
+            background.close()
+            self._background = None
+        return result
 
     def _alert_about(self, warnings: Sequence[str]) -> None:
         """Warn about something that protects the user and cannot be used."""

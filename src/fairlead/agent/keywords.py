@@ -1,5 +1,7 @@
 """The options of an agent as typed keywords of `Agent(...)`, so that editors and type checkers know each of them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -32,9 +34,7 @@ def _assembles(signature: F) -> F:
     """
 
     @wraps(signature)
-    def init(
-        self: "AgentKeywords", options: AgentOptions | None = None, *, shared: Shared | None = None, **keywords: Any
-    ) -> None:
+    def init(self: AgentKeywords, options: AgentOptions | None = None, *, shared: Shared | None = None, **keywords: Any) -> None:
         self.assemble(_with_keywords(options, keywords), shared)
 
     return cast("F", init)

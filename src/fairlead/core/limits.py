@@ -7,9 +7,11 @@ so are two or three turns that come again and again. A call that succeeds and sa
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from fairlead.core.messages import ImageContent, ToolCall
 from fairlead.core.tool import ToolResult
@@ -22,15 +24,25 @@ _NO_OUTPUT = frozenset({"", "(no output)"})
 _Outcome: TypeAlias = tuple[str, bytes | str, bool, tuple[str, ...]]
 
 
+class RunLimits(Struct, frozen=True):
+    """The limits that a caller sets for one run, in addition to those of the session."""
+
+    #: The number of model calls; 0: no limit. None: the session decides.
+    max_turns: int | None = None
+    #: Returns why the run must not call the model again; None if it may.
+    over_budget: Callable[[], str | None] = lambda: None
+
+
 class Limits:
     """Counts the turns of one run and compares their calls.
 
     `max_turns` is the number of model calls a run may make, `max_repeats` how often in a row it may make the same calls with the
-    same results. 0: no limit.
+    same results. 0: no limit. `over_budget` returns why the run must not call the model again for another reason.
     """
 
-    def __init__(self, max_turns: int = 0, max_repeats: int = 0) -> None:
+    def __init__(self, max_turns: int = 0, max_repeats: int = 0, over_budget: Callable[[], str | None] = lambda: None) -> None:
         self._max_turns = max_turns
+        self._over_budget = over_budget
         #: A call has to be made twice before it is repeated.
         self._max_repeats = max(2, max_repeats) if max_repeats else 0
         self._turns = 0
@@ -40,8 +52,12 @@ class Limits:
         self._same = [0] * _LONGEST_CIRCLE
 
     @property
-    def out_of_turns(self) -> bool:
-        """Whether the run has used all its model calls."""
+    def exhausted(self) -> bool:
+        """Whether the run has used all its model calls, or its budget."""
+        return self._out_of_turns or self._over_budget() is not None
+
+    @property
+    def _out_of_turns(self) -> bool:
         return 0 < self._max_turns <= self._turns
 
     def answered(self) -> None:
@@ -101,13 +117,13 @@ class Limits:
                 f" {self._max_repeats} times in a row, with the same results each time. Tell the model what to do differently,"
                 " or change the setting maxRepeatedCalls (0: no limit)."
             )
-        if self.out_of_turns:
+        if self._out_of_turns:
             turns = "1 turn" if self._max_turns == 1 else f"{self._max_turns} turns"
             return (
                 f"The run was stopped after {turns} (maxTurns), before the model was done."
                 " Prompt again to let it continue, or raise the limit."
             )
-        return None
+        return self._over_budget()
 
     def _tools_in_circle(self) -> list[str]:
         """The tools whose calls were repeated too often."""

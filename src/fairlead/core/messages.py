@@ -5,6 +5,7 @@ Optional fields that are unset leave no trace in the JSON. Times are millisecond
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
@@ -36,6 +37,36 @@ class ImageContent(_Block, tag="image"):
 
     data: str
     mime_type: str
+
+    @classmethod
+    def from_bytes(cls, data: bytes, mime_type: str | None = None) -> ImageContent:
+        """Make an image from the bytes of a PNG, JPEG, GIF or WebP file.
+
+        Args:
+            data: The bytes.
+            mime_type: Their type, such as "image/png". None: find it out.
+
+        Raises:
+            ValueError: The type is not given, and the bytes are not an image that models accept.
+        """
+        from binascii import b2a_base64
+
+        from fairlead.core.images import image_type
+
+        kind = mime_type or image_type(data[:32])
+        if kind is None:
+            raise ValueError("The data is not a PNG, JPEG, GIF or WebP image.")
+        return cls(b2a_base64(data, newline=False).decode(), kind)
+
+    @classmethod
+    def from_file(cls, path: str | PathLike[str]) -> ImageContent:
+        """Make an image from a file. Raises OSError if it cannot be read, ValueError if models do not accept such images."""
+        from pathlib import Path
+
+        try:
+            return cls.from_bytes(Path(path).read_bytes())
+        except ValueError:
+            raise ValueError(f"{path} is not a PNG, JPEG, GIF or WebP image.") from None
 
 
 class ToolCall(_Block, tag="toolCall"):

@@ -34,6 +34,7 @@ from fairlead.session.toolbox import Toolbox
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from fairlead.core.limits import RunLimits
     from fairlead.session.additions import Additions, Servers
     from fairlead.session.approvals import Approvals
     from fairlead.session.history.moves import Moves
@@ -330,11 +331,13 @@ class Parts:
 
         return resume(self.current.conversation, self.selection, self._workspace, self.queue, model=model, level=level)
 
-    def _start_run(self, prompts: Sequence[Message], cancel: CancelToken, system_prompt: str | None) -> None:
+    def _start_run(
+        self, prompts: Sequence[Message], cancel: CancelToken, system_prompt: str | None, limits: RunLimits | None
+    ) -> None:
         from fairlead.session.run.run import Run
 
         self.turns.system_prompt = system_prompt
-        self.run.start(Run(self._run_parts, prompts, cancel).go())
+        self.run.start(Run(self._run_parts, prompts, cancel, limits).go())
 
     def _set_system_prompt(self, text: str | None) -> None:
         self.turns.system_prompt = text

@@ -18,6 +18,7 @@ from fairlead.session.events import Gate
 from fairlead.session.parts import Parts, SessionOptions
 
 if TYPE_CHECKING:
+    from fairlead.core.limits import RunLimits
     from fairlead.session.history.moves import Arrival
     from fairlead.session.hooks import InputSource
 
@@ -112,6 +113,7 @@ class Session:
         expand: bool = True,
         source: InputSource = "interactive",
         behavior: Behavior | None = None,
+        limits: RunLimits | None = None,
     ) -> UserMessage | None:
         """Start a run with a message of the user. `activity.idle` waits for its end.
 
@@ -125,6 +127,7 @@ class Session:
             expand: Whether slash commands are recognised.
             source: Where the message comes from, for extensions.
             behavior: Whether to queue the message, as `steer` or as `followUp`, if a run is going on.
+            limits: What the run may not exceed, instead of the limits of the session. A run that is going on keeps its own.
 
         Returns:
             The message; None if an extension has handled it, so that no run starts.
@@ -137,7 +140,7 @@ class Session:
             SessionError: The message cannot be written. In all these cases nothing has changed.
         """
         return await self._parts.intake.prompt(
-            text, images, attribution, attachments, expand=expand, source=source, behavior=behavior
+            text, images, attribution, attachments, expand=expand, source=source, behavior=behavior, limits=limits
         )
 
     async def steer(

@@ -32,11 +32,12 @@ from fairlead.session.selection import Selection
 from fairlead.session.todos.lazy import LazyTodos
 
 if TYPE_CHECKING:
+    from fairlead.core.limits import RunLimits
     from fairlead.session.history.queue_log import QueueName
     from fairlead.session.hooks import Heard, Hooks, InputSource, Opening
 
-#: Starts a run with messages that are part of the conversation, and with a system prompt; None: the usual one.
-StartRun: TypeAlias = Callable[[Sequence[Message], CancelToken, str | None], None]
+#: Starts a run with messages that are part of the conversation, with a system prompt and with limits; None: the usual ones.
+StartRun: TypeAlias = "Callable[[Sequence[Message], CancelToken, str | None, RunLimits | None], None]"
 
 NO_MODEL = (
     "No model selected.\n\nSet a provider's key in the environment (such as ANTHROPIC_API_KEY), or choose a model "
@@ -111,6 +112,7 @@ class Intake:
         expand: bool,
         source: InputSource,
         behavior: Behavior | None,
+        limits: RunLimits | None,
     ) -> UserMessage | None:
         """See `Session.prompt`."""
         hooks = await self._extensions.ready(stoppable=True)
@@ -154,7 +156,7 @@ class Intake:
             text = await self._expanded(text, cancel) if expand else text
             message = user_message(text, images, self._now_ms(), attribution)
             message.attachments = attachments or None
-            await self._begin(message, hooks, images, cancel)
+            await self._begin(message, hooks, images, cancel, limits=limits)
             return message
 
     def _accepts_next_prompt(self) -> bool:
@@ -186,6 +188,7 @@ class Intake:
         images: list[ImageContent] | None,
         cancel: CancelToken,
         before: Sequence[Message] = (),
+        limits: RunLimits | None = None,
     ) -> None:
         """Start a run with a message, and with those `before` it. Raises if it cannot start by now."""
         conversation, model = self._current.conversation, self._selection.model
@@ -207,7 +210,7 @@ class Intake:
         if isinstance(message, UserMessage):
             self._todos.told()
             self._queue.next_turn.clear()
-        self._start_run(prompts, cancel, opening.system_prompt if opening else None)
+        self._start_run(prompts, cancel, opening.system_prompt if opening else None, limits)
 
     def begin_with_queued(self) -> None:
         """See `MessageQueue.start_run`. If no run can start now, the messages keep waiting."""
@@ -221,7 +224,7 @@ class Intake:
             for message in taken:
                 self._current.conversation.add(message)
             self._notify(self._queue.update())
-            self._start_run(taken, cancel, None)
+            self._start_run(taken, cancel, None, None)
 
     async def _opening(
         self, message: UserMessage, hooks: Hooks | None, images: list[ImageContent] | None, cancel: CancelToken

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from fairlead.core.events import AgentEnd, AgentStart, EntryAppended, Event, ExtensionError, MessageEnd
-from fairlead.core.limits import Limits
+from fairlead.core.limits import Limits, RunLimits
 from fairlead.core.loop import LoopCallbacks, TurnSetup, run_agent
 from fairlead.core.messages import Message, UserMessage
 from fairlead.core.model import Model, ModelRequest, ModelStream, StreamEnd
@@ -74,7 +74,7 @@ class RunParts(Struct, frozen=True, kw_only=True):
 class Run:
     """One run. `prompts` are part of the conversation already."""
 
-    def __init__(self, parts: RunParts, prompts: Sequence[Message], cancel: CancelToken) -> None:
+    def __init__(self, parts: RunParts, prompts: Sequence[Message], cancel: CancelToken, limits: RunLimits | None = None) -> None:
         self._parts = parts
         self._cancel = cancel
         #: What the next pass begins with, and what it has added so far.
@@ -86,7 +86,7 @@ class Run:
         self._overflows = 0
         #: Whether a compaction may still help.
         self._compactable = True
-        self._limits = parts.turns.limits()
+        self._limits = parts.turns.limits(limits)
 
     async def go(self) -> None:
         parts, state = self._parts, self._parts.state
@@ -188,7 +188,7 @@ class Run:
             return await compactor.recover(end, self._overflows, self._cancel) and not self._cancel.fired
         if end.message.stop_reason in ("error", "aborted") or self._cancel.fired:
             return False
-        reminder = parts.todos.reminder() if not self._limits.out_of_turns else None
+        reminder = parts.todos.reminder() if not self._limits.exhausted else None
         if reminder is not None:
             self._end(will_retry=True)
             parts.current.conversation.add(reminder)  # without an event: hosts have had a TodoReminder
@@ -209,7 +209,7 @@ class Run:
         hooks = extensions.hooks
         if hooks is None or self._cancel.fired or not hooks.wants("agent_before_settle"):
             return False
-        if end.is_final or self._limits.out_of_turns:
+        if end.is_final or self._limits.exhausted:
             return False
         try:
             wanted = await extensions.ask(hooks.before_settle(added), self._cancel)
@@ -345,9 +345,11 @@ class Turns:
         self._rules = rules
         self._images: UnreadableImages | None = None
 
-    def limits(self) -> Limits:
-        """What one run may not exceed."""
-        return Limits(self._options.max_turns, self._options.max_repeated_calls)
+    def limits(self, wanted: RunLimits | None) -> Limits:
+        """What one run may not exceed: the limits of the session, or those that the caller wants."""
+        wanted = wanted or RunLimits()
+        max_turns = self._options.max_turns if wanted.max_turns is None else wanted.max_turns
+        return Limits(max_turns, self._options.max_repeated_calls, wanted.over_budget)
 
     async def next(self, cancel: CancelToken) -> TurnSetup:
         """The next turn of a run, for the conversation so far. A problem becomes a stream that fails."""

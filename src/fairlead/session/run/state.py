@@ -235,6 +235,11 @@ class Activity:
         return self._run.is_active
 
     @property
+    def accepts_next_prompt(self) -> bool:
+        """Whether automatic work is going on, after which a prompt that comes now has its turn."""
+        return self._run.is_running and (self._run.is_ending or self._compactor.is_automatic)
+
+    @property
     def last_end(self) -> StreamEnd | None:
         """How the last model call of the last run ended; None before the first run."""
         return self._run.last_end
