@@ -46,13 +46,10 @@ LONGEST_WARNING = 4000
 PROTECTING_SETTINGS = ("approvals", "sandbox", "protectedPaths", "extension", "streamRules", "defaultProjectTrust")
 
 
-_OTHER_LOOP = (
-    "This agent was used on another event loop before, and works on one loop only. With asyncio.run, make all calls inside one"
-    " coroutine. Programs without a loop can use ask_sync."
-)
+_OTHER_LOOP = "This agent works on the event loop of another thread. Use it there, or make another agent."
 _ASYNC_LOOP = (
     "This agent works on an event loop already, because it was used with `await`. Call `await agent.ask(...)` there, or use"
-    " another agent for blocking calls. An agent that is closed cannot be used again."
+    " another agent for blocking calls."
 )
 _SYNC_LOOP = "This agent is used by blocking calls, which run on its own thread. Use ask_sync here too, or another agent."
 
@@ -331,17 +328,16 @@ class Agent(AgentKeywords):
         self.close_sync()
 
     def _use_loop(self) -> None:
-        """Remember the event loop that the agent is used on. Raises WrongEventLoop if it is another one than before."""
+        """Work on the running event loop from now on. Raises WrongEventLoop if the loop that was used before still runs."""
         loop = asyncio.get_running_loop()
-        if self._loop is None:
-            self._loop = loop
-        if self._loop is not loop:
+        if self._loop is not None and self._loop is not loop and self._loop.is_running():
             raise WrongEventLoop(_OTHER_LOOP if self._background is None else _SYNC_LOOP)
+        self._loop = loop
 
     def _run_blocking(self, method: Callable[..., Coroutine[Any, Any, R]], *args: Any, **keywords: Any) -> R:
         """Run a method on the agent's own event loop, and wait for it."""
         if self._background is None:
-            if self._loop is not None:
+            if self._loop is not None and self._loop.is_running():
                 raise WrongEventLoop(_ASYNC_LOOP)
             from fairlead.agent.background import BackgroundLoop
 

@@ -19,6 +19,7 @@ from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule, Tool
 from fairlead.extend.extensions.late import Mode, OnError
+from fairlead.models.http.exchange import HttpTap
 from fairlead.session.context.tokens import DEFAULT_RESERVE_TOKENS
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore, Durability
@@ -109,6 +110,7 @@ class AgentKeywords:
         reset_settings: Sequence[SettingsGroup] = (),
         warn: Callable[[str], None] | None = None,
         alert: Callable[[str], None] | None = None,
+        http_tap: HttpTap | None = None,
     ) -> None:
         """Create an agent. It connects and loads nothing before that is needed.
 
@@ -184,6 +186,7 @@ class AgentKeywords:
             reset_settings: Groups of settings that keep their built-in defaults, whatever the user's files say.
             warn: Called with a sentence for each part of the configuration that cannot be used.
             alert: Called instead of `warn` for what protects the user: settings and stream rules. None: `warn`.
+            http_tap: Sees the requests to providers and their responses, except those of logins.
 
         Raises:
             BadOption: An option has an invalid value. It is a ConfigError and a ValueError.
