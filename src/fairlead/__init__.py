@@ -20,6 +20,7 @@ This module holds:
     Tool, ToolContext, ToolResult,  your own tools for it, and what their calls
     ToolSubject, ToolLocation       are about
     tool                            make a tool from a function, with options
+    Hooks                           your own code around tool calls and prompts
     Ui, NoUi                        how the agent asks the user
     ApprovalRequest, Allow, Deny,   whether a tool call may run: the question and
     FileChange                      its answers, and what the call would change
@@ -41,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.functions import tool
+    from fairlead.agent.hooks import Hooks
     from fairlead.agent.options import AgentOptions
     from fairlead.agent.result import Result
     from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange
@@ -66,6 +68,7 @@ __all__ = [
     "Deny",
     "FairleadError",
     "FileChange",
+    "Hooks",
     "Model",
     "ModelRequest",
     "ModelStream",
@@ -94,6 +97,7 @@ _HOMES = {
     "Deny": "fairlead.core.approval",
     "FairleadError": "fairlead.errors",
     "FileChange": "fairlead.core.approval",
+    "Hooks": "fairlead.agent.hooks",
     "Model": "fairlead.core.model",
     "ModelStream": "fairlead.core.model",
     "NoUi": "fairlead.core.runtime",

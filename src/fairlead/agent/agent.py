@@ -299,6 +299,7 @@ class Agent(AgentKeywords):
     async def close(self) -> None:
         """Stop all running work, close the connections and remove temporary files."""
         await self.session.close()
+        await self.extensions.close()
         if self._owns_connections:
             await self._http.close()
         if self._sandbox is not None:  # this searches the working directory again

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairlead.agent.hooks import EventFeed
 from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home, user_folder
 from fairlead.config.settings import Settings
@@ -40,6 +41,8 @@ class AgentExtensions:
         self._registry = registry
         self._warn = warn
         self._session: Session | None = None
+        #: Passes events to the program's own hook.
+        self._feed: EventFeed | None = None
         self._preparing: asyncio.Task[None] | None = None
         #: The requested model and tools that are unknown until the extensions are loaded.
         self._awaited_model: str | None = None
@@ -49,7 +52,7 @@ class AgentExtensions:
         """Set up the search for extensions, if the options allow any."""
         options = self._options
         find = options.find_extensions and not options.isolated
-        if not find and not options.extensions:
+        if not find and not options.extensions and options.hooks is None:
             return
         from fairlead.extend.extensions.late import ExtensionHost, LateExtensions
 
@@ -69,6 +72,7 @@ class AgentExtensions:
             additions=additions,
             is_wanted=options.wants_tool,
             warn=self._warn,
+            program_handlers={} if options.hooks is None else options.hooks.handlers(),
         )
         host.shutdown, host.loaded = self._shut_down, self._loaded
         self.late = LateExtensions(host)
@@ -77,6 +81,15 @@ class AgentExtensions:
         self._session = session
         if self.late is not None:
             self.late.host.attach(session)
+        hooks = self._options.hooks
+        if hooks is not None and hooks.on_event is not None:
+            self._feed = EventFeed(hooks.on_event, self._settings.extension_timeout_seconds)
+            self._feed.attach(session)
+
+    async def close(self) -> None:
+        """Wait until the program's own hook has had the last events."""
+        if self._feed is not None:
+            await self._feed.close()
 
     # Loading
 
@@ -116,7 +129,7 @@ class AgentExtensions:
 
     def exist(self) -> bool:
         """Whether there may be any extension."""
-        return self.late is not None and self.late.exist()
+        return self.late is not None and self.late.has_extensions()
 
     def names(self) -> list[str]:
         """Return the names of the loaded extensions."""

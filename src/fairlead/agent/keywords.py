@@ -11,6 +11,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from fairlead.agent.assembly import Shared
+from fairlead.agent.hooks import Hooks
 from fairlead.agent.options import AgentOptions, suggestion
 from fairlead.agent.tool_set import ToolSet
 from fairlead.config.home import PeerHome
@@ -73,6 +74,7 @@ class AgentKeywords:
         extensions: Sequence[str | Path] = (),
         find_extensions: bool = True,
         extension_errors: OnError = "exit",
+        hooks: Hooks | None = None,
         extension_flags: Mapping[str, str | None] = {},
         mode: Mode = "library",
         tools: Sequence[str | Tool | Callable[..., Any]] | None = None,
@@ -144,6 +146,7 @@ class AgentKeywords:
                 packages.
             extension_errors: What to do when an extension that is named cannot be loaded: `exit` refuses every prompt,
                 `continue` works without it.
+            hooks: The program's own functions to call before and after tool calls, before prompts, and with events.
             extension_flags: Flags for extensions, each with its value if it has one.
             mode: How the agent is used. Extensions can read this.
             tools: The tools that the model may use, and no others: names, patterns in which `*` stands for anything, functions

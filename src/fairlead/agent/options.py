@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from fairlead.agent.hooks import Hooks
 from fairlead.agent.tool_set import ToolSet
 from fairlead.config.home import PeerHome
 from fairlead.config.settings import ApprovalMode, SandboxMode, SettingsGroup
@@ -67,6 +68,8 @@ class AgentOptions(Struct, kw_only=True):
     #: What to do when an extension in `extensions` or in the user's settings cannot be loaded: `exit` refuses every prompt,
     #: `continue` reports the error and works without the extension.
     extension_errors: OnError = "exit"
+    #: The program's own functions to call before and after tool calls, before prompts, and with events.
+    hooks: Hooks | None = None
     #: Flags for extensions, each with its value if it has one.
     extension_flags: Mapping[str, str | None] = {}
     #: How the agent is used. Extensions can read this.

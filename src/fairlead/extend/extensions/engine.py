@@ -8,6 +8,7 @@ import math
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.config.process import on_process_ending
@@ -29,11 +30,9 @@ from fairlead.extend.extensions.events import EventBus, Listeners
 from fairlead.extend.extensions.outbox import Outbox
 from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations
 from fairlead.extend.extensions.values import checked_result
-from fairlead.session.additions import SlashCommand
+from fairlead.session.additions import Origin, SlashCommand
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fairlead.extend.extensions.late import ExtensionHost
     from fairlead.session.session import Session
 
@@ -62,6 +61,7 @@ class Engine:
         #: The tasks that run handlers, and those that no caller waits for.
         self.handler_tasks: set[asyncio.Task[Any]] = set()
         self._background: set[asyncio.Task[Any]] = set()
+        self._listen_for_program()
         host.trust.consult = self._ask_about_trust
         on_process_ending(interrupt_soon)
 
@@ -173,7 +173,16 @@ class Engine:
 
     def listen(self, event: str, handler: Handler) -> None:
         if handler.owner.is_loaded:
-            self.listeners[event] = [*self.listeners.get(event, ()), handler]
+            others = self.listeners.get(event, ())
+            program = [each for each in others if each.is_program]
+            self.listeners[event] = [*(each for each in others if not each.is_program), handler, *program]
+
+    def _listen_for_program(self) -> None:
+        """Add the handlers of the program itself. No reload removes them."""
+        found = FoundExtension("program", Path("program"), Origin(Path("program"), "cli", "temporary"))
+        owner = Extension(found, EventBus({}, lambda event, work: None))
+        for event, function in self.host.program_handlers.items():
+            self.listen(event, Handler(owner, function, 1, None, is_program=True))
 
     def unlisten(self, event: str, handler: Handler) -> None:
         kept = [each for each in self.listeners.get(event, ()) if each is not handler]
@@ -198,10 +207,15 @@ class Engine:
             self.save_state(handler.owner, event)
 
     async def ask_or_report(self, event: str, handler: Handler, payload: Any, *, max_seconds: float = math.inf) -> Any:
-        """Call a handler and return its checked result. If it fails, report the error and return None."""
+        """Call a handler and return its checked result. If it fails, report the error and return None.
+
+        Raises the errors of a handler of the program.
+        """
         try:
             return checked_result(event, await self.ask(event, handler, payload, max_seconds=max_seconds))
         except Exception as error:
+            if handler.is_program:
+                raise
             self.report(handler.owner.path, event, error)
             return None
 

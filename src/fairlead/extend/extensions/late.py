@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from fairlead.config.home import Home
@@ -45,6 +45,7 @@ class ExtensionHost:
         additions: UserAdditions,
         is_wanted: Callable[[str], bool],
         warn: Callable[[Sequence[str]], None],
+        program_handlers: Mapping[str, Callable[[Any], Awaitable[Any]]],
     ) -> None:
         self.home = home
         #: The user's home directory, and the working directory.
@@ -67,6 +68,8 @@ class ExtensionHost:
         #: Whether the model may use the tool with a given name.
         self.is_wanted = is_wanted
         self.warn = warn
+        #: The program's own handlers, by event. They come after those of extensions, and may fail what they are asked about.
+        self.program_handlers = program_handlers
         #: Exits the process; called when an extension asks for it.
         self.shutdown: Callable[[], None] = lambda: None
         #: Loads all extensions again.
@@ -103,6 +106,10 @@ class LateExtensions:
         host.reload = self.reload
 
     def exist(self) -> bool:
+        """Whether the session has anything to ask: an extension to load, or the program's own handlers."""
+        return bool(self.host.program_handlers) or self.has_extensions()
+
+    def has_extensions(self) -> bool:
         """Whether there may be any extension to load."""
         from fairlead.extend.extensions.discovery import may_have_extensions
 

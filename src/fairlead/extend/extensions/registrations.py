@@ -45,6 +45,8 @@ class Handler(Struct, eq=False, frozen=True):
     function: Callable[..., Any]
     takes: int
     timeout: float | None
+    #: Whether it belongs to the program that uses the library. It comes after the others, and its errors are raised.
+    is_program: bool = False
 
     def bind(self, *given: Any) -> Callable[[], Any]:
         """Return a function without parameters that calls the handler with as many of these values as it takes."""
