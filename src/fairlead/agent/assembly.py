@@ -192,12 +192,18 @@ class Assembly:
 
     def _approvals(self) -> Approvals | None:
         """Return the object that approves tool calls, or None if all calls are allowed."""
-        mode, settings = self._options.approval, self._settings.approvals
+        mode, settings, function = self._options.approval, self._settings.approvals, self._options.on_approval
+        if mode is None and function is not None and settings.mode != "deny":
+            mode = "ask"
         if (mode or settings.mode) == "auto" and not settings.rules:
             return None
         from fairlead.session.protection import approvals
 
-        return approvals(self._settings, mode)
+        if function is None:
+            return approvals(self._settings, mode)
+        from fairlead.agent.approval import ProgramApprover
+
+        return approvals(self._settings, mode, ProgramApprover(function))
 
     def _compaction(self) -> CompactionSettings:
         settings = self._settings.compaction

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from fairlead.agent.assembly import Shared
 from fairlead.agent.hooks import Hooks
-from fairlead.agent.options import AgentOptions, suggestion
+from fairlead.agent.options import AgentOptions, OnApproval, suggestion
 from fairlead.agent.tool_set import ToolSet
 from fairlead.config.home import PeerHome
 from fairlead.config.settings import ApprovalMode, SandboxMode, SettingsGroup
@@ -85,6 +85,7 @@ class AgentKeywords:
         rules: bool = True,
         approve: bool | None = None,
         approval: ApprovalMode | None = None,
+        on_approval: OnApproval | None = None,
         sandbox: SandboxMode | None = None,
         max_turns: Annotated[int, Meta(ge=0)] | None = None,
         max_cost: Annotated[float, Meta(gt=0)] | None = None,
@@ -160,6 +161,8 @@ class AgentKeywords:
                 earlier.
             approval: What to do when a tool wants to change something and no rule applies: `auto`, `ask` or `deny`. None: what
                 the settings say.
+            on_approval: Called with each tool call that needs approval, instead of asking the user. It returns `Allow`, `Deny`,
+                True or False; all else refuses the call. Without `approval`, the mode is then `ask`, unless the settings deny.
             sandbox: `workspace` runs commands in a sandbox. None: what the settings say.
             max_turns: How many model calls a prompt may take. 0: no limit. None: what the settings say.
             max_cost: How many US dollars a prompt may cost, with retries, sub-agents and repairs. None: no limit.

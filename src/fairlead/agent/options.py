@@ -1,10 +1,10 @@
 """The options of an agent."""
 
 # Annotations are evaluated here, not kept as strings: `check` reads them at every start and must cost almost nothing.
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, Union, cast, get_args, get_origin
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from fairlead.agent.hooks import Hooks
 from fairlead.agent.tool_set import ToolSet
 from fairlead.config.home import PeerHome
 from fairlead.config.settings import ApprovalMode, SandboxMode, SettingsGroup
+from fairlead.core.approval import ApprovalAnswer, ApprovalRequest
 from fairlead.core.model import Model, ModelStream, ThinkingLevel
 from fairlead.core.queues import InterruptMode
 from fairlead.core.tool import Schedule, Tool
@@ -26,6 +27,10 @@ from fairlead.tools import BUILTIN_NAMES, DEFAULT_TOOLS
 
 #: Tools that are created together with the part of the session they act on, and only if the model may use them.
 TODO_WRITE, TASK, ASK = "todo_write", "task", "ask"
+
+#: What `on_approval` returns: an answer, True or False, or None for no answer.
+Decision: TypeAlias = ApprovalAnswer | bool | None
+OnApproval: TypeAlias = Callable[[ApprovalRequest], Decision | Awaitable[Decision]]
 
 
 class AgentOptions(Struct, kw_only=True):
@@ -90,6 +95,9 @@ class AgentOptions(Struct, kw_only=True):
     #: What to do when a tool wants to change something and no rule in the settings applies: `auto`, `ask` or `deny`. None: what
     #: the settings say.
     approval: ApprovalMode | None = None
+    #: Called with each tool call that needs approval, instead of asking the user. It returns `Allow`, `Deny`, True or False; all
+    #: else refuses the call. Without `approval`, the mode is then `ask`, unless the settings deny.
+    on_approval: OnApproval | None = None
     #: `workspace` runs commands in a sandbox. None: what the settings say.
     sandbox: SandboxMode | None = None
     #: How many model calls a prompt may take before its run ends with an error. 0: no limit. None: what the settings say.

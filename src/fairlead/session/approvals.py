@@ -8,13 +8,13 @@ import stat
 import unicodedata
 from copy import copy, deepcopy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import msgspec
 from msgspec import Struct
 
 from fairlead.config.home import user_folder
-from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange
+from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny, FileChange
 from fairlead.core.calls import ABORTED
 from fairlead.core.events import Event, SessionReplaced, ToolApprovalRequested, ToolApprovalResolved
 from fairlead.core.lenient import scrub, scrub_text
@@ -55,14 +55,27 @@ class _JudgedCall(Struct, frozen=True):
     linked: tuple[int, int] | None
 
 
+class Asker(Protocol):
+    """Decides about a call that needs approval: the `Ui` of a host, or a function of the program."""
+
+    @property
+    def available(self) -> bool: ...
+
+    async def approve(
+        self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> ApprovalAnswer | None: ...
+
+
 class Approvals:
     """Implements `fairlead.core.tool.Approver` for a session and all its sub-agents.
 
     What the user allowed or refused for the session is kept in memory until the session moves on to another conversation.
     """
 
-    def __init__(self, policy: Policy, timeout: float) -> None:
+    def __init__(self, policy: Policy, timeout: float, asker: Asker | None = None) -> None:
         self._policy = policy
+        #: Who is asked instead of the user; None: the user.
+        self._asker = asker
         self._timeout = timeout
         self._host: Host | None = None
         self._subagent: str | None = None
@@ -134,15 +147,15 @@ class Approvals:
 
     async def _ask(self, tool: Tool, call_id: str, call: _JudgedCall, cancel: CancelToken) -> Allow:
         """Ask the user. Raises ToolError unless the user allows the call."""
-        ui = self._required_host.ui
-        if not ui.available:
+        asker = self._asker or self._required_host.ui
+        if not asker.available:
             raise self._refused(tool, call_id, "nobody", _NO_USER)
         request = await self._request(tool, call_id, call, cancel)
         self._required_host.notify(ToolApprovalRequested(call_id, tool.name, call.arguments, request.message))
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
-            answer = await ui.approve(request, timeout=self._timeout, cancel=cancel)
+            answer = await asker.approve(request, timeout=self._timeout, cancel=cancel)
         except asyncio.CancelledError:
             self._refused(tool, call_id, "nobody", "the run was aborted")
             raise

@@ -14,7 +14,7 @@ from fairlead.policy.sandbox import Bubblewrap
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
-    from fairlead.session.approvals import Approvals
+    from fairlead.session.approvals import Approvals, Asker
 
 
 def protection(home: Home, settings: Settings, workspace: Workspace) -> Protected:
@@ -49,10 +49,10 @@ def sandbox(home: Home, settings: Settings, workspace: Workspace, scratch: Calla
     return made
 
 
-def approvals(settings: Settings, chosen: ApprovalMode | None) -> Approvals:
-    """What decides about tool calls. A mode that was `chosen` overrides that of the settings."""
+def approvals(settings: Settings, chosen: ApprovalMode | None, asker: Asker | None = None) -> Approvals:
+    """What decides about tool calls. A mode that was `chosen` overrides that of the settings. `asker` stands in for the user."""
     from fairlead.policy.approvals import Policy
     from fairlead.session.approvals import Approvals
 
     wanted = settings.approvals
-    return Approvals(Policy(chosen or wanted.mode, wanted.rules), wanted.timeout_seconds)
+    return Approvals(Policy(chosen or wanted.mode, wanted.rules), wanted.timeout_seconds, asker)
