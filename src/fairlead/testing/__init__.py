@@ -2,10 +2,17 @@
 
     Scripted, Turn     a model in this process that answers with given turns
     SCRIPTED_MODEL     the `Model` that a `Scripted` plays
+    scripted_agent     an agent in this process with such a model
     ProviderServer     an HTTP server on loopback that answers in the providers' wire formats from a script
     ReceivedRequest    a request that a `ProviderServer` received
+    AgentCommand       how to start an agent, and clients for it
+    agent_command      the command of a real agent whose model is a `ProviderServer`
+    replay_command     the command of an agent that plays a recording
 
 The server also runs as a program: `python -m fairlead.testing.provider --script turns.json`.
+
+**pytest** finds the fixtures `fairlead_agent`, `fairlead_provider`, `fairlead_process`, `fairlead_record` and `fairlead_replay`
+by itself. Their types are `MakeAgent`, `MakeProvider`, `MakeProcess`, `MakeRecording` and `MakeReplay`.
 """
 
 from __future__ import annotations
@@ -13,18 +20,41 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fairlead.testing.agents import AgentCommand, agent_command, replay_command, scripted_agent
+    from fairlead.testing.plugin import MakeAgent, MakeProcess, MakeProvider, MakeRecording, MakeReplay
     from fairlead.testing.provider import ProviderServer, ReceivedRequest
     from fairlead.testing.scripted import SCRIPTED_MODEL, Scripted, Turn
 
-__all__ = ["SCRIPTED_MODEL", "ProviderServer", "ReceivedRequest", "Scripted", "Turn"]
+__all__ = [
+    "SCRIPTED_MODEL",
+    "AgentCommand",
+    "MakeAgent",
+    "MakeProcess",
+    "MakeProvider",
+    "MakeRecording",
+    "MakeReplay",
+    "ProviderServer",
+    "ReceivedRequest",
+    "Scripted",
+    "Turn",
+    "agent_command",
+    "replay_command",
+    "scripted_agent",
+]
+
+#: The modules of the names. Each is imported on first use, so that the server's program and pytest do not load the rest.
+_HOMES = {
+    "provider": ("ProviderServer", "ReceivedRequest"),
+    "scripted": ("Scripted", "Turn", "SCRIPTED_MODEL"),
+    "agents": ("AgentCommand", "agent_command", "replay_command", "scripted_agent"),
+    "plugin": ("MakeAgent", "MakeProcess", "MakeProvider", "MakeRecording", "MakeReplay"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on first use, so that the server's program does not load the rest.
     from importlib import import_module
 
-    if name in ("ProviderServer", "ReceivedRequest"):
-        return getattr(import_module("fairlead.testing.provider"), name)
-    if name in ("Scripted", "Turn", "SCRIPTED_MODEL"):
-        return getattr(import_module("fairlead.testing.scripted"), name)
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"fairlead.testing.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
