@@ -64,7 +64,7 @@ def _blocking(method: Callable[Concatenate[S, P], Coroutine[Any, Any, R]], descr
     call.__name__ = f"{method.__name__}_sync"
     call.__doc__ = f"""{description}
 
-    It runs the agent on a thread of its own, so it also works in Jupyter and inside a running event loop, which it blocks.
+    It runs the agent on its own thread, so it also works in Jupyter and inside a running event loop, which it blocks.
     Arguments, result and errors are those of `{method.__name__}`. An agent is used either by blocking calls or with `await`.
 
     Raises:
@@ -119,7 +119,7 @@ class Agent(AgentKeywords):
         self._servers, self._sandbox = assembly.servers, assembly.sandbox
         max_turns = self.settings.max_turns if options.max_turns is None else options.max_turns
         self._limits: dict[str, Any] = {"max_turns": max_turns, "max_cost": options.max_cost, "timeout": options.timeout}
-        #: The event loop that the agent is used on, and the one of its own for blocking calls.
+        #: The event loop that the agent is used on, and its own one for blocking calls.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._background: BackgroundLoop | None = None
         self._warn_of(self.registry.warnings)

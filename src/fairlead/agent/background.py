@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """Runs coroutines on a thread of its own. The thread does not keep the process alive."""
+    """Runs coroutines on its own thread. The thread does not keep the process alive."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
