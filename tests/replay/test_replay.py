@@ -241,7 +241,7 @@ def test_answers_to_questions_are_awaited_in_any_order_and_compared(tmp_path: Pa
 
 
 def test_departures_in_other_dialects_are_errors_of_theirs(tmp_path: Path) -> None:
-    start = {"jsonrpc": "2.0", "id": 1, "method": "session/start", "params": {}}
+    start: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "session/start", "params": {}}
     write(tmp_path, {"type": "in", "ms": 0, "line": start}, dialect="opal")
     with replayed(tmp_path) as replay:
         replay.send({"jsonrpc": "2.0", "id": 9, "method": "agent/prompt", "params": {"text": "Hi."}})

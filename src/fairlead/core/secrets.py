@@ -41,6 +41,10 @@ class Secrets:
     def __init__(self) -> None:
         #: In the order in which they were added. Their forms are computed when there is an error to show.
         self._known: dict[str, None] = {}
+        #: Changes after a secret was added.
+        self._version = 0
+        #: A version, and the forms of all secrets then, longest first, because one may be part of another.
+        self._sorted: tuple[int, list[str]] = (0, [])
 
     def learn(self, *secrets: str | None) -> None:
         """Add secrets. Those that are too short to tell from words are ignored."""
@@ -51,6 +55,7 @@ class Secrets:
             self._known[text] = None
             if len(self._known) > _MOST:
                 self._known.pop(next(iter(list(self._known))), None)
+            self._version += 1
 
     def learn_headers(self, headers: Iterable[tuple[str, str]]) -> None:
         """Add the values of headers that may be secret, and their parts."""
@@ -75,12 +80,24 @@ class Secrets:
         """Add the values of variables whose names say that they are secret."""
         self.learn(*(value for name, value in variables if _SECRET_NAME.search(name) and name not in _HARMLESS_VARIABLES))
 
+    def longest_form(self) -> int:
+        """Return the length of the longest form in which a secret may appear, at least 1."""
+        forms = self._all_forms()
+        return len(forms[0]) if forms else 1
+
+    def _all_forms(self) -> list[str]:
+        now = self._version  # before the secrets are read: another thread may add one meanwhile
+        version, forms = self._sorted
+        if version != now:
+            forms = sorted((form for secret in list(self._known) for form in _forms(secret)), key=len, reverse=True)
+            self._sorted = (now, forms)
+        return forms
+
     def redacted(self, text: str) -> str:
         """Return the text without the secrets, ignoring case. The beginning of a secret at the end of the text is removed too."""
         if not self._known or len(text) < _SHORTEST:
             return text
-        # Longest first, because one secret may be part of another.
-        forms = sorted((form for secret in list(self._known) for form in _forms(secret)), key=len, reverse=True)
+        forms = self._all_forms()
         lowered = text.lower()
         for form in forms:
             if _anchor(form) in lowered:
@@ -190,4 +207,5 @@ learn = _known.learn
 learn_headers = _known.learn_headers
 learn_url = _known.learn_url
 learn_variables = _known.learn_variables
+longest_form = _known.longest_form
 redacted = _known.redacted

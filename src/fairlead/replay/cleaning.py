@@ -11,6 +11,7 @@ from msgspec import Raw, Struct
 
 from fairlead.core.secrets import REDACTED, learn, learn_headers, learn_variables, redacted
 from fairlead.replay.recording import HostLine
+from fairlead.replay.split_secrets import SplitSecrets
 
 if TYPE_CHECKING:
     from fairlead.config.home import Home
@@ -40,6 +41,9 @@ class Cleaner:
     def __init__(self) -> None:
         #: The ids of questions whose answers are secret.
         self._secret_answers: set[str] = set()
+        self._split = SplitSecrets()
+        #: Removes the parts of secrets from lines of the body of a response, given its number.
+        self.body = self._split.body
 
     def host_line(self, ms: float, line: bytes) -> HostLine:
         """Return the entry for a line from the host."""
@@ -59,7 +63,7 @@ class Cleaner:
             ident = _id_of(frame)
             if isinstance(ident, str):
                 self._secret_answers.add(ident)
-        return self._without_secret_fields(frame.strip())
+        return self._without_secret_fields(self._split.frame(frame.strip()))
 
     def encode(self, entry: Struct) -> bytes:
         """Return the line of an entry, without the secrets in it."""

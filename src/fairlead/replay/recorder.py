@@ -32,8 +32,8 @@ from fairlead.replay.recording import (
 
 #: The recording ends if more bytes than this wait to be written.
 MOST_WAITING = 256 << 20
-#: Seconds to write the rest when the process ends.
-CLOSE_PATIENCE = 0.5
+#: Seconds to write the rest when the process ends. Most have written everything by then.
+CLOSE_PATIENCE = 4.0
 
 
 class Recorder:
@@ -109,7 +109,7 @@ class Recorder:
         learn_headers(request.headers)
         learn_url(request.url)
         self._exchanges += 1
-        return RecordedExchange(self, self._exchanges, request)
+        return RecordedExchange(self, self._exchanges, request, self._cleaner.body)
 
     def add(self, make: Callable[[float], Any], size: int = 0) -> None:
         """Write the entry that `make` returns for the current time. It is called on the thread of the recorder."""
@@ -193,8 +193,9 @@ class Recorder:
 class RecordedExchange:
     """Implements `fairlead.models.http.exchange.ExchangeTap`."""
 
-    def __init__(self, recorder: Recorder, number: int, request: HttpRequest) -> None:
+    def __init__(self, recorder: Recorder, number: int, request: HttpRequest, clean: Callable[[int, str], str]) -> None:
         self._recorder = recorder
+        self._clean = clean
         self._number = number
         #: The beginning of a line of the body whose end has not arrived yet.
         self._unended = b""
@@ -242,7 +243,7 @@ class RecordedExchange:
 
     def _body(self, ms: float, data: bytes) -> BodyPiece:
         try:
-            return BodyPiece(ms=ms, exchange=self._number, text=data.decode())
+            return BodyPiece(ms=ms, exchange=self._number, text=self._clean(self._number, data.decode()))
         except UnicodeDecodeError:
             from base64 import b64encode
 
