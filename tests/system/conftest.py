@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,16 @@ def omp_launcher(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def drive(tmp_path: Path, launchers: Callable[[str], str]) -> Drive:
-    def drive(client: peers.Peer, script: str, *turns: Turn, agent: peers.Peer | None = None) -> Any:
+    def drive(
+        client: peers.Peer,
+        script: str,
+        *turns: Turn,
+        agent: peers.Peer | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Any:
         client.command()
         cli = agent.command()[1] if agent else launchers(client.version)
-        return run_script(script, turns, tmp_path, runtime=peers.node(), module=rpc_client(client), cli=cli)
+        return run_script(script, turns, tmp_path, runtime=peers.node(), module=rpc_client(client), cli=cli, env=env)
 
     return drive
 
@@ -79,11 +85,21 @@ def write_launcher(folder: Path, dialect: str) -> str:
     return str(folder / "cli.js")
 
 
-def run_script(script: str, turns: Sequence[Turn], root: Path, *, runtime: Path, module: Path, cli: str) -> Any:
+def run_script(
+    script: str,
+    turns: Sequence[Turn],
+    root: Path,
+    *,
+    runtime: Path,
+    module: Path,
+    cli: str,
+    env: Mapping[str, str] | None = None,
+) -> Any:
     """What a script returns that has a client, which starts `cli` with the runtime that it is written for."""
     with scripted_provider(turns) as port:
         environment, directory = surroundings(Path(tempfile.mkdtemp(dir=root)), port)
         environment["PATH"] = os.pathsep.join([str(runtime.parent), environment["PATH"]])
+        environment |= env or {}
         task = {"module": str(module), "cli": cli, "directory": directory, "script": script}
         result = subprocess.run(
             [str(runtime), str(HARNESS)],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,10 +21,12 @@ class Drive(Protocol):
     """Runs JavaScript that has pi's `client` in it, against an agent (this program, unless given) whose model plays the turns.
 
     The script also has `until(test)`, which waits for an event that passes, and `refusal(promise)`, the text with which a
-    call is refused. What it returns is the result.
+    call is refused. What it returns is the result. `env` is added to the environment of the agent.
     """
 
-    def __call__(self, client: Peer, script: str, *turns: Turn, agent: Peer | None = None) -> Any: ...
+    def __call__(
+        self, client: Peer, script: str, *turns: Turn, agent: Peer | None = None, env: Mapping[str, str] | None = None
+    ) -> Any: ...
 
 
 def rpc_client(client: Peer) -> Path:
