@@ -15,7 +15,7 @@ MODES = [["--mode", "rpc", "--dialect", "pi"], ["--mode", "rpc", "--dialect", "o
 @pytest.mark.parametrize("source", ["settings", "-e", "--hook"])
 def test_it_ends_the_process_before_anything_is_answered(fairlead: Command, mode: list[str], source: str) -> None:
     gate = fairlead.around.cwd / "gate.ts"
-    gate.write_text("export default function (pi) {}")
+    gate.write_text("export default function (pi) { throw new Error('no rules'); }")
     flags = [source, "gate.ts"]
     if source == "settings":
         (fairlead.around.home / "settings.json").write_text(json.dumps({"extensions": [str(gate)]}))
@@ -23,7 +23,7 @@ def test_it_ends_the_process_before_anything_is_answered(fairlead: Command, mode
     done = fairlead(*mode, *flags, input=GET_STATE if "rpc" in mode else "")
     assert (done.returncode, done.stdout, fairlead.provider.requests) == (1, "", [])
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f'Error: Failed to load extension "{gate}": It is written in JavaScript or TypeScript')
+    assert line.startswith(f'Error: Failed to load extension "{gate}": no rules')
     assert "--extension-errors continue" in line
 
 

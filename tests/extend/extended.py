@@ -59,15 +59,15 @@ class Extended:
 
 @asynccontextmanager
 async def extended(
-    root: Path, *sources: str, turns: Sequence[Turn] = (), settings: str | None = None, **options: Any
+    root: Path, *sources: str, turns: Sequence[Turn] = (), settings: str | None = None, suffix: str = "py", **options: Any
 ) -> AsyncGenerator[Extended]:
-    """An agent with an extension per source: `one.py`, `two.py` and so on, in `root`."""
+    """An agent with an extension per source: `one.py`, `two.py` and so on, in `root`; or with another suffix than `py`."""
     home, cwd = root / "home", root / "project"
     home.mkdir(exist_ok=True)
     cwd.mkdir(exist_ok=True)
     if settings is not None:
         (home / "settings.json").write_text(settings)
-    paths = [root / f"{name}.py" for name, _ in zip(("one", "two", "three"), sources, strict=False)]
+    paths = [root / f"{name}.{suffix}" for name, _ in zip(("one", "two", "three"), sources, strict=False)]
     for path, source in zip(paths, sources, strict=True):
         path.write_text(dedent(source))
     model = Scripted(list(turns) or [Turn(text="ok")] * 5)

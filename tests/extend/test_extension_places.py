@@ -66,7 +66,7 @@ async def test_of_two_with_one_name_the_first_counts(tmp_path: Path) -> None:
 async def test_what_was_named_and_is_not_there_is_told(tmp_path: Path) -> None:
     async with Agent(extensions=[tmp_path / "ext.py"], cwd=tmp_path, isolated=True, extension_errors="continue") as agent:
         await agent.session.extensions.ready()
-        assert any("There is no Python extension at" in warning and "ext.py" in warning for warning in agent.warnings)
+        assert any("There is no extension at" in warning and "ext.py" in warning for warning in agent.warnings)
 
 
 def test_an_installed_package_announces_its_extension(tmp_path: Path) -> None:

@@ -14,12 +14,10 @@ from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 #: What an extension at a named place may be, and what the error says about it.
 UNUSABLE: list[tuple[dict[str, str], str, str]] = [
-    ({}, "gate.py", "There is no Python extension at"),
-    ({"gate.ts": "export default () => {}"}, "gate.ts", "JavaScript or TypeScript"),
-    ({"gate/index.js": ""}, "gate", "JavaScript or TypeScript"),
-    ({"gate/package.json": '{"pi": {"extensions": ["./a.ts"]}}'}, "gate", "JavaScript or TypeScript"),
-    ({"gate/one.mjs": "", "gate/two.py": "def setup(fl): pass"}, "gate", 'one.mjs": It is written in JavaScript'),
-    ({"gate/readme.txt": ""}, "gate", "There is no Python extension at"),
+    ({}, "gate.py", "There is no extension at"),
+    ({}, "gate.ts", "There is no extension at"),
+    ({"gate/package.json": '{"pi": {"extensions": ["./a.ts"]}}'}, "gate", "There is no extension at"),
+    ({"gate/readme.txt": ""}, "gate", "There is no extension at"),
     ({"gate.py": "def setup(fl:"}, "gate.py", "was never closed"),
     ({"gate.py": "def setup(fl):\n    raise ValueError('no rules')"}, "gate.py", "no rules"),
     ({"gate.py": "import time\ndef setup(fl):\n    time.sleep(60)"}, "gate.py", "not done after 0.4 seconds"),
@@ -68,12 +66,53 @@ async def test_a_required_extension_is_not_hidden_by_another_with_its_name(tmp_p
             await it.agent.ask("hi")
 
 
-async def test_a_script_in_a_folder_of_extensions_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("files", "name", "error"),
+    [
+        ({"gate.ts": "throw new Error('no rules')"}, "gate.ts", "no rules"),
+        ({"gate.ts": "export default (pi: number {}"}, "gate.ts", "ParseError"),
+        ({"gate/index.js": ""}, "gate", "does not export a valid factory function"),
+        ({"gate/one.mjs": "", "gate/two.py": "def setup(fl): pass"}, "gate", 'one.mjs": Extension does not export'),
+    ],
+)
+async def test_no_prompt_runs_without_a_script_that_was_named(
+    tmp_path: Path, files: dict[str, str], name: str, error: str
+) -> None:
+    put(tmp_path, files)
+    async with extended(tmp_path, settings=json.dumps({"extensions": [str(tmp_path / name)]})) as it:
+        for _ in range(2):
+            with pytest.raises(ExtensionNotLoaded) as raised:
+                await it.agent.ask("hi")
+            assert error in str(raised.value) and "\n" not in str(raised.value)
+        assert it.model.requests == []
+
+
+def no_module(name: str) -> None:
+    """Find no installed module."""
+
+
+async def test_a_script_needs_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairlead.extend.node.program.find_spec", no_module)
+    put(tmp_path, {"gate.ts": "export default () => {}"})
+    env = {"FAIRLEAD_HOME": str(tmp_path / "home"), "HOME": str(tmp_path), "PATH": str(tmp_path)}
+    agent = Agent(
+        model=SCRIPTED_MODEL,
+        stream=Scripted([Turn(text="ran unasked")]),
+        cwd=tmp_path,
+        env=env,
+        extensions=[tmp_path / "gate.ts"],
+    )
+    async with agent:
+        with pytest.raises(ExtensionNotLoaded, match=r"which needs Node 20 or newer.*fairlead\[node\]"):
+            await agent.ask("hi")
+
+
+async def test_a_broken_script_in_a_folder_of_extensions_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     put(tmp_path, {"home/extensions/gate.ts": "", "home/extensions/types.d.ts": "", "home/extensions/notes.txt": ""})
     async with extended(tmp_path) as it:
         assert (await it.agent.ask("hi")).text == "ok"
         ((file, event, error),) = it.errors
-        assert (file, event) == ("gate.ts", "load") and "JavaScript or TypeScript" in error
+        assert (file, event) == ("gate.ts", "load") and "factory function" in error
         assert any("gate.ts" in warning for warning in it.agent.warnings)
 
 

@@ -169,6 +169,10 @@ class Selection:
         """The model with that id; None if there is none and its provider is not known."""
         return self._models.find(provider, model_id)
 
+    async def stream(self, model: Model) -> ModelStream:
+        """What asks a model. Raises ConfigError if it has no credentials."""
+        return await self._models.stream(model)
+
     def window(self, model: Model) -> int:
         """The context window of a model, in tokens: what its server said, or what is declared; 0 if it is not known."""
         return self._models.windows.of(model)

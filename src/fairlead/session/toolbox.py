@@ -17,6 +17,8 @@ class Toolbox(Mapping[str, Tool]):
         self._active = [name for name in active if name in tools]
         #: The names that each owner has brought.
         self._brought: dict[str, frozenset[str]] = {}
+        #: The tools that others stand in for.
+        self._replaced: dict[str, Tool] = {}
 
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]
@@ -43,6 +45,13 @@ class Toolbox(Mapping[str, Tool]):
             raise BadCommand(f"Unknown tool: {', '.join(unknown)}. The tools are: {', '.join(self._tools)}")
         self._active = list(dict.fromkeys(names))
 
+    def builtin(self, name: str) -> Tool:
+        """The tool that the session began with, even if another one stands in for it. Raises BadCommand if there is none."""
+        found = self._replaced.get(name) or self._tools.get(name)
+        if found is None or (name not in self._replaced and any(name in names for names in self._brought.values())):
+            raise BadCommand(f"There is no built-in tool {name}.")
+        return found
+
     def taken(self, owner: str) -> set[str]:
         """The names that `owner` cannot use, because others have them."""
         return set(self._tools) - self._brought.get(owner, frozenset())
@@ -53,24 +62,32 @@ class Toolbox(Mapping[str, Tool]):
             if tool.close is not None and tool.bound:
                 await tool.close()
 
-    def replace(self, owner: str, tools: Sequence[Tool], *, inactive: Collection[str] = ()) -> None:
+    def replace(self, owner: str, tools: Sequence[Tool], *, inactive: Collection[str] = (), instead: bool = False) -> None:
         """Replace the tools of `owner`.
 
         A name that the owner had before stays active or not, as it was; a new one is active, unless `inactive` has it. A new
         one goes before those of owners that came later, so that the order is the same when one of them takes its time.
+        With `instead`, a tool stands in for one that the session began with, which comes back when the owner removes it.
         Raises BadCommand if a name belongs to a tool that is not the owner's; then nothing has changed.
         """
         before = self._brought.get(owner, frozenset())
         taken = self.taken(owner)
+        if instead:
+            taken &= frozenset[str]().union(*self._brought.values())
         for tool in tools:
             if tool.name in taken:
                 raise BadCommand(f'{owner} tool "{tool.name}" conflicts with an existing tool')
         brought = {tool.name: with_usual_subject(tool) for tool in tools}
         others = {name: tool for name, tool in self._tools.items() if name not in before}
+        for name in before - set(brought):
+            if name in self._replaced:
+                others[name] = self._replaced.pop(name)
+        self._replaced |= {name: others[name] for name in brought if name in others}
         self._tools = others | brought
         self._active = [name for name in self._active if name in self._tools]
         self._brought[owner] = frozenset(brought)
         owners = list(self._brought)
         later = frozenset[str]().union(*(self._brought[other] for other in owners[owners.index(owner) + 1 :]))
         place = next((number for number, name in enumerate(self._active) if name in later), len(self._active))
-        self._active[place:place] = [name for name in brought if name not in before and name not in inactive]
+        new = [name for name in brought if name not in before and name not in inactive and name not in self._active]
+        self._active[place:place] = new

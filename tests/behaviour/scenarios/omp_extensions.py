@@ -10,58 +10,30 @@ from tests.support.stage import Stage, bash, calls, says
 OMP_EXTENSIONS = Repertoire(reasoning="fake-2")
 scenario = OMP_EXTENSIONS.scenario
 
-#: The extension that the transcripts were made with, as one of fairlead's.
-EXTENSION = """
-import json
-from fairlead.extension import Block, CommandContext, Fairlead, TextContent, ToolCallEvent, ToolResult
+#: The extension that the transcripts were made with, in the language of omp and xcsh.
+EXTENSION = r"""
+export default function (pi) {
+  pi.registerCommand("ui", { description: "ui", handler: async (args, ctx) => {
+    const ui = ctx.ui;
+    ui.notify("note", "info"); ui.setStatus("k", "st"); ui.setStatus("k", undefined); ui.setWidget("w", ["l1","l2"]); ui.setTitle("ttl"); ui.setEditorText("edtext");
+    const a = await ui.select("Pick", ["a","b"]);
+    const b = await ui.confirm("Sure", "really?", { timeout: 400 });
+    const c = await ui.input("Name", "ph");
+    const d = await ui.editor("Edit", "pre");
+    const e = await ui.input("Name2", "ph2", { timeout: 300 });
+    const f = await ui.select("Pick2", ["x","y"]);
+    ui.notify(JSON.stringify({a,b,c:c??null,d:d??null,e:e??null,f:f??null}), "warning");
+  }});
+  pi.registerCommand("boom", { description: "boom", handler: async () => { throw new Error("boom error"); }});
+  pi.registerCommand("ask", { description: "ask", handler: async (args, ctx) => { pi.sendUserMessage("from ext " + args); }});
+  pi.registerCommand("bye", { description: "bye", handler: async (args, ctx) => { ctx.shutdown(); }});
+  pi.on("turn_start", async () => { throw new Error("handler failed"); });
+  pi.on("tool_call", async (ev) => { if (ev.toolName === "bash" && String(ev.input.command).includes("blockme")) return { block: true, reason: "blocked by ext" }; });
+  pi.registerTool({ name: "exttool", label: "Ext", description: "ext tool", parameters: { type: "object", properties: { q: { type: "string" } } }, async execute(id, params, a, b, c) { return { content: [{ type: "text", text: "ext " + params.q }], details: { z: 1 } }; } });
+}
+"""  # noqa: E501
 
-
-def setup(fl: Fairlead) -> None:
-    @fl.register_command("ui", description="ui")
-    async def exercise(arguments: str, context: CommandContext) -> None:
-        ui = context.ui
-        ui.notify("note", "info")
-        ui.set_status("k", "st")
-        ui.set_status("k", None)
-        ui.set_widget("w", ["l1", "l2"])
-        ui.set_title("ttl")
-        ui.set_editor_text("edtext")
-        answers = {
-            "a": await ui.select("Pick", ["a", "b"]),
-            "b": await ui.confirm("Sure", "really?", timeout=0.4),
-            "c": await ui.input("Name", "ph"),
-            "d": await ui.editor("Edit", "pre"),
-            "e": await ui.input("Name2", "ph2", timeout=0.3),
-            "f": await ui.select("Pick2", ["x", "y"]),
-        }
-        ui.notify(json.dumps(answers, separators=(",", ":")), "warning")
-
-    @fl.register_command("boom", description="boom")
-    async def boom() -> None:
-        raise RuntimeError("boom error")
-
-    @fl.register_command("ask", description="ask")
-    async def ask(arguments: str) -> None:
-        fl.send_user_message("from ext " + arguments)
-
-    @fl.register_command("bye", description="bye")
-    async def bye(arguments: str, context: CommandContext) -> None:
-        context.shutdown()
-
-    @fl.on("turn_start")
-    async def fail() -> None:
-        raise RuntimeError("handler failed")
-
-    @fl.on("tool_call")
-    async def block(event: ToolCallEvent) -> Block | None:
-        return Block("blocked by ext") if event.tool_name == "bash" and "blockme" in event.arguments["command"] else None
-
-    @fl.register_tool(description="ext tool", label="Ext")
-    async def exttool(q: str = "") -> ToolResult:
-        return ToolResult([TextContent("ext " + q)], details={"z": 1})
-"""
-
-ALONG: dict[str, Any] = {"flags": ["-e", "ext.py"], "files": {"ext.py": EXTENSION}}
+ALONG: dict[str, Any] = {"flags": ["-e", "ext.ts"], "files": {"ext.ts": EXTENSION}}
 
 
 def answer(host: Stage, since: int, method: str, **said: Any) -> int:

@@ -10,75 +10,42 @@ from tests.support.stage import Stage, says
 PI_EXTENSIONS = Repertoire(reasoning="fake-1")
 scenario = PI_EXTENSIONS.scenario
 
-#: The extension that the transcripts were made with, as one of fairlead's.
-EXTENSION = """
-import json
-from fairlead.extension import CommandContext, Fairlead
+#: The extension that the transcripts were made with, in pi's language.
+EXTENSION = r"""
+export default function (pi) {
+  pi.registerCommand("ui", { description: "Exercise the UI", handler: async (args, ctx) => {
+    ctx.ui.notify("plain"); ctx.ui.notify("warned", "warning"); ctx.ui.notify("bad", "error");
+    ctx.ui.setStatus("k", "busy"); ctx.ui.setStatus("k", undefined);
+    ctx.ui.setWidget("w", ["line 1", "line 2"]); ctx.ui.setWidget("w", ["below"], { placement: "belowEditor" }); ctx.ui.setWidget("w", undefined);
+    ctx.ui.setTitle("the title"); ctx.ui.setEditorText("prefilled"); ctx.ui.pasteToEditor("pasted");
+    const r = {};
+    r.select = await ctx.ui.select("Pick", ["a", "b"]);
+    r.confirm = await ctx.ui.confirm("Sure?", "Really sure?");
+    r.input = await ctx.ui.input("Name", "placeholder");
+    r.editor = await ctx.ui.editor("Edit", "line 1\nline 2");
+    r.selectCancelled = await ctx.ui.select("Pick2", ["a", "b"]);
+    r.confirmCancelled = await ctx.ui.confirm("Sure2?", "m");
+    r.selectTimeout = await ctx.ui.select("Pick3", ["a"], { timeout: 300 });
+    r.confirmTimeout = await ctx.ui.confirm("Sure3?", "m", { timeout: 300 });
+    r.inputTimeout = await ctx.ui.input("In3", undefined, { timeout: 300 });
+    r.custom = await ctx.ui.custom(() => ({}));
+    r.editorText = ctx.ui.getEditorText(); r.setTheme = ctx.ui.setTheme("dark"); r.hasUI = ctx.hasUI;
+    ctx.ui.notify(JSON.stringify(r, (k, v) => v === undefined ? "__undefined__" : v));
+  }});
+  pi.registerCommand("boom", { description: "Throws", handler: async () => { throw new Error("boom from command"); } });
+  pi.registerCommand("say", { description: "sendUserMessage", handler: async (args, ctx) => { pi.sendUserMessage("from ext: " + args); } });
+  pi.registerCommand("msg", { description: "sendMessage", handler: async (args, ctx) => { pi.sendMessage({ customType: "note", content: "custom content", display: true, details: { a: 1 } }, { triggerTurn: false }); pi.appendEntry("mystate", { n: 1 }); } });
+  pi.registerCommand("log", { description: "console.log", handler: async () => { console.log("stray stdout"); } });
+  pi.registerCommand("bye", { description: "shutdown", handler: async (args, ctx) => { ctx.shutdown(); } });
+  pi.registerTool({ name: "exttool", label: "Ext", description: "An extension tool", parameters: { type: "object", properties: { x: { type: "string" } }, required: ["x"] },
+    execute: async (id, params, signal, onUpdate, ctx) => { onUpdate?.({ content: [{ type: "text", text: "half" }], details: { pct: 50 } }); const ok = await ctx.ui.confirm("Allow ext?", params.x); if (!ok) throw new Error("denied by user"); return { content: [{ type: "text", text: "ext ok " + params.x }], details: { done: true } }; } });
+  pi.on("tool_call", async (ev, ctx) => { if (ev.toolName === "bash" && ev.input.command.includes("forbidden")) return { block: true, reason: "Blocked by ext" }; if (ev.toolName === "bash" && ev.input.command.includes("throwing")) throw new Error("tool_call handler exploded"); });
+  pi.on("turn_start", async () => { if (globalThis.__boom) throw new Error("turn_start exploded"); });
+  pi.registerCommand("armboom", { handler: async () => { globalThis.__boom = true; } });
+}
+"""  # noqa: E501
 
-
-def setup(fl: Fairlead) -> None:
-    armed = []
-
-    @fl.register_command("ui", description="Exercise the UI")
-    async def exercise(arguments: str, context: CommandContext) -> None:
-        ui = context.ui
-        ui.notify("plain")
-        ui.notify("warned", "warning")
-        ui.notify("bad", "error")
-        ui.set_status("k", "busy")
-        ui.set_status("k", None)
-        ui.set_widget("w", ["line 1", "line 2"])
-        ui.set_widget("w", ["below"], "belowEditor")
-        ui.set_widget("w", None)
-        ui.set_title("the title")
-        ui.set_editor_text("prefilled")
-        ui.set_editor_text("pasted")
-        answers = {
-            "select": await ui.select("Pick", ["a", "b"]),
-            "confirm": await ui.confirm("Sure?", "Really sure?"),
-            "input": await ui.input("Name", "placeholder"),
-            "editor": await ui.editor("Edit", "line 1\\nline 2"),
-            "selectCancelled": await ui.select("Pick2", ["a", "b"]),
-            "confirmCancelled": await ui.confirm("Sure2?", "m"),
-            "selectTimeout": await ui.select("Pick3", ["a"], timeout=0.3),
-            "confirmTimeout": await ui.confirm("Sure3?", "m", timeout=0.3),
-            "inputTimeout": await ui.input("In3", timeout=0.3),
-            "hasUI": context.has_ui,
-        }
-        ui.notify(json.dumps(answers))
-
-    @fl.register_command("boom", description="Throws")
-    async def boom() -> None:
-        raise RuntimeError("boom from command")
-
-    @fl.register_command("say", description="Speaks as the user")
-    async def say(arguments: str) -> None:
-        fl.send_user_message("from ext: " + arguments)
-
-    @fl.register_command("msg", description="Adds a message")
-    async def add_message() -> None:
-        fl.send_message("note", "custom content", display=True, details={"a": 1})
-        fl.append_entry("mystate", {"n": 1})
-
-    @fl.register_command("log", description="Prints")
-    async def log() -> None:
-        print("stray stdout")
-
-    @fl.register_command("bye", description="Ends the process")
-    async def bye(arguments: str, context: CommandContext) -> None:
-        context.shutdown()
-
-    @fl.register_command("armboom")
-    async def arm() -> None:
-        armed.append(True)
-
-    @fl.on("turn_start")
-    async def explode() -> None:
-        if armed:
-            raise RuntimeError("turn_start exploded")
-"""
-
-ALONG: dict[str, Any] = {"flags": ["-e", "ext.py"], "files": {"ext.py": EXTENSION}}
+ALONG: dict[str, Any] = {"flags": ["-e", "ext.ts"], "files": {"ext.ts": EXTENSION}}
 
 #: What the host answers to one question after another; None lets its time run out.
 ANSWERS: list[dict[str, Any] | None] = [
@@ -129,7 +96,10 @@ def ext_shutdown(host: Stage) -> None:
 
 
 @scenario(
-    says("x"), flags=["-e", "ext.py"], files={"ext.py": "def setup(fl):\n    raise RuntimeError('load failure')\n"}, exit_code=1
+    says("x"),
+    flags=["-e", "ext.ts"],
+    files={"ext.ts": "export default function (pi) { throw new Error('load failure'); }"},
+    exit_code=1,
 )
 def ext_load_error(host: Stage) -> None:
     host.exit_code()

@@ -29,25 +29,16 @@ def dispositions(host: Stage) -> None:
     host.request("get_state")
 
 
-#: The extensions that the transcripts were made with, as extensions of fairlead.
-INPUT_EXTENSION = """
-from fairlead.extension import Fairlead, Handled, Input, Transform
+#: The extensions that the transcripts were made with, in pi's language.
+INPUT_EXTENSION = r"""
+export default function (pi) {
+  pi.registerCommand("quiet", { description: "Does nothing", handler: async () => {} });
+  pi.on("input", async (ev) => { if (ev.text.includes("swallow")) return { action: "handled" }; if (ev.text.includes("rewrite")) return { action: "transform", text: "rewritten by the extension" }; });
+}
+"""  # noqa: E501
 
 
-def setup(fl: Fairlead) -> None:
-    @fl.register_command("quiet", description="Does nothing")
-    async def quiet() -> None:
-        pass
-
-    @fl.on("input")
-    async def hear(event: Input) -> Handled | Transform | None:
-        if "swallow" in event.text:
-            return Handled()
-        return Transform("rewritten by the extension") if "rewrite" in event.text else None
-"""
-
-
-@scenario(HELD, says("a"), says("b"), says("c"), flags=["-e", "ext.py"], files={"ext.py": INPUT_EXTENSION})
+@scenario(HELD, says("a"), says("b"), says("c"), flags=["-e", "ext.ts"], files={"ext.ts": INPUT_EXTENSION})
 def dispositions_ext(host: Stage) -> None:
     host.request("get_state", id="ready")
     host.request("prompt", message="/quiet")
@@ -83,18 +74,14 @@ def session_on_first_message(host: Stage) -> None:
     host.request("get_state")
 
 
-STARTING_EXTENSION = """
-import asyncio
-from pathlib import Path
-from fairlead.extension import BeforeAgentStart, Context, Fairlead
-
-
-def setup(fl: Fairlead) -> None:
-    @fl.on("before_agent_start")
-    async def prepare(event: BeforeAgentStart, context: Context) -> None:
-        while not Path("go").exists():
-            await asyncio.sleep(0.01)
-        context.ui.notify("starting user")
+STARTING_EXTENSION = r"""
+import { existsSync } from "node:fs";
+export default function (pi) {
+  pi.on("before_agent_start", async (ev, ctx) => {
+    while (!existsSync("go")) await new Promise((done) => setTimeout(done, 10));
+    ctx.ui.notify("starting " + ev.messageType);
+  });
+}
 """
 
 
@@ -103,8 +90,8 @@ def setup(fl: Fairlead) -> None:
     says("second"),
     says("third"),
     says("fourth"),
-    flags=["-e", "ext.py"],
-    files={"ext.py": STARTING_EXTENSION},
+    flags=["-e", "ext.ts"],
+    files={"ext.ts": STARTING_EXTENSION},
 )
 def starting_is_busy(host: Stage) -> None:
     go = host.around.cwd / "go"

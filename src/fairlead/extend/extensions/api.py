@@ -285,18 +285,30 @@ class Fairlead:
         starts_run = trigger_turn and not session.activity.is_streaming
         self._engine.send(self._extension, "send_message", send, starts_run=starts_run)
 
-    def send_user_message(self, content: str, images: list[ImageContent] | None = None, *, deliver: Deliver = "steer") -> None:
+    def send_user_message(
+        self,
+        content: str,
+        images: list[ImageContent] | None = None,
+        *,
+        deliver: Deliver | None = "steer",
+        expand: bool = False,
+    ) -> None:
         """Send a message to the agent as the user would. It starts a run, or is queued if a run is active.
 
-        Slash commands in the message are not expanded.
+        Args:
+            content: the text of the message.
+            images: images for the model.
+            deliver: when a message that is sent during a run reaches the model; None: such a message fails.
+            expand: whether slash commands in the message are run or expanded.
         """
         session = self._live_session()
         text, shown = converted(str, content, "content"), converted(list[ImageContent] | None, images, "images")
-        check_types(Deliver, deliver=deliver)
+        check_types(Deliver | None, deliver=deliver)
+        check_types(bool, expand=expand)
 
         async def send() -> None:
-            behavior = "followUp" if deliver == "follow_up" else "steer"
-            await session.prompt(text, shown, expand=False, source="extension", behavior=behavior)
+            behavior = "followUp" if deliver == "follow_up" else deliver
+            await session.prompt(text, shown, expand=expand, source="extension", behavior=behavior)
 
         self._engine.send_later(self._extension, "send_user_message", send)
 

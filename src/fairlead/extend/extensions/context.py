@@ -219,6 +219,9 @@ class CommandContext(Context):
     if an extension cancelled the switch.
     """
 
+    #: Called when a command that runs in another process waits for something.
+    on_wait: Callable[[], None] | None = None
+
     async def wait_for_idle(self) -> None:
         """Wait until no run is active and all messages that extensions sent have reached the session."""
         await self._engine.outbox.sent()

@@ -13,12 +13,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.config.files import list_folder, read_bytes
 from fairlead.config.home import Home, Level
 from fairlead.errors import ConfigError
+from fairlead.extend.node.manifest import script_files, script_name
 from fairlead.session.additions import Origin
 
 if TYPE_CHECKING:
@@ -29,12 +30,6 @@ if TYPE_CHECKING:
 #: The group of entry points with which installed packages declare extensions.
 GROUP = "fairlead.extensions"
 FOLDER = "extensions"
-#: The names of files that pi, omp and xcsh load as extensions, and of those that make a folder such an extension.
-_SCRIPT_SUFFIXES = frozenset((".js", ".ts", ".mjs", ".mts", ".cjs", ".cts", ".jsx", ".tsx"))
-_SCRIPT_ENTRIES = ("index.ts", "index.js")
-#: The keys of a `package.json` in which a package declares extensions.
-_MANIFEST_KEYS = ("pi", "omp", "xcsh")
-_IS_SCRIPT = "It is written in JavaScript or TypeScript, which fairlead cannot run. Extensions are written in Python."
 #: How many bytes of an `entry_points.txt` are read at most.
 _MAX_ENTRY_POINTS_BYTES = 1 << 20
 
@@ -108,6 +103,8 @@ class FoundExtension(Struct, frozen=True):
     problem: str | None = None
     #: Whether the command line, the program or the user's settings name it. No prompt runs without it.
     is_required: bool = False
+    #: Whether it is written in JavaScript or TypeScript, for pi. `path` is then its file.
+    is_script: bool = False
 
     @property
     def shown_path(self) -> str:
@@ -163,7 +160,7 @@ def _in_folder(base: Path, scope: Level, within: Path | None = None) -> Iterator
 
 def _checked(found: FoundExtension, within: Path) -> FoundExtension:
     """Mark an extension of a project as unusable if its file is outside the project."""
-    file = found.path if found.path.suffix == ".py" else found.path / "__init__.py"
+    file = found.path if found.is_script or found.path.suffix == ".py" else found.path / "__init__.py"
     try:
         read_bytes(file, within=within)
     except ConfigError as error:
@@ -186,12 +183,12 @@ def _at(path: Path, origin: Origin, within: Path | None = None) -> Iterator[Foun
     """Find the extension at `path`, or all extensions in it if it is a directory of extensions."""
     if _is_extension(path):
         yield _found(path, origin)
-    elif _is_script(path):
-        yield FoundExtension(path.stem, path, origin, problem=_IS_SCRIPT)
+    elif scripts := script_files(path):
+        yield from _scripts(path, scripts, origin)
     else:
         # A directory that cannot be read is not an error here.
         found = list(_inside(path, origin.scope, None, origin, within)) if os.path.isdir(path) else []  # noqa: PTH112
-        problem = f"There is no Python extension at {path}: expected a .py file, or a directory with an __init__.py."
+        problem = f"There is no extension at {path}: expected a file in Python, TypeScript or JavaScript, or a directory of one."
         yield from found or [FoundExtension(path.stem, path, origin, problem=problem)]
 
 
@@ -212,8 +209,8 @@ def _inside(
             here = Origin(path, origin.source, origin.scope)
         if _is_extension(path):
             yield _found(path, here)
-        elif _is_script(path):
-            yield FoundExtension(path.stem, path, here, problem=_IS_SCRIPT)
+        else:
+            yield from _scripts(path, script_files(path), here)
 
 
 def _is_extension(path: Path) -> bool:
@@ -222,17 +219,10 @@ def _is_extension(path: Path) -> bool:
     return os.path.isfile(path / "__init__.py")  # noqa: PTH113
 
 
-def _is_script(path: Path) -> bool:
-    """Whether pi, omp or xcsh would load this as an extension."""
-    if path.suffix in _SCRIPT_SUFFIXES:
-        return os.path.isfile(path) and not path.name.endswith(".d.ts")  # noqa: PTH113
-    if any(os.path.isfile(path / name) for name in _SCRIPT_ENTRIES):  # noqa: PTH113
-        return True
-    try:
-        manifest = json.decode(read_bytes(path / "package.json") or b"{}")
-    except (ConfigError, DecodeError):
-        return False
-    return isinstance(manifest, dict) and any(name in manifest for name in _MANIFEST_KEYS)
+def _scripts(place: Path, files: Sequence[Path], origin: Origin) -> Iterator[FoundExtension]:
+    """Return the extensions in these files, which were found at `place`."""
+    for file in files:
+        yield FoundExtension(script_name(place, file), file, replace(origin, path=file), is_script=True)
 
 
 def _found(path: Path, origin: Origin) -> FoundExtension:

@@ -34,6 +34,7 @@ from fairlead.session.additions import Origin, SlashCommand
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.late import ExtensionHost
+    from fairlead.extend.node.remote import RemoteExtensions
     from fairlead.session.session import Session
 
 
@@ -52,6 +53,8 @@ class Engine:
         self.listeners: dict[str, list[Handler]] = {}
         self.registrations = Registrations(self)
         self._bus: Listeners = {}
+        #: The extensions that run in a Node process, once there is one.
+        self._remote: RemoteExtensions | None = None
         #: Whether the required, the user's and the project's extensions are loaded, and whether the session has started.
         self._has_required = self._has_own = self._has_projects = self._began = False
         #: Why a required extension is not loaded.
@@ -119,12 +122,19 @@ class Engine:
             self._remove(extension)
             forget_module(extension.module_name)
         self.extensions.clear()
+        await self.close()
         self._has_required = self._has_own = self._has_projects = False
         self._failure = None
 
+    async def close(self) -> None:
+        """End the Node process that runs extensions, if there is one."""
+        if self._remote is not None:
+            await self._remote.close()
+            self._remote = None
+
     async def _load_all(self, found: Iterable[FoundExtension]) -> None:
         for each in found:
-            taken = next((known for known in self.extensions if known.name == each.name), None)
+            taken = next((known for known in self.extensions if _are_the_same(known.found, each)), None)
             if taken is not None:
                 if taken.found.path != each.path:
                     problem = f"{taken.path} is an extension with the same name"
@@ -141,10 +151,14 @@ class Engine:
         fl = Fairlead(self, extension)
 
         def set_up() -> Any:
+            if found.is_script and found.problem is None:
+                return self._remote_extensions().load(fl, extension)
             with without_bytecode():
                 return setup_function(found, extension.module_name)(fl)
 
         try:
+            if found.is_script and found.problem is None:
+                await self._remote_extensions().start()  # its own time does not count as the extension's
             await call(set_up, Deadline(self.host.timeout))
         except Exception as error:
             self._remove(extension)
@@ -155,6 +169,13 @@ class Engine:
                 raise _not_loaded(found, error_text(error)) from error
             self.host.warn([f"The extension {extension.path} was not loaded: {error_text(error)}"])
             self.report(extension.path, "load", error)
+
+    def _remote_extensions(self) -> RemoteExtensions:
+        if self._remote is None:
+            from fairlead.extend.node.remote import RemoteExtensions
+
+            self._remote = RemoteExtensions(self)
+        return self._remote
 
     def _must_load(self, found: FoundExtension) -> bool:
         return found.is_required and self.host.on_error == "exit"
@@ -237,6 +258,8 @@ class Engine:
         deadline = Deadline(None)
         context = CommandContext(self, deadline)
         owner = command.handler.owner
+        if owner.found.is_script:  # it always waits for the Node process, which says when the command itself waits
+            context.on_wait, on_wait = on_wait, None
         with self.outbox.held():
             try:
                 await self.call(owner, command.handler.bind(arguments, context), deadline, on_wait)
@@ -254,11 +277,16 @@ class Engine:
 
     def report(self, path: str, event: str, error: Exception) -> None:
         """Report a failure of an extension to the host. Its traceback goes to the log, for the author of the extension."""
+        if self._remote is not None and self._remote.is_closing:  # what it was doing ends with it
+            return
         self._log_traceback(error, logging.ERROR)
         self.session.host.notify(ExtensionError(path, event, error_text(error)))
 
     def _log_traceback(self, error: Exception, level: int) -> None:
-        if not isinstance(error, FairleadError):
+        stack = getattr(error, "stack", None)
+        if stack is not None:  # from the Node process
+            _log.log(level, "%s", stack)
+        elif not isinstance(error, FairleadError):
             _log.log(level, "%s", "".join(traceback.format_exception(without_our_frames(error))).rstrip())
 
     def session_for(self, extension: Extension) -> Session:
@@ -364,6 +392,13 @@ class Engine:
                     save_trust(self.host.home, project, answer.trusted, self.host.warn)
                 return answer.trusted
         return None
+
+
+def _are_the_same(known: FoundExtension, found: FoundExtension) -> bool:
+    """Whether two extensions cannot both be loaded. pi's are told apart by their files, ours by their names."""
+    if known.is_script and found.is_script:
+        return known.path.resolve() == found.path.resolve()
+    return not known.is_script and not found.is_script and known.name == found.name
 
 
 def _not_loaded(found: FoundExtension, problem: str) -> ExtensionNotLoaded:

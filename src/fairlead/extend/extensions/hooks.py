@@ -91,7 +91,12 @@ class ExtensionHooks:
 
     async def session_ends(self, reason: EndReason, target: str | None = None) -> None:
         max_seconds = SHUTDOWN_GRACE if reason == "quit" else math.inf
-        await self._notify("session_shutdown", e.SessionShutdown(reason, target), max_seconds=max_seconds)
+        try:
+            await self._background_events.idle()
+            await self._notify("session_shutdown", e.SessionShutdown(reason, target), max_seconds=max_seconds)
+        finally:
+            if reason == "quit":
+                await self.engine.close()
 
     def position_changed(self) -> None:
         self.engine.restore_states()

@@ -125,14 +125,26 @@ class Registrations:
             extension.tools = before
             raise ConfigError(f"A tool named {tool.name} already exists. Give yours another name.") from None
 
+    def add_made_tool(self, extension: Extension, tool: Tool, *, is_active: bool) -> None:
+        """Add a tool of an extension that runs elsewhere. It may stand in for a built-in one. Raises ConfigError."""
+        before = dict(extension.tools)
+        extension.tools[tool.name] = tool
+        try:
+            self._update_toolbox(extension, inactive=() if is_active else (tool.name,))
+        except BadCommand:
+            extension.tools = before
+            raise ConfigError(f"A tool named {tool.name} already exists. Give yours another name.") from None
+
     def remove_tool(self, extension: Extension, name: str) -> None:
         if extension.tools.pop(name, None) is not None:
             self._update_toolbox(extension)
 
-    def _update_toolbox(self, extension: Extension) -> None:
+    def _update_toolbox(self, extension: Extension, inactive: tuple[str, ...] = ()) -> None:
         tools = list(extension.tools.values())
         idle = [tool.name for tool in tools if not self._engine.host.is_wanted(tool.name)]
-        self._engine.session.tools.replace(_owner(extension), tools, inactive=idle)
+        self._engine.session.tools.replace(
+            _owner(extension), tools, inactive=[*idle, *inactive], instead=extension.found.is_script
+        )
 
     def _invoker(self, extension: Extension, draft: ToolDraft) -> Any:
         engine = self._engine

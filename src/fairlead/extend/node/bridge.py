@@ -1,0 +1,329 @@
+"""The Node process that runs extensions, and the calls between it and the agent.
+
+Messages are lines of JSON, in the form of JSON-RPC. Everything that the process says arrives on one socket (`outbox`), in order.
+Requests with `sync` are answered at once, on the same socket, because the process blocks until then. Calls, and the answers to
+other requests, go to it on another socket (`inbox`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from msgspec import DecodeError, json
+
+from fairlead.config.process import start_thread
+from fairlead.core import lenient
+
+_log = logging.getLogger("fairlead.extend")
+
+_RUNTIME = Path(__file__).parent / "runtime" / "main.mjs"
+#: The largest line that is accepted, in bytes.
+_MAX_LINE_BYTES = 256 * 1024 * 1024
+#: Seconds in which the process has to answer when it is asked whether it still works.
+_PING_SECONDS = 2.0
+#: Seconds that the process has to say that it ends by itself.
+_END_SECONDS = 0.2
+
+#: Answers a request at once.
+Answer = Callable[[Mapping[str, Any]], Any]
+#: Answers a request that takes time. The last argument reports progress.
+SlowAnswer = Callable[[Mapping[str, Any], Callable[[Any], None]], Coroutine[Any, Any, Any]]
+
+
+class RemoteError(Exception):
+    """The code of an extension raised an error. `stack` is its JavaScript stack trace."""
+
+    def __init__(self, message: str, stack: str = "") -> None:
+        super().__init__(message)
+        self.stack = stack
+
+
+class BridgeLost(Exception):
+    """The Node process has ended, so its extensions cannot run."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"The Node process that runs extensions has ended: {reason}. Reload extensions to start it again.")
+
+
+class NodeBridge:
+    """A running Node process. `answers` and `slow_answers` have what it may ask, by name."""
+
+    def __init__(self, answers: Mapping[str, Answer], slow_answers: Mapping[str, SlowAnswer]) -> None:
+        self._answers = answers
+        self._slow_answers = slow_answers
+        self._loop = asyncio.get_running_loop()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._inbox: asyncio.Transport | None = None
+        self._outbox: asyncio.Transport | None = None
+        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._work: dict[int, asyncio.Task[None]] = {}
+        self._next_id = 0
+        #: Why the process cannot be used any more.
+        self._lost: str | None = None
+        #: Whether the agent ends the process.
+        self.is_closing = False
+        self._is_checking = False
+
+    async def start(self, node: str, cwd: Path, env: Mapping[str, str], cache: Path | None) -> None:
+        """Start the process. Raises OSError if that fails.
+
+        Args:
+            node: the Node program.
+            cwd: the working directory.
+            env: the environment.
+            cache: where compiled extensions are kept; None: nowhere.
+        """
+        sockets = [socket.socketpair(), socket.socketpair()]
+        try:
+            self._process = _start_process(node, cwd, env, cache, [theirs for _, theirs in sockets])
+        except BaseException:
+            for ours, _ in sockets:
+                ours.close()
+            raise
+        finally:
+            for _, theirs in sockets:
+                theirs.close()
+        (inbox, _), (outbox, _) = sockets
+        self._inbox, _ = await self._loop.create_connection(asyncio.Protocol, sock=inbox)
+        self._outbox, _ = await self._loop.create_connection(lambda: _Lines(self._received, self._ended), sock=outbox)
+
+    # Calling
+
+    async def call(self, method: str, params: Mapping[str, Any], on_start: Callable[[int], None] = lambda id: None) -> Any:
+        """Call a method of the runtime and return its result. `on_start` gets the number of the call.
+
+        A call that is cancelled makes sure that the process still works; if not, it is killed. Raises RemoteError if the
+        extension fails, and BridgeLost if the process has ended.
+        """
+        if self._lost is not None:
+            raise BridgeLost(self._lost)
+        self._next_id += 1
+        id = self._next_id
+        done = self._calls[id] = self._loop.create_future()
+        on_start(id)
+        self._send({"id": id, "method": method, "params": params})
+        try:
+            return await done
+        except asyncio.CancelledError:
+            self._check()
+            raise
+        finally:
+            self._calls.pop(id, None)
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """Tell the process something that needs no answer."""
+        if self._lost is None:
+            self._send({"method": method, "params": params})
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        if self._inbox is not None and not self._inbox.is_closing():
+            self._inbox.write(_encoded(message))
+
+    # Ending
+
+    async def close(self) -> None:
+        """End the process. It may work a little longer by itself, for example to clean up."""
+        self.is_closing = True
+        if await self._is_working():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END_SECONDS):
+                    while self._calls:
+                        await asyncio.wait(self._calls.values())
+            self._close("it was closed")
+        self.kill("it was closed")
+
+    async def _is_working(self) -> bool:
+        """Whether the process answers, which it does unless it has ended or an extension blocks it."""
+        try:
+            async with asyncio.timeout(_END_SECONDS):
+                await self.call("ping", {})
+        except (TimeoutError, BridgeLost):
+            return False
+        return True
+
+    def kill(self, reason: str) -> None:
+        """Kill the process, with the programs that it has started, unless it ends by itself."""
+        process = self._process
+        if process is not None and self._lost is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+        self._close(reason)
+
+    def _close(self, reason: str) -> None:
+        if self._lost is not None:
+            return
+        self._lost = reason
+        for transport in (self._inbox, self._outbox):
+            if transport is not None:
+                transport.close()
+        for done in self._calls.values():
+            if not done.done():
+                done.set_exception(BridgeLost(reason))
+        for task in self._work.values():
+            task.cancel()
+        if self._process is not None:
+            start_thread(self._process.wait, "fairlead-node-exit")
+
+    def _ended(self) -> None:
+        """The process has closed its socket, usually because it ended."""
+        if self._lost is None:
+            code = None if self._process is None else _exit_code(self._process)
+            self._close("it closed its connection" if code is None else _how_it_ended(code))
+
+    def _check(self) -> None:
+        """Kill the process if it does not answer, because an extension blocks it."""
+        if not self._is_checking and self._lost is None:
+            self._is_checking = True
+            task = self._loop.create_task(self._ping())
+            self._work[-1] = task
+
+    async def _ping(self) -> None:
+        try:
+            async with asyncio.timeout(_PING_SECONDS):
+                await self.call("ping", {})
+        except TimeoutError:
+            self.kill("an extension blocked it")
+        except BridgeLost:
+            pass
+        finally:
+            self._is_checking = False
+            self._work.pop(-1, None)
+
+    # Answering
+
+    def _received(self, line: bytes) -> None:
+        message = _decoded(line)
+        method, id = message.get("method"), message.get("id")
+        if method is None:
+            done = self._calls.get(cast("int", id))
+            if done is not None and not done.done():
+                _settle(done, message)
+        elif method == "cancel":
+            task = self._work.get(message["params"]["request"])
+            if task is not None:
+                self._loop.call_soon(task.cancel)  # not before it has begun, or it would never answer
+        elif message.get("sync"):
+            if self._outbox is not None:
+                self._outbox.write(_encoded(self._answered(method, message.get("params") or {})))
+        elif id is None:
+            answered = self._answered(method, message.get("params") or {})
+            if "error" in answered:
+                _log.error("%s: %s", method, answered["error"]["message"])
+        else:
+            self._work[id] = self._loop.create_task(self._work_on(id, method, message.get("params") or {}))
+
+    def _answered(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return {"result": self._answers[method](params)}
+        except Exception as error:
+            return {"error": {"message": str(error) or type(error).__name__}}
+
+    async def _work_on(self, id: int, method: str, params: Mapping[str, Any]) -> None:
+        def report(value: Any) -> None:
+            self.notify("progress", {"request": id, "value": value})
+
+        answer: dict[str, Any]
+        try:
+            answer = {"result": await self._slow_answers[method](params, report)}
+        except asyncio.CancelledError:
+            answer = {"error": {"message": "Cancelled."}}
+        except Exception as error:
+            answer = {"error": {"message": str(error) or type(error).__name__}}
+        self._work.pop(id, None)
+        if self._lost is None:
+            self._send({"id": id, **answer})
+
+
+class _Lines(asyncio.Protocol):
+    """Splits what arrives into lines."""
+
+    def __init__(self, on_line: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+        self._on_line = on_line
+        self._on_end = on_end
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._parts.append(data)
+        self._size += len(data)
+        if b"\n" not in data:
+            if self._size > _MAX_LINE_BYTES and self._transport is not None:
+                _log.error("An extension sent more than %d MiB at once, so the Node process is closed.", _MAX_LINE_BYTES >> 20)
+                self._transport.abort()
+            return
+        *lines, rest = b"".join(self._parts).split(b"\n")
+        self._parts, self._size = [rest], len(rest)
+        for line in lines:
+            self._on_line(line)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._on_end()
+
+
+def _start_process(
+    node: str, cwd: Path, env: Mapping[str, str], cache: Path | None, sockets: list[socket.socket]
+) -> subprocess.Popen[bytes]:
+    """Start the runtime, which gets the numbers of these sockets as arguments. What extensions print goes to our stderr."""
+    numbers = [each.fileno() for each in sockets]
+    command = [node, str(_RUNTIME), *map(str, numbers), *([] if cache is None else [str(cache)])]
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        stderr=None,
+        cwd=cwd,
+        env=dict(env),
+        pass_fds=numbers,
+        start_new_session=True,
+    )
+
+
+def _encoded(message: Mapping[str, Any]) -> bytes:
+    try:
+        return json.encode(message) + b"\n"
+    except (TypeError, ValueError, UnicodeError, RecursionError) as error:
+        if "method" in message:
+            raise
+        kept = {"id": message["id"]} if "id" in message else {}
+        return json.encode({**kept, "error": {"message": f"The answer is not JSON: {error}"}}) + b"\n"
+
+
+def _decoded(line: bytes) -> dict[str, Any]:
+    try:
+        return json.decode(line)
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        import json as standard_json
+
+        # JavaScript writes halves of characters, which msgspec refuses.
+        return cast("dict[str, Any]", lenient.scrub(standard_json.loads(line.decode("utf-8", "replace"))))
+
+
+def _settle(done: asyncio.Future[Any], message: Mapping[str, Any]) -> None:
+    error = message.get("error")
+    if error is None:
+        done.set_result(message.get("result"))
+    else:
+        done.set_exception(RemoteError(str(error.get("message")), str(error.get("stack") or "")))
+
+
+def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(0.05)
+    return None
+
+
+def _how_it_ended(code: int) -> str:
+    return f"it exited with code {code}" if code >= 0 else f"it was ended by {signal.Signals(-code).name}"

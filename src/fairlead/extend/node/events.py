@@ -1,0 +1,416 @@
+"""Events for handlers in pi's form, and what handlers return in ours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from fairlead.core import events as core
+from fairlead.core.messages import (
+    CustomMessage,
+    ImageContent,
+    ModelMessage,
+    TextContent,
+    ThinkingContent,
+    UserBlock,
+    UserMessage,
+)
+from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
+from fairlead.core.runtime import CancelToken
+from fairlead.core.tool import ToolResult
+from fairlead.extend.extensions import events as e
+
+if TYPE_CHECKING:
+    from fairlead.session.session import Session
+
+#: The events of pi that fairlead never emits. A handler can be registered, and is never called.
+NEVER_EMITTED = frozenset(("mcp_servers_change", "provider_stream_event", "cache_warming_decision"))
+
+
+class Events:
+    """Converts the events of one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._turn = 0
+
+    def encode(self, name: str, event: Any) -> dict[str, Any]:
+        """Return an event as pi's handlers get it."""
+        if name == "agent_start":
+            self._turn = 0
+        encode = _ENCODERS.get(name)
+        fields = {} if encode is None else encode(event)
+        if name in ("turn_start", "turn_end"):
+            fields = {**self._turn_fields(name), **fields}
+        elif name == "before_agent_start":
+            fields["systemPromptOptions"] = {"cwd": str(self._session.host.workspace.cwd), "sections": {}, "promptGuidelines": []}
+        elif name in ("context", "context_with_system"):
+            fields["messages"] = self._with_custom_messages(fields["messages"])
+        elif name == "session_before_tree":
+            fields["preparation"]["commonAncestorId"] = self._common_ancestor(event)
+        return {"type": name, **fields}
+
+    def _turn_fields(self, name: str) -> dict[str, Any]:
+        if name == "turn_start":
+            self._turn += 1
+            return {"turnIndex": self._turn - 1, "timestamp": time.time_ns() // 1_000_000}
+        return {"turnIndex": max(self._turn - 1, 0), **self._boundary()}
+
+    def _boundary(self) -> dict[str, Any]:
+        log = self._session.history.conversation.log
+        leaf = log.leaf
+        return {"entries": [], "continue": False, "outcome": "completed", "messageEntryId": leaf, "toolResultEntryIds": []}
+
+    def _with_custom_messages(self, messages: list[Any]) -> list[Any]:
+        """Replace what the model sees of custom messages by these messages, which handlers recognise by their type."""
+        custom = {each.timestamp: each for each in self._session.messages if isinstance(each, CustomMessage)}
+
+        def original(message: Any) -> Any:
+            if not isinstance(message, UserMessage):
+                return message
+            found = custom.get(message.timestamp)
+            return found if found is not None and found.content == message.content else message
+
+        return [original(message) for message in messages] if custom else messages
+
+    def _common_ancestor(self, plan: Any) -> str | None:
+        """Return the last entry that the branch of the target and the one that is left have in common."""
+        log = self._session.history.conversation.log
+        if plan.target_id is None or plan.target_id not in log:
+            return None
+        here = {entry.id for entry in log.path()}
+        return next((entry.id for entry in reversed(log.path(plan.target_id)) if entry.id in here), None)
+
+
+def cancel_token(name: str, event: Any) -> CancelToken | None:
+    """Return what fires the signal in an event; None if the event has none of its own."""
+    if name in ("session_before_compact", "session_before_tree"):
+        return event.cancel
+    return None
+
+
+def _messages(event: Any) -> dict[str, Any]:
+    return {"messages": event.messages}
+
+
+def _context_with_system(event: Any) -> dict[str, Any]:
+    system = {"role": "system", "content": event.system_prompt, "timestamp": 0}
+    return {"messages": [system, *event.messages]}
+
+
+def _input(event: Any) -> dict[str, Any]:
+    return _without_none(text=event.text, images=event.images, source=event.source, streamingBehavior=event.behavior)
+
+
+def _before_agent_start(event: Any) -> dict[str, Any]:
+    return _without_none(messageType="user", prompt=event.prompt, images=event.images, systemPrompt=event.system_prompt)
+
+
+def _before_compact(plan: Any) -> dict[str, Any]:
+    summarised = [entry["message"] for entry in plan.to_summarise if entry.get("type") == "message"]
+    before = [entry["summary"] for entry in plan.branch if entry.get("type") == "compaction"]
+    preparation: dict[str, Any] = {
+        "firstKeptEntryId": plan.first_kept_entry_id,
+        "messagesToSummarize": summarised,
+        "turnPrefixMessages": [],
+        "isSplitTurn": False,
+        "tokensBefore": plan.tokens_before,
+        "previousSummary": before[-1] if before else None,
+        "fileOps": {"read": [], "written": [], "edited": []},
+        "settings": {},
+    }
+    return {
+        "preparation": preparation,
+        "branchEntries": plan.branch,
+        "customInstructions": plan.instructions,
+        "reason": plan.reason,
+        "willRetry": plan.reason == "overflow",
+        "signal": None,
+    }
+
+
+def _before_tree(plan: Any) -> dict[str, Any]:
+    preparation = {
+        "targetId": plan.target_id,
+        "oldLeafId": plan.old_leaf_id,
+        "entriesToSummarize": plan.left_behind,
+        "userWantsSummary": plan.wants_summary,
+        "customInstructions": plan.instructions,
+    }
+    return {"preparation": preparation, "signal": None}
+
+
+def _message_update(event: core.MessageUpdate) -> dict[str, Any]:
+    snapshot = event.partial.snapshot()
+    piece = event.event
+    block = snapshot.content[piece.index]
+    kind = "text" if isinstance(block, TextContent) else "thinking" if isinstance(block, ThinkingContent) else "toolcall"
+    update: dict[str, Any] = {"contentIndex": piece.index, "partial": snapshot}
+    if isinstance(piece, BlockStart):
+        update["type"] = f"{kind}_start"
+    elif isinstance(piece, BlockDelta):
+        update |= {"type": f"{kind}_delta", "delta": piece.delta}
+    else:
+        assert isinstance(piece, BlockEnd)
+        update["type"] = f"{kind}_end"
+        update |= {"toolCall": block} if kind == "toolcall" else {"content": getattr(block, kind)}
+    return {"message": snapshot, "assistantMessageEvent": update}
+
+
+def tool_result(result: ToolResult) -> dict[str, Any]:
+    """Return the result of a tool in pi's form."""
+    return _without_none(content=result.content, details=result.details)
+
+
+def _tool_result(event: e.ToolResultEvent) -> dict[str, Any]:
+    return {
+        "toolCallId": event.call_id,
+        "toolName": event.tool_name,
+        "input": event.arguments,
+        "content": event.content,
+        "details": event.details,
+        "isError": event.is_error,
+    }
+
+
+def _tool(event: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = {"toolCallId": event.call_id, "toolName": event.tool_name}
+    match event:
+        case core.ToolStart():
+            fields["args"] = event.arguments
+        case core.ToolUpdate():
+            fields |= {"args": event.arguments, "partialResult": tool_result(event.partial)}
+        case _:
+            fields |= _without_none(result=tool_result(event.result), isError=event.is_error, durationMs=event.duration_ms)
+    return fields
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+_ENCODERS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "project_trust": lambda event: {"cwd": str(event.cwd)},
+    "resources_discover": lambda event: {"cwd": str(event.cwd), "reason": event.reason},
+    "session_start": lambda event: _without_none(reason=event.reason, previousSessionFile=event.previous),
+    "session_shutdown": lambda event: _without_none(reason=event.reason, targetSessionFile=event.target),
+    "session_before_switch": lambda event: _without_none(reason=event.reason, targetSessionFile=event.target),
+    "session_before_fork": lambda event: {"entryId": event.entry_id, "position": event.position},
+    "session_before_compact": _before_compact,
+    "session_compact": lambda event: {
+        "compactionEntry": event.entry,
+        "fromExtension": event.from_extension,
+        "reason": event.reason,
+        "willRetry": event.reason == "overflow",
+    },
+    "session_compact_failed": lambda event: {
+        **_without_none(errorMessage=event.error),
+        "reason": event.reason,
+        "aborted": event.aborted,
+        "willRetry": event.will_retry,
+        "fromExtension": False,
+    },
+    "session_before_tree": _before_tree,
+    "session_tree": lambda event: {
+        "newLeafId": event.new_leaf_id,
+        "oldLeafId": event.old_leaf_id,
+        "fromExtension": event.from_extension,
+    },
+    "session_info_changed": lambda event: _without_none(name=event.name),
+    "input": _input,
+    "before_agent_start": _before_agent_start,
+    "context": _messages,
+    "context_with_system": _context_with_system,
+    "before_provider_request": lambda event: {"payload": event.payload},
+    "before_provider_headers": lambda event: {"headers": event.headers},
+    "after_provider_response": lambda event: {"status": event.status, "headers": event.headers},
+    "agent_end": _messages,
+    "agent_settled": lambda event: {"aborted": event.aborted},
+    "agent_before_settle": lambda event: {"entries": [], "continue": False, "outcome": "completed"},
+    "turn_end": lambda event: {"message": event.message, "toolResults": event.tool_results},
+    "message_start": lambda event: {"message": event.message},
+    "message_update": _message_update,
+    "message_end": lambda event: {"message": event.message},
+    "tool_execution_start": _tool,
+    "tool_execution_update": _tool,
+    "tool_execution_end": _tool,
+    "tool_call": lambda event: {"toolCallId": event.call_id, "toolName": event.tool_name, "input": event.arguments},
+    "tool_result": _tool_result,
+    "user_bash": lambda event: {
+        "command": event.command,
+        "excludeFromContext": event.exclude_from_context,
+        "cwd": str(event.cwd),
+    },
+    "model_select": lambda event: _without_none(model=event.model, previousModel=event.previous, source=event.source),
+    "thinking_level_select": lambda event: {"level": event.level, "previousLevel": event.previous},
+    "ui_prompt_start": lambda event: {"reason": "ui_prompt", "kind": event.kind, "title": event.title},
+    "ui_prompt_end": lambda event: {"reason": "ui_prompt", "kind": event.kind, "title": event.title},
+    "entry_appended": lambda event: {"entry": event.entry},
+    "queue_update": lambda event: {"steering": event.steering, "followUp": event.follow_up},
+}
+
+
+# Results
+
+
+def decode(name: str, event: Any, reply: Mapping[str, Any]) -> Any:
+    """Return what a handler returned as our type, and apply what it changed in the event. Raises ConfigError or TypeError."""
+    result, changed = reply.get("result"), reply.get("changed")
+    if name == "tool_call" and isinstance(changed, dict):
+        event.arguments = changed
+    elif name == "before_provider_headers" and isinstance(changed, dict):
+        headers = cast("dict[str, Any]", changed)
+        event.headers.clear()
+        event.headers.update({key: str(value) for key, value in headers.items() if value is not None})
+    elif name == "before_provider_request" and result is not None:
+        event.payload = result
+    decoder = _DECODERS.get(name)
+    if decoder is None or not isinstance(result, dict):
+        return None
+    decoded = decoder(cast("dict[str, Any]", result))
+    if isinstance(decoded, e.Replace) and decoded.messages is not None:
+        return e.Replace(_with_same_objects(event.messages, decoded.messages), decoded.system_prompt)
+    return decoded
+
+
+def _with_same_objects(given: list[ModelMessage], returned: list[ModelMessage]) -> list[ModelMessage]:
+    """Return the messages of a handler, with the given objects for those that it kept: these are recognised as unchanged."""
+    kept: list[ModelMessage] = []
+    place = 0
+    for message in returned:
+        same = next((at for at in range(place, len(given)) if given[at] == message), None)
+        kept.append(message if same is None else given[same])
+        place = place if same is None else same + 1
+    return kept
+
+
+def _decode_input(result: dict[str, Any]) -> Any:
+    if result.get("action") == "handled":
+        return e.Handled()
+    if result.get("action") == "transform":
+        return e.Transform(result.get("text", ""), _converted(list[ImageContent] | None, result.get("images")))
+    return None
+
+
+def note(message: Mapping[str, Any]) -> e.Note:
+    """Return a custom message of pi as ours."""
+    content = _converted(str | list[UserBlock], message.get("content", ""))
+    return e.Note(str(message.get("customType", "")), content, message.get("display", True) is not False, message.get("details"))
+
+
+def _decode_opening(result: dict[str, Any]) -> Any:
+    message, prompt = result.get("message"), result.get("systemPrompt")
+    if not message and prompt is None:
+        return None
+    return e.Open([note(message)] if message else [], prompt)
+
+
+def _decode_context(result: dict[str, Any]) -> Any:
+    messages = result.get("messages")
+    return None if messages is None else e.Replace(_model_messages(messages))
+
+
+def _decode_context_with_system(result: dict[str, Any]) -> Any:
+    messages = result.get("messages")
+    if messages is None:
+        return None
+    system = [message for message in messages if message.get("role") == "system"]
+    rest = [message for message in messages if message.get("role") != "system"]
+    prompt = "\n\n".join(_text(message.get("content")) for message in system)
+    return e.Replace(_model_messages(rest), prompt)
+
+
+def _model_messages(messages: list[dict[str, Any]]) -> list[ModelMessage]:
+    shown = [{**message, "role": "user"} if message.get("role") == "custom" else message for message in messages]
+    return _converted(list[ModelMessage], shown)
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(str(part.get("text", "")) for part in content or ())
+
+
+def _decode_tool_result(result: dict[str, Any]) -> Any:
+    content = _converted(list[UserBlock], result["content"]) if result.get("content") is not None else None
+    details = result.get("details", msgspec.UNSET)
+    return e.Amend(content, details, result.get("isError"))
+
+
+def _decode_compaction(result: dict[str, Any]) -> Any:
+    if result.get("cancel"):
+        return e.Cancel()
+    written = result.get("compaction")
+    if not written:
+        return None
+    return e.Summary(written.get("summary", ""), written.get("details"), written.get("firstKeptEntryId"))
+
+
+def _decode_tree(result: dict[str, Any]) -> Any:
+    if result.get("cancel"):
+        return e.Cancel()
+    written = result.get("summary")
+    return e.Summary(written.get("summary", ""), written.get("details")) if written else None
+
+
+def _decode_settle(result: dict[str, Any]) -> Any:
+    drafts = [draft for draft in result.get("entries") or () if draft.get("type") == "custom_message"]
+    return e.Continue([note(draft) for draft in drafts]) if result.get("continue") and drafts else None
+
+
+def _decode_bash(result: dict[str, Any]) -> Any:
+    ran = result.get("result")
+    if not isinstance(ran, dict):
+        return None
+    outcome = cast("dict[str, Any]", ran)
+    return e.Ran(
+        outcome.get("output", ""),
+        outcome.get("exitCode"),
+        bool(outcome.get("cancelled")),
+        bool(outcome.get("truncated")),
+        outcome.get("fullOutputPath"),
+    )
+
+
+def _decode_trust(result: dict[str, Any]) -> Any:
+    if result.get("trusted") not in ("yes", "no"):
+        return None
+    return e.Trust(result["trusted"] == "yes", bool(result.get("remember")))
+
+
+def _decode_cancel(result: dict[str, Any]) -> Any:
+    return e.Cancel() if result.get("cancel") else None
+
+
+def _decode_block(result: dict[str, Any]) -> Any:
+    if not result.get("block"):
+        return None
+    reason = result.get("reason")
+    return e.Block(str(reason)) if reason else e.Block()
+
+
+_DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "project_trust": _decode_trust,
+    "resources_discover": lambda result: e.Resources(result.get("skillPaths") or (), result.get("promptPaths") or ()),
+    "session_before_switch": _decode_cancel,
+    "session_before_fork": _decode_cancel,
+    "session_before_compact": _decode_compaction,
+    "session_before_tree": _decode_tree,
+    "input": _decode_input,
+    "before_agent_start": _decode_opening,
+    "context": _decode_context,
+    "context_with_system": _decode_context_with_system,
+    "tool_call": _decode_block,
+    "tool_result": _decode_tool_result,
+    "agent_before_settle": _decode_settle,
+    "user_bash": _decode_bash,
+}
+
+
+def _converted(kind: Any, value: Any) -> Any:
+    from fairlead.extend.extensions.values import converted
+
+    return converted(kind, value, "result")

@@ -1,0 +1,72 @@
+"""Model calls for extensions that run in the Node process, and models that such an extension calls itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fairlead.core.messages import ThinkingContent, ToolCall, Usage
+from fairlead.core.model import Model, ModelMessage, ModelRequest, StreamEnd, ToolSpec
+from fairlead.core.runtime import CancelToken
+from fairlead.errors import ProviderError
+from fairlead.extend.extensions.calling import Deadline
+from fairlead.extend.extensions.context import Context
+from fairlead.extend.extensions.values import converted
+
+if TYPE_CHECKING:
+    from fairlead.core.messages import AssistantMessage
+    from fairlead.extend.extensions.providers import Piece, ProviderStream
+    from fairlead.extend.node.remote import RemoteExtensions
+    from fairlead.session.session import Session
+
+
+async def complete(session: Session, model: Model, context: Mapping[str, Any], options: Mapping[str, Any]) -> AssistantMessage:
+    """Ask a model and return its answer. `context` has pi's `systemPrompt`, `messages` and `tools`."""
+    messages = [message for message in context.get("messages") or () if message.get("role") != "system"]
+    system = [message for message in context.get("messages") or () if message.get("role") == "system"]
+    prompt = context.get("systemPrompt") or "\n\n".join(str(message.get("content") or "") for message in system)
+    request = ModelRequest(
+        system_prompt=prompt,
+        messages=converted(list[ModelMessage], messages, "messages"),
+        tools=[ToolSpec(tool["name"], tool.get("description", ""), tool["parameters"]) for tool in context.get("tools") or ()],
+        thinking=model.clamp(options.get("reasoning") or "off"),
+        max_tokens=options.get("maxTokens"),
+    )
+    cancel = CancelToken()
+    stream = await session.models.stream(model)
+    try:
+        async for batch in stream(request, cancel):
+            for event in batch:
+                if isinstance(event, StreamEnd):
+                    return event.message
+    except asyncio.CancelledError:
+        cancel.fire()
+        raise
+    raise ProviderError("The model gave no answer.")
+
+
+def remote_stream(remote: RemoteExtensions, number: int) -> ProviderStream:
+    """Return a stream that has an extension call its model."""
+
+    async def stream(model: Model, request: ModelRequest, cancel: CancelToken) -> AsyncIterator[Piece]:
+        context = Context(remote.engine, Deadline(None))
+        system = {"role": "system", "content": request.system_prompt, "tools": request.tools, "timestamp": 0}
+        transcript = {"systemPrompt": request.system_prompt, "messages": [system, *request.messages], "tools": request.tools}
+        with remote.signals.of_call(cancel) as signal:
+            given = {"number": number, "model": model, "context": transcript, "signal": signal}
+            options = {"reasoning": request.thinking, "maxTokens": request.max_tokens}
+            answer = await remote.call("stream", {**given, "options": options}, context)
+        if answer.get("stopReason") in ("error", "aborted"):
+            raise ProviderError(str(answer.get("errorMessage") or "The extension's model failed."))
+        for block in answer.get("content") or ():
+            match block.get("type"):
+                case "text":
+                    yield str(block.get("text", ""))
+                case "thinking":
+                    yield converted(ThinkingContent, block, "thinking")
+                case _:
+                    yield converted(ToolCall, block, "toolCall")
+        yield converted(Usage, answer.get("usage") or {}, "usage")
+
+    return stream

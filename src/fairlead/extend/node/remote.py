@@ -1,0 +1,213 @@
+"""Extensions that run in the Node process: what they register becomes part of the agent like what Python extensions register."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from fairlead.extend.extensions.calling import Deadline
+from fairlead.extend.extensions.context import CommandContext, Context
+from fairlead.extend.extensions.events import EVENTS
+from fairlead.extend.extensions.registrations import Extension
+from fairlead.extend.node.bridge import NodeBridge, RemoteError
+from fairlead.extend.node.events import NEVER_EMITTED, Events, cancel_token, decode
+from fairlead.extend.node.program import find_node
+from fairlead.extend.node.requests import Requests, source_info
+from fairlead.extend.node.signals import Signals
+from fairlead.extend.node.tools import ToolRequests, remote_tool
+
+if TYPE_CHECKING:
+    from fairlead.extend.extensions.api import Fairlead
+    from fairlead.extend.extensions.engine import Engine
+    from fairlead.extend.node.bridge import Answer
+
+_log = logging.getLogger("fairlead.extend")
+
+Params = Mapping[str, Any]
+
+#: The release of pi whose extensions run here.
+PI_VERSION = "1.5.0"
+
+
+class RemoteExtensions:
+    """All extensions of a session that run in the Node process."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.signals = Signals(lambda number: self._notify("abort", {"signal": number}))
+        self._bridge: NodeBridge | None = None
+        self._loaded: dict[int, tuple[Fairlead, Extension]] = {}
+        #: Removes the handler with each number.
+        self._off: dict[int, Callable[[], None]] = {}
+        #: The contexts of the calls that are running.
+        self._contexts: dict[int, Context] = {}
+
+    @cached_property
+    def _events(self) -> Events:
+        return Events(self.engine.session)
+
+    # Loading
+
+    async def load(self, fl: Fairlead, extension: Extension) -> None:
+        """Load an extension, which registers what it has. Raises RemoteError or BridgeLost."""
+        number = len(self._loaded) + 1
+        self._loaded[number] = fl, extension
+        host = self.engine.host
+        home = host.home
+        facts = {
+            "agentDir": str(home.root),
+            "configDirName": home.project_names[0],
+            "version": PI_VERSION,
+            "cwd": str(host.cwd),
+        }
+        assert self._bridge is not None, "the process is started first"
+        try:
+            await self._bridge.call("load", {"extension": number, "file": str(extension.found.path), "facts": facts})
+        except RemoteError as error:
+            raise RemoteError(" ".join(str(error).split()), error.stack) from None
+
+    async def start(self) -> None:
+        """Start the Node process if it does not run. Raises ConfigError or OSError."""
+        if self._bridge is None:
+            requests, tools = Requests(self.engine, self), ToolRequests(self.engine, self.context_of)
+            bridge = NodeBridge(
+                {**requests.answers(), **self._answers(), **tools.answers()}, {**requests.slow_answers(), **tools.slow_answers()}
+            )
+            host = self.engine.host
+            env = self.engine.session.host.workspace.env
+            cache = None if host.home.isolated else host.home.root / "cache" / "node"
+            await bridge.start(find_node(env), host.cwd, env, cache)
+            self._bridge = bridge
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the Node process is being ended."""
+        return self._bridge is not None and self._bridge.is_closing
+
+    async def close(self) -> None:
+        """End the Node process."""
+        if self._bridge is not None:
+            await self._bridge.close()
+
+    # Calling
+
+    async def call(self, method: str, params: Params, context: Context) -> Any:
+        """Call code of an extension on behalf of `context`. Raises RemoteError or BridgeLost."""
+        started: list[int] = []
+
+        def start(id: int) -> None:
+            started.append(id)
+            self._contexts[id] = context
+
+        assert self._bridge is not None, "an extension has been loaded"
+        try:
+            return await self._bridge.call(method, params, start)
+        finally:
+            for id in started:
+                self._contexts.pop(id, None)
+
+    def context_of(self, call: int | None) -> Context:
+        """Return the context of a call that is running, or one that belongs to no call."""
+        found = None if call is None else self._contexts.get(call)
+        return Context(self.engine, Deadline(None)) if found is None else found
+
+    def _notify(self, method: str, params: Params) -> None:
+        if self._bridge is not None:
+            self._bridge.notify(method, params)
+
+    # Registering
+
+    def fl(self, params: Params) -> Fairlead:
+        """Return the API of the extension that asks."""
+        return self._loaded[params["extension"]][0]
+
+    def _answers(self) -> dict[str, Answer]:
+        return {
+            "on": self._on,
+            "off": self._remove_handler,
+            "registerTool": self._register_tool,
+            "registerCommand": self._register_command,
+            "registerFlag": self._register_flag,
+            "getFlag": self._get_flag,
+            "registerProvider": self._register_provider,
+            "unregisterProvider": lambda params: self.fl(params).unregister_provider(params["name"]),
+            "failed": self._failed,
+            "waits": self._waits,
+            "flush": lambda params: self.engine.outbox.send(),
+        }
+
+    def _on(self, params: Params) -> None:
+        name, number = params["event"], params["number"]
+        if name in NEVER_EMITTED or name not in EVENTS:
+            _log.info("An extension listens to the event %s, which is never emitted.", name)
+            return
+
+        async def handle(event: Any, context: Context) -> Any:
+            given = {"number": number, "event": self._events.encode(name, event)}
+            with self.signals.of_call(cancel_token(name, event)) as signal:
+                reply = await self.call("handle", {**given, "signal": signal}, context)
+            return decode(name, event, reply)
+
+        self._off[number] = self.fl(params).on(name, handle)
+
+    def _remove_handler(self, params: Params) -> None:
+        off = self._off.pop(params["number"], None)
+        if off is not None:
+            off()
+
+    def _register_tool(self, params: Params) -> None:
+        _, extension = self._loaded[params["extension"]]
+        tool, is_active = remote_tool(self, extension, params["number"], params["tool"])
+        self.engine.registrations.add_made_tool(extension, tool, is_active=is_active)
+
+    def _register_command(self, params: Params) -> None:
+        number = params["number"]
+
+        async def run(arguments: str, context: Context) -> None:
+            await self.call("command", {"number": number, "args": arguments}, context)
+
+        self.fl(params).register_command(params["name"], run, params.get("description") or "")
+
+    def _register_flag(self, params: Params) -> None:
+        kind = params.get("type") or "boolean"
+        self.fl(params).register_flag(params["name"], kind, params.get("default"), params.get("description") or "")
+
+    def _get_flag(self, params: Params) -> Any:
+        """Return the value of a flag. pi returns the value of other extensions' flags as nothing."""
+        _, extension = self._loaded[params["extension"]]
+        return self.fl(params).get_flag(params["name"]) if params["name"] in extension.flags else None
+
+    def _register_provider(self, params: Params) -> None:
+        from fairlead.extend.node.models import remote_stream
+
+        stream = remote_stream(self, params["number"]) if params.get("streams") else None
+        config = {key: value for key, value in params["config"].items() if value is not None}
+        self.fl(params).register_provider(params["name"], config, stream=stream)
+
+    def _waits(self, params: Params) -> None:
+        """A command waits for something. What it has asked for so far is shown first."""
+        context = self._contexts.get(params["call"])
+        if isinstance(context, CommandContext) and context.on_wait is not None:
+            _after_what_is_due(context.on_wait)
+
+    def _failed(self, params: Params) -> None:
+        """An extension failed outside of any call."""
+        loaded = self._loaded.get(params.get("extension") or 0)
+        error = RemoteError(params["error"]["message"], params["error"].get("stack") or "")
+        self.engine.report("extension" if loaded is None else loaded[1].path, "uncaught", error)
+
+    def source_of_tool(self, name: str) -> dict[str, Any]:
+        """Return where a tool comes from, in pi's form."""
+        for extension in self.engine.extensions:
+            if name in extension.tools:
+                return source_info(extension.found.origin)
+        return {"path": f"builtin:{name}", "source": "builtin", "scope": "temporary", "origin": "top-level"}
+
+
+def _after_what_is_due(work: Callable[[], None], rounds: int = 4) -> None:
+    """Call `work` when tasks that have just been created, and the tasks that these create, have begun."""
+    loop = asyncio.get_running_loop()
+    loop.call_soon(work if rounds == 0 else lambda: _after_what_is_due(work, rounds - 1))

@@ -1,0 +1,389 @@
+"""What extensions written for pi ask the agent. Most questions are answered at once, because pi's methods are synchronous."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Raw, json
+
+from fairlead.core.messages import ImageContent, UserBlock
+from fairlead.core.runtime import CancelToken
+from fairlead.errors import BadCommand, FairleadError
+from fairlead.extend.extensions.calling import Deadline
+from fairlead.extend.extensions.context import CommandContext
+from fairlead.extend.extensions.values import converted
+
+if TYPE_CHECKING:
+    from fairlead.core.model import Model
+    from fairlead.extend.extensions.engine import Engine
+    from fairlead.extend.node.bridge import Answer, SlowAnswer
+    from fairlead.extend.node.remote import RemoteExtensions
+    from fairlead.session.session import Session
+
+_log = logging.getLogger("fairlead.extend")
+
+Params = Mapping[str, Any]
+Report = Callable[[Any], None]
+
+
+class Requests:
+    """Answers requests about one session. `remote` has the extensions that ask."""
+
+    def __init__(self, engine: Engine, remote: RemoteExtensions) -> None:
+        self._engine = engine
+        self._remote = remote
+
+    @property
+    def _session(self) -> Session:
+        return self._engine.session
+
+    @property
+    def _context(self) -> CommandContext:
+        return CommandContext(self._engine, Deadline(None))
+
+    def answers(self) -> dict[str, Answer]:
+        """Return the requests that are answered at once, by name."""
+        return {
+            **{name: getattr(self, f"_{_snake(name)}") for name in _AT_ONCE},
+            "session": self._session_entries,
+            "state": lambda params: self._state(),
+            "log": lambda params: _log.info("%s", params["text"]),
+            "systemPrompt": lambda params: self._session.additions.system_prompt(),
+            "abort": lambda params: self._context.abort(),
+            "shutdown": lambda params: self._context.shutdown(),
+            "scopedModels": lambda params: [],
+            "models": lambda params: self._models(all=bool(params.get("all"))),
+            "parseYaml": _parse_yaml,
+        }
+
+    def slow_answers(self) -> dict[str, SlowAnswer]:
+        """Return the requests that take time, by name."""
+        return {
+            "ui": self._ask_user,
+            "compact": self._compact,
+            "waitForIdle": self._wait_for_idle,
+            "newSession": self._new_session,
+            "fork": self._fork,
+            "navigateTree": self._navigate,
+            "switchSession": self._switch,
+            "reload": self._reload,
+            "completeModel": self._complete_model,
+        }
+
+    # Looking
+
+    def _state(self) -> dict[str, Any]:
+        context = self._context
+        mode = context.mode
+        return {
+            "mode": mode if mode != "library" else "rpc" if context.has_ui else "print",
+            "hasUI": context.has_ui,
+            "cwd": str(context.cwd),
+            "model": context.model,
+            "thinkingLevel": context.thinking_level,
+            "isIdle": context.is_idle,
+            "isProjectTrusted": context.is_project_trusted,
+            "hasPendingMessages": context.has_pending_messages,
+        }
+
+    def _run_signal(self, params: Params) -> int | None:
+        cancel = self._session.activity.run_cancel
+        return None if cancel is None else self._remote.signals.of_run(cancel)
+
+    def _context_usage(self, params: Params) -> dict[str, Any] | None:
+        usage = self._context.context_usage
+        return None if usage is None else {"tokens": usage.tokens, "contextWindow": usage.window, "percent": usage.percent}
+
+    def _session_entries(self, params: Params) -> dict[str, Any]:
+        """Return the entries of the session that are new since `last`, and where it stands."""
+        history = self._session.history
+        log = history.conversation.log if history.conversation.has_begun else None
+        last = params.get("last")
+        knows = log is not None and params.get("id") == history.id and last is not None and last in log
+        return {
+            "id": history.id,
+            "reset": not knows,
+            "entries": [] if log is None else Raw(log.entries_json(last if knows else None)),
+            "leaf": None if log is None else log.leaf,
+            "header": None if log is None else log.header,
+            "name": history.name,
+            "cwd": str(self._session.host.workspace.cwd),
+            "file": None if history.path is None else str(history.path),
+            "folder": None if history.path is None else str(history.path.parent),
+        }
+
+    def _session_context(self, params: Params) -> dict[str, Any]:
+        model = self._session.model
+        chosen = None if model is None else {"provider": model.provider, "modelId": model.id}
+        return {"messages": self._session.messages, "thinkingLevel": self._session.thinking, "model": chosen}
+
+    def _tools(self, params: Params) -> list[dict[str, Any]]:
+        active = set(self._session.tools.active)
+        return [
+            {
+                "name": tool.name,
+                "label": tool.label or tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "promptGuidelines": list(tool.guidelines),
+                "exposure": "direct",
+                "sourceInfo": self._remote.source_of_tool(tool.name),
+                "active": tool.name in active,
+            }
+            for tool in self._session.tools.values()
+        ]
+
+    def _describe_tool(self, params: Params) -> dict[str, Any]:
+        tool = self._session.tools.builtin(params["name"])
+        return {
+            "label": tool.label or tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters,
+            "promptSnippet": tool.snippet,
+            "promptGuidelines": list(tool.guidelines),
+        }
+
+    def _commands(self, params: Params) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": command.name,
+                **({"description": command.description} if command.description else {}),
+                "source": command.source,
+                "sourceInfo": source_info(command.origin),
+            }
+            for command in self._session.additions.slash_commands()
+        ]
+
+    def _settings(self, params: Params) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for level, path in self._engine.host.home.settings_files(self._engine.host.cwd):
+            if level == "user" and path.suffix == ".json" and path.is_file():
+                found |= cast("dict[str, Any]", json.decode(path.read_bytes()))
+        return found
+
+    def _system_prompt_options(self, params: Params) -> dict[str, Any]:
+        additions, tools = self._session.additions, self._session.tools.active_tools()
+        return {
+            "cwd": str(self._session.host.workspace.cwd),
+            "selectedTools": list(tools),
+            "toolSnippets": {name: tool.snippet for name, tool in tools.items() if tool.snippet},
+            "toolGuidelines": {name: list(tool.guidelines) for name, tool in tools.items() if tool.guidelines},
+            "promptGuidelines": [],
+            "sections": {},
+            "contextFiles": [
+                {"path": str(path), "content": path.read_text("utf-8", "replace")} for path in additions.context_files()
+            ],
+            "skills": [{"name": skill.name, "description": skill.description} for skill in additions.skills()],
+        }
+
+    def _sessions(self, params: Params) -> list[dict[str, Any]]:
+        from fairlead.session.history.listing import list_all_sessions, list_sessions
+
+        folder = self._session.history.path
+        if folder is None:
+            return []
+        found = list_all_sessions(folder.parent.parent) if params.get("all") else list_sessions(folder.parent)
+        return [
+            {"path": str(each.path), "id": each.id, "name": each.name, "cwd": each.cwd, "firstMessage": each.first_message}
+            for each in found
+        ]
+
+    # Models
+
+    def _models(self, *, all: bool) -> list[Model]:
+        return self._engine.host.registry.all() if all else self._session.models.available()
+
+    def _model(self, given: Mapping[str, Any]) -> Model:
+        from fairlead.errors import ModelNotFound
+
+        found = self._session.models.find(given["provider"], given["id"])
+        if found is None:
+            raise ModelNotFound(f"Model not found: {given['provider']}/{given['id']}")
+        return found
+
+    def _model_auth(self, params: Params) -> dict[str, Any]:
+        try:
+            auth = self._engine.host.registry.auth(self._model(params["model"]))
+        except FairleadError as error:
+            return {"ok": False, "error": str(error)}
+        return {"ok": True, "apiKey": auth.api_key, "headers": auth.headers}
+
+    def _provider_key(self, params: Params) -> dict[str, Any] | None:
+        model = next((each for each in self._session.models.available() if each.provider == params["provider"]), None)
+        if model is None:
+            return None
+        auth = self._engine.host.registry.auth(model)
+        return {"apiKey": auth.api_key, "headers": auth.headers, "baseUrl": model.base_url}
+
+    async def _complete_model(self, params: Params, report: Report) -> Any:
+        from fairlead.extend.node.models import complete
+
+        return await complete(
+            self._session, self._model(params["model"]), params.get("context") or {}, params.get("options") or {}
+        )
+
+    # Acting
+
+    def _send_message(self, params: Params) -> None:
+        message, options = params["message"], _fields(params.get("options"))
+        deliver = options.get("deliverAs")
+        content = message.get("content", "")
+        self._remote.fl(params).send_message(
+            message.get("customType", ""),
+            content if isinstance(content, str) else converted(list[UserBlock], content, "content"),
+            display=message.get("display", True) is not False,
+            details=message.get("details"),
+            deliver=_DELIVERY.get(deliver, deliver),
+            trigger_turn=bool(options.get("triggerTurn")),
+        )
+
+    def _send_user_message(self, params: Params) -> None:
+        content, options = params["content"], _fields(params.get("options"))
+        images: list[ImageContent] | None = None
+        if not isinstance(content, str):
+            blocks = converted(list[UserBlock], content, "content")
+            images = [block for block in blocks if isinstance(block, ImageContent)] or None
+            content = "\n".join(block.text for block in blocks if not isinstance(block, ImageContent))
+        deliver = options.get("deliverAs")
+        self._remote.fl(params).send_user_message(
+            content,
+            images,
+            deliver=_DELIVERY.get(deliver, deliver),
+            expand=bool(options.get("expandPromptTemplates")),
+        )
+
+    def _append_entry(self, params: Params) -> None:
+        self._remote.fl(params).append_entry(params["customType"], params.get("data"))
+
+    def _set_session_name(self, params: Params) -> None:
+        self._remote.fl(params).set_session_name(params["name"])
+
+    def _get_session_name(self, params: Params) -> str | None:
+        return self._remote.fl(params).get_session_name()
+
+    def _set_label(self, params: Params) -> None:
+        self._remote.fl(params).set_label(params["entry"], params.get("label"))
+
+    def _set_active_tools(self, params: Params) -> None:
+        known = self._session.tools
+        self._remote.fl(params).set_active_tools([name for name in params["names"] if name in known])
+
+    def _set_model(self, params: Params) -> bool:
+        available = self._session.models.available()
+        if not any(each.provider == params["provider"] for each in available):
+            return False
+        self._remote.fl(params).set_model(f"{params['provider']}/{params['id']}")
+        return True
+
+    def _set_thinking_level(self, params: Params) -> None:
+        self._remote.fl(params).set_thinking_level(params["level"])
+
+    async def _compact(self, params: Params, report: Report) -> Any:
+        return await self._context.compact(params.get("instructions"))
+
+    async def _wait_for_idle(self, params: Params, report: Report) -> None:
+        await self._context.wait_for_idle()
+
+    async def _new_session(self, params: Params, report: Report) -> dict[str, bool]:
+        moved = await self._context.new_session(params.get("parent"))
+        for message in params.get("messages") or () if moved else ():
+            from fairlead.session.history.entries import decode_message
+
+            decoded = decode_message(Raw(json.encode(message)))
+            if decoded is not None:
+                self._session.history.conversation.add(decoded)
+        return {"cancelled": not moved}
+
+    async def _fork(self, params: Params, report: Report) -> dict[str, bool]:
+        if params.get("position") == "at":
+            raise BadCommand("A session can only be forked before a message of the user here.")
+        return {"cancelled": not await self._context.fork(params["entry"])}
+
+    async def _navigate(self, params: Params, report: Report) -> dict[str, bool]:
+        summarise, instructions = bool(params.get("summarize")), params.get("instructions")
+        moved = await self._context.navigate(params["target"], summarise=summarise, instructions=instructions)
+        if moved and params.get("label"):
+            leaf = self._session.history.leaf
+            if leaf is not None:
+                self._session.history.set_label(leaf if summarise else params["target"], params["label"])
+        return {"cancelled": not moved}
+
+    async def _switch(self, params: Params, report: Report) -> dict[str, bool]:
+        return {"cancelled": not await self._context.switch_session(params["path"])}
+
+    async def _reload(self, params: Params, report: Report) -> None:
+        await self._engine.host.reload()
+
+    # The user
+
+    async def _ask_user(self, params: Params, report: Report) -> Any:
+        """Ask the user a question, on behalf of a call if that still runs: its clock stops meanwhile."""
+        ui = self._remote.context_of(params.get("call")).ui
+        timeout = params.get("timeout")
+        cancel = CancelToken()
+        limits: dict[str, Any] = {"timeout": None if timeout is None else timeout / 1000, "cancel": cancel}
+        title = str(params.get("title", ""))
+        match params["kind"]:
+            case "select":
+                asking = ui.select(title, [str(each) for each in params["options"]], **limits)
+            case "confirm":
+                asking = ui.confirm(title, str(params.get("message") or ""), **limits)
+            case "input":
+                asking = ui.input(title, params.get("placeholder"), **limits)
+            case _:
+                asking = ui.editor(title, params.get("prefill"), cancel=cancel)
+        answer = asyncio.ensure_future(asking)
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:  # the extension gave up its question
+            cancel.fire()
+            return await answer
+
+    def _show(self, params: Params) -> None:
+        ui = self._context.ui
+        match params["kind"]:
+            case "notify":
+                ui.notify(params["message"], params.get("type"))
+            case "setStatus":
+                ui.set_status(params["key"], params.get("text"))
+            case "setWidget":
+                ui.set_widget(params["key"], params.get("lines"), params.get("placement"))
+            case "setTitle":
+                ui.set_title(params["title"])
+            case _:
+                ui.set_editor_text(params["text"])
+
+
+#: The requests whose methods here have the same name.
+_AT_ONCE = (
+    "runSignal contextUsage sessionContext tools describeTool commands settings systemPromptOptions sessions modelAuth "
+    "providerKey sendMessage sendUserMessage appendEntry setSessionName getSessionName setLabel setActiveTools setModel "
+    "setThinkingLevel show"
+).split()
+
+
+#: What pi calls the times at which a message is delivered.
+_DELIVERY: dict[Any, Any] = {"followUp": "follow_up", "nextTurn": "next_turn"}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name)
+
+
+def _parse_yaml(params: Params) -> Any:
+    import yaml
+
+    return yaml.safe_load(params["text"])
+
+
+def source_info(origin: Any) -> dict[str, Any]:
+    """Return where something was found, in pi's form."""
+    base = {} if origin.base is None else {"baseDir": str(origin.base)}
+    return {"path": str(origin.path), "source": origin.source, "scope": origin.scope, "origin": "top-level", **base}

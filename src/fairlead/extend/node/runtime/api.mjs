@@ -1,0 +1,123 @@
+// `pi`: the object with which an extension adds itself to the agent.
+
+import { askNow, notify } from "./channel.mjs";
+import { onlyInTerminal } from "./context.mjs";
+import { exec } from "./exec.mjs";
+
+/** Everything that extensions have registered here: functions, by a number that the agent knows. */
+export const registered = new Map();
+let nextNumber = 1;
+
+/** Milliseconds after which what a command has sent reaches the session, even if the command still runs. */
+const FLUSH_MS = 20;
+
+function keep(entry) {
+	registered.set(nextNumber, entry);
+	return nextNumber++;
+}
+
+/** Events between extensions. They share objects, as they do in pi, so these events stay in this process. */
+const listeners = new Map();
+
+const events = {
+	on(name, handler) {
+		const safe = async (data) => {
+			try {
+				await handler(data);
+			} catch (error) {
+				console.error(`A handler of the event ${name} failed:`, error);
+			}
+		};
+		listeners.set(name, [...(listeners.get(name) ?? []), safe]);
+		return () => listeners.set(name, (listeners.get(name) ?? []).filter((each) => each !== safe));
+	},
+	emit(name, data) {
+		for (const handler of listeners.get(name) ?? []) handler(data);
+	},
+};
+
+function plainTool(tool) {
+	const { name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive, exposure, annotations } =
+		tool;
+	return {
+		...{ name, label, description, parameters, promptSnippet, promptGuidelines, executionMode, defaultActive, exposure, annotations },
+		prepares: typeof tool.prepareArguments === "function",
+	};
+}
+
+function plainProvider(config) {
+	return JSON.parse(JSON.stringify({ ...config, streamSimple: undefined, refreshModels: undefined, oauth: undefined }));
+}
+
+/** Make the object for one extension. */
+export function createApi(extension) {
+	const act = (method, params = {}) => askNow(method, { extension, ...params });
+	// What a command sends is held back until the host has the command's response. A command that runs on does not hold it.
+	const send = (method, params) => {
+		act(method, params);
+		setTimeout(notify, FLUSH_MS, "flush");
+	};
+	return {
+		on(event, handler) {
+			const number = keep({ extension, kind: "handler", event, run: handler });
+			act("on", { event, number });
+			return () => {
+				if (registered.delete(number)) act("off", { number });
+			};
+		},
+
+		registerTool(tool) {
+			const number = keep({ extension, kind: "tool", tool });
+			act("registerTool", { number, tool: plainTool(tool) });
+		},
+		registerCommand(name, options) {
+			const number = keep({ extension, kind: "command", run: options.handler, complete: options.getArgumentCompletions });
+			act("registerCommand", { number, name, description: options.description });
+		},
+		registerFlag(name, options) {
+			act("registerFlag", { name, type: options.type, default: options.default, description: options.description });
+		},
+		getFlag: (name) => act("getFlag", { name }) ?? undefined,
+		registerProvider(given, config) {
+			const [name, described] = typeof given === "string" ? [given, config] : [given.id, given];
+			const number = keep({ extension, kind: "provider", config: described });
+			const models = described.models ?? described.getModels?.();
+			const streams = typeof described.streamSimple === "function";
+			act("registerProvider", { number, name, config: { ...plainProvider(described), models }, streams });
+		},
+		unregisterProvider: (name) => void act("unregisterProvider", { name }),
+
+		registerShortcut: () => onlyInTerminal("registerShortcut"),
+		registerMessageRenderer: () => onlyInTerminal("registerMessageRenderer"),
+		registerEntryRenderer: () => onlyInTerminal("registerEntryRenderer"),
+		registerToolRenderer: () => onlyInTerminal("registerToolRenderer"),
+		registerMarkdownTransformer: () => onlyInTerminal("registerMarkdownTransformer"),
+
+		sendMessage: (message, options) => send("sendMessage", { message, options }),
+		sendUserMessage: (content, options) => send("sendUserMessage", { content, options }),
+		appendEntry: (customType, data) => void act("appendEntry", { customType, data }),
+		setSessionName: (name) => void act("setSessionName", { name }),
+		getSessionName: () => act("getSessionName"),
+		setLabel: (entry, label) => void act("setLabel", { entry, label }),
+		exec: (command, args, options) => exec(command, args, options),
+		getActiveTools: () => act("tools").filter((tool) => tool.active).map((tool) => tool.name),
+		getAllTools: () => act("tools").map(({ active, ...tool }) => tool),
+		setActiveTools: (names) => void act("setActiveTools", { names }),
+		getCommands: () => act("commands"),
+		getSettings: () => act("settings"),
+		setModel: async (model) => act("setModel", { provider: model.provider, id: model.id }),
+		getThinkingLevel: () => act("state").thinkingLevel,
+		setThinkingLevel: (level) => void act("setThinkingLevel", { level }),
+		events,
+
+		registerMcpServer: (name) => {
+			throw new Error(`The MCP server ${name} was not added: list it in mcp.json instead.`);
+		},
+		unregisterMcpServer: () => {},
+		getMcpServers: () => [],
+		registerVirtualModel: (model) => {
+			throw new Error(`The virtual model ${model?.id} was not added: virtual models are not supported.`);
+		},
+		unregisterVirtualModel: () => {},
+	};
+}

@@ -1,0 +1,68 @@
+// What the agent calls: event handlers, tools and commands of extensions.
+
+import { notify } from "./channel.mjs";
+import { registered } from "./api.mjs";
+import { createCommandContext, createContext, createToolContext, dropSignal, signalOf } from "./context.mjs";
+
+/** The field of an event that handlers may change in place. */
+const CHANGEABLE = { tool_call: "input", before_provider_headers: "headers", before_agent_start: "systemPromptOptions" };
+
+function found(number, kind) {
+	const entry = registered.get(number);
+	if (entry?.kind !== kind) throw new Error(`This ${kind} is no longer registered.`);
+	return entry;
+}
+
+export async function handle({ number, event, signal }, call) {
+	const entry = found(number, "handler");
+	const given = { signal: signalOf(signal), systemPrompt: event.systemPrompt === undefined ? undefined : () => event.systemPrompt };
+	if (given.signal && "signal" in event) event.signal = given.signal;
+	const ctx = createContext(call, given);
+	try {
+		const result = await entry.run(event, ctx);
+		if (event.type === "user_bash" && result?.operations) return { result: { result: await userBash(event, result.operations, given.signal) } };
+		const changed = CHANGEABLE[event.type];
+		return changed ? { result, changed: event[changed] } : { result };
+	} finally {
+		dropSignal(signal);
+	}
+}
+
+async function userBash(event, operations, signal) {
+	const output = [];
+	const { exitCode } = await operations.exec(event.command, event.cwd, { onData: (data) => output.push(Buffer.from(data)), signal });
+	return { output: Buffer.concat(output).toString("utf8"), exitCode: exitCode ?? undefined, cancelled: exitCode === null, truncated: false };
+}
+
+export async function runTool({ number, toolCallId, args, signal }, call) {
+	const { tool } = found(number, "tool");
+	const stop = signalOf(signal);
+	const onUpdate = (partial) => notify("toolUpdate", { call, partial });
+	try {
+		return await tool.execute(toolCallId, args, stop, onUpdate, createToolContext(call, toolCallId, stop));
+	} finally {
+		dropSignal(signal);
+	}
+}
+
+export async function prepareArguments({ number, args }) {
+	return found(number, "tool").tool.prepareArguments(args);
+}
+
+export async function runCommand({ number, args }, call) {
+	const entry = found(number, "command");
+	let done = false;
+	setImmediate(() => {
+		if (!done) notify("waits", { call });
+	});
+	try {
+		await entry.run(args, createCommandContext(call, entry.extension));
+	} finally {
+		done = true;
+	}
+}
+
+export async function complete({ number, prefix }) {
+	const entry = found(number, "command");
+	return (await entry.complete?.(prefix)) ?? null;
+}

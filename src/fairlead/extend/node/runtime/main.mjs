@@ -1,0 +1,57 @@
+// Runs pi's extensions for fairlead. Its arguments are the file descriptors of two sockets, and a folder for compiled code.
+
+import module from "node:module";
+import { serve } from "./channel.mjs";
+import { exit, installGuards, rememberExtension } from "./guards.mjs";
+
+/** Milliseconds that handlers of the agent's end have left when the agent itself is gone. */
+const LAST_MS = 5000;
+
+const cache = process.argv[4];
+if (cache) module.enableCompileCache?.(cache);
+installGuards();
+
+const { createApi } = await import("./api.mjs");
+const calls = await import("./calls.mjs");
+const { abortSignal } = await import("./context.mjs");
+const { configure } = await import("./shims/agent-facts.mjs");
+const { streamProvider } = await import("./providers.mjs");
+
+let busy = 0;
+let gone = false;
+
+function counted(method) {
+	return async (...given) => {
+		busy += 1;
+		try {
+			return await method(...given);
+		} finally {
+			busy -= 1;
+			if (gone && busy === 0) exit(0);
+		}
+	};
+}
+
+const methods = {
+	async load({ extension, file, facts }) {
+		configure(facts);
+		const { loadFactory } = await import("./loader.mjs");
+		rememberExtension(extension, file);
+		const factory = await loadFactory(file, cache);
+		await factory(createApi(extension));
+	},
+	handle: counted(calls.handle),
+	tool: counted(calls.runTool),
+	prepare: counted(calls.prepareArguments),
+	command: counted(calls.runCommand),
+	complete: calls.complete,
+	stream: counted(streamProvider),
+	ping: () => busy,
+	abort: ({ signal }) => abortSignal(signal),
+};
+
+serve(methods, () => {
+	gone = true;
+	if (busy === 0) exit(0);
+	setTimeout(exit, LAST_MS, 0);
+});

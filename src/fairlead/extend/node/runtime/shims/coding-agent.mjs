@@ -1,0 +1,115 @@
+// Stands in for `@earendil-works/pi-coding-agent`: what extensions use of it when they run.
+
+import fs from "node:fs";
+import path from "node:path";
+import { askNow } from "../channel.mjs";
+import { facts } from "./agent-facts.mjs";
+import { Component } from "./tui.mjs";
+import { theme } from "../theme.mjs";
+
+export * from "./tools.mjs";
+export * from "./truncate.mjs";
+export * from "./transcript.mjs";
+
+export const VERSION = facts.version;
+export const CONFIG_DIR_NAME = facts.configDirName;
+export const getAgentDir = () => facts.agentDir;
+export const CURRENT_SESSION_VERSION = 3;
+
+export const defineTool = (tool) => tool;
+
+export const isToolCallEventType = (name, event) => event.toolName === name;
+const isResultOf = (name) => (event) => event.toolName === name;
+export const isBashToolResult = isResultOf("bash");
+export const isPowerShellToolResult = isResultOf("powershell");
+export const isReadToolResult = isResultOf("read");
+export const isEditToolResult = isResultOf("edit");
+export const isWriteToolResult = isResultOf("write");
+export const isGrepToolResult = isResultOf("grep");
+export const isFindToolResult = isResultOf("find");
+export const isLsToolResult = isResultOf("ls");
+
+export function formatReadLineRange(offset, limit) {
+	if (typeof offset !== "number" && typeof limit !== "number") return "";
+	const start = typeof offset === "number" ? offset : 1;
+	return typeof limit === "number" ? `:${start}-${start + limit - 1}` : `:${start}`;
+}
+
+/** The YAML-like head of a Markdown file, and the text after it. */
+export function parseFrontmatter(content) {
+	const match = /^---\r?\n([\s\S]*?)\r?\n---\r?\n?([\s\S]*)$/.exec(content);
+	if (!match) return { frontmatter: {}, body: content };
+	return { frontmatter: askNow("parseYaml", { text: match[1] }) ?? {}, body: match[2].trim() };
+}
+
+export const stripFrontmatter = (content) => parseFrontmatter(content).body;
+
+/** Sessions in files. Extensions list them to choose one. */
+export class SessionManager {
+	static async list(cwd) {
+		return askNow("sessions", { cwd });
+	}
+
+	static async listAll() {
+		return askNow("sessions", { all: true });
+	}
+}
+
+export function createEventBus() {
+	const handlers = new Map();
+	return {
+		on(name, handler) {
+			handlers.set(name, [...(handlers.get(name) ?? []), handler]);
+			return () => handlers.set(name, (handlers.get(name) ?? []).filter((each) => each !== handler));
+		},
+		emit(name, data) {
+			for (const handler of handlers.get(name) ?? []) handler(data);
+		},
+		clear: () => handlers.clear(),
+	};
+}
+
+export const getShellConfig = () => ({ shell: process.env.SHELL ?? "/bin/bash", args: ["-c"] });
+export const getPackageDir = () => path.dirname(facts.agentDir);
+export const loadProjectContextFiles = () => [];
+
+export async function detectSupportedImageMimeTypeFromFile(file) {
+	const head = Buffer.alloc(12);
+	const handle = await fs.promises.open(file, "r");
+	try {
+		await handle.read(head, 0, 12, 0);
+	} finally {
+		await handle.close();
+	}
+	if (head.subarray(0, 8).equals(Buffer.from("89504e470d0a1a0a", "hex"))) return "image/png";
+	if (head.subarray(0, 3).equals(Buffer.from("ffd8ff", "hex"))) return "image/jpeg";
+	if (head.subarray(0, 4).toString("latin1") === "GIF8") return "image/gif";
+	if (head.subarray(0, 4).toString("latin1") === "RIFF" && head.subarray(8, 12).toString("latin1") === "WEBP") return "image/webp";
+	return null;
+}
+
+// Drawing: nothing is drawn here.
+export class CustomEditor extends Component {}
+export class DynamicBorder extends Component {}
+export class BorderedLoader extends Component {
+	signal = new AbortController().signal;
+}
+export class Theme {
+	constructor() {
+		return theme;
+	}
+}
+
+const plain = (text) => text;
+const plainTheme = () => new Proxy({}, { get: () => plain });
+export const getMarkdownTheme = plainTheme;
+export const getSelectListTheme = plainTheme;
+export const getSettingsListTheme = plainTheme;
+export const initTheme = () => {};
+export const highlightCode = (code) => code.split("\n");
+export const getLanguageFromPath = (file) => path.extname(file).slice(1) || undefined;
+export const keyText = () => "";
+export const keyHint = (_key, description) => description;
+export const rawKeyHint = (key, description) => `${key} ${description}`;
+export const renderDiff = (diff) => diff;
+export const copyToClipboard = async () => {};

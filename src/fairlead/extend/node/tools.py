@@ -1,0 +1,158 @@
+"""Tools of extensions that run in the Node process, and our own tools for extensions that wrap them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
+
+from fairlead.core.messages import UserBlock
+from fairlead.core.runtime import CancelToken
+from fairlead.core.tool import Tool, ToolContext, ToolResult
+from fairlead.errors import ConfigError, ToolError
+from fairlead.extend.extensions.calling import Deadline
+from fairlead.extend.extensions.context import Context, ToolRunContext
+from fairlead.extend.extensions.values import converted
+from fairlead.extend.node.bridge import BridgeLost, RemoteError
+from fairlead.extend.node.events import tool_result
+
+if TYPE_CHECKING:
+    from fairlead.extend.extensions.engine import Engine
+    from fairlead.extend.extensions.registrations import Extension
+    from fairlead.extend.node.bridge import Answer, SlowAnswer
+    from fairlead.extend.node.remote import RemoteExtensions
+
+#: The exposures of pi with which a tool is declared to the model.
+_DECLARED = (None, "direct", "model-only")
+
+
+def remote_tool(remote: RemoteExtensions, extension: Extension, number: int, given: Mapping[str, Any]) -> tuple[Tool, bool]:
+    """Return a tool that runs in the Node process, and whether the model may use it from the start.
+
+    Raises ConfigError if its description cannot be used.
+    """
+    name = str(given.get("name") or "")
+    schema = cast("dict[str, Any]", given.get("parameters") or {"type": "object", "properties": {}})
+    tool = Tool(
+        name=name,
+        description=str(given.get("description") or name),
+        parameters=schema,
+        run=_Runner(remote, number),
+        label=str(given.get("label") or name),
+        snippet=str(given.get("promptSnippet") or ""),
+        guidelines=tuple(map(str, given.get("promptGuidelines") or ())),
+        exclusive=given.get("executionMode") == "sequential",
+        timeout=None,
+    )
+    try:
+        tool.check_schema()
+    except ToolError as error:
+        raise ConfigError(f"The tool {name}: {error}") from None
+    if given.get("prepares"):
+        tool = replace(tool, run=_PreparingRunner(remote, number, tool), parameters={**schema, **_ANYTHING})
+    return tool, given.get("exposure") in _DECLARED and given.get("defaultActive") is not False
+
+
+#: Makes a schema accept every object. A tool that prepares its arguments checks them itself.
+_ANYTHING: dict[str, Any] = {}
+
+
+class _Runner:
+    """Runs a tool in the Node process."""
+
+    def __init__(self, remote: RemoteExtensions, number: int) -> None:
+        self._remote = remote
+        self._number = number
+
+    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        mine = ToolRunContext(self._remote.engine, Deadline(None), context.call_id, context.cancel, context.update)
+        with self._remote.signals.of_call(context.cancel) as signal:
+            given = {"number": self._number, "toolCallId": context.call_id, "args": arguments, "signal": signal}
+            try:
+                return decoded_result(await self._remote.call("tool", given, mine))
+            except (RemoteError, BridgeLost, TypeError) as error:
+                raise ToolError(str(error)) from error
+
+
+class _PreparingRunner(_Runner):
+    """Has the extension convert the arguments first. They are checked against the tool's schema after that."""
+
+    def __init__(self, remote: RemoteExtensions, number: int, tool: Tool) -> None:
+        super().__init__(remote, number)
+        self._tool = tool
+
+    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        mine = Context(self._remote.engine, Deadline(None))
+        try:
+            prepared = await self._remote.call("prepare", {"number": self._number, "args": arguments}, mine)
+        except (RemoteError, BridgeLost) as error:
+            raise ToolError(str(error)) from error
+        return await super().__call__(self._tool.checked(prepared), context)
+
+
+def decoded_result(result: Any) -> ToolResult:
+    """Return what a tool of an extension returned. Raises ToolError if it says that it failed, and TypeError if it is invalid."""
+    fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    content = converted(list[UserBlock], fields.get("content") or [], "content")
+    details = fields.get("details")
+    if fields.get("isError"):
+        text = "".join(getattr(block, "text", "") for block in content)
+        raise ToolError(text, cast("dict[str, Any]", details) if isinstance(details, dict) else None)
+    return ToolResult(content, details)
+
+
+class ToolRequests:
+    """Answers what extensions ask about tools: to run one of ours, or another tool of the session."""
+
+    def __init__(self, engine: Engine, context_of: Callable[[int | None], Context]) -> None:
+        self._engine = engine
+        self._context_of = context_of
+
+    def answers(self) -> dict[str, Answer]:
+        return {"toolUpdate": self._update}
+
+    def slow_answers(self) -> dict[str, SlowAnswer]:
+        return {"builtinTool": self._run_builtin, "executeTool": self._execute}
+
+    def _update(self, params: Mapping[str, Any]) -> None:
+        """Show the host a partial result of a tool that is running."""
+        context = self._context_of(params["call"])
+        if isinstance(context, ToolRunContext):
+            partial = cast("dict[str, Any]", params.get("partial") or {})
+            content = converted(list[UserBlock], partial.get("content") or [], "content")
+            context.update(ToolResult(content, partial.get("details")))
+
+    async def _run_builtin(self, params: Mapping[str, Any], report: Callable[[Any], None]) -> Any:
+        """Run one of our own tools, possibly in another directory or environment."""
+        session = self._engine.session
+        tool = session.tools.builtin(params["name"])
+        cwd, env = params.get("cwd"), params.get("env")
+        if (cwd is not None and Path(cwd) != session.host.workspace.cwd) or env is not None:
+            from fairlead.tools import builtin_tools
+
+            workspace = session.host.workspace
+            there = replace(workspace, cwd=Path(cwd or workspace.cwd), env=workspace.env if env is None else env)
+            tool = builtin_tools(there)[tool.name]
+        return await _run(tool, params.get("args") or {}, str(params.get("toolCallId") or ""), report)
+
+    async def _execute(self, params: Mapping[str, Any], report: Callable[[Any], None]) -> Any:
+        """Run another tool of the session for a tool: hooks and rules apply to it as to a call of the model."""
+        session = self._engine.session
+        tool = session.tools.get(params["name"])
+        if tool is None:
+            raise ToolError(f"Tool {params['name']} not found")
+        raise ToolError("Tools cannot call other tools here.")
+
+
+async def _run(tool: Tool, arguments: dict[str, Any], call_id: str, report: Callable[[Any], None]) -> Any:
+    cancel = CancelToken()
+    context = ToolContext(call_id, cancel, lambda partial: report(tool_result(partial)))
+    running = asyncio.ensure_future(tool.run(tool.checked(arguments), context))
+    try:
+        return tool_result(await asyncio.shield(running))
+    except asyncio.CancelledError:  # the extension aborted its signal
+        cancel.fire()
+        return tool_result(await running)
