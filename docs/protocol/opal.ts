@@ -152,6 +152,8 @@ export type VersionParams = Record<string, never>;
 export interface ConfirmResult {
   /** One of the actions. */
   action: string;
+  /** With `deny`, if a tool call needs approval: why. The model sees it. */
+  reason?: string;
 }
 
 export interface InputResult {
@@ -295,6 +297,12 @@ export interface ConfirmParams {
   message: string;
   /** What the user may answer: `allow`, `deny`, `allow_session`. */
   actions: string[];
+  /** If a tool call needs approval: the tool, its call and its arguments. Absent otherwise. */
+  tool?: string;
+  call_id?: string;
+  args?: Record<string, unknown>;
+  /** What the call would change, as a unified diff; absent if it changes no file or the change is not known. */
+  diff?: string;
 }
 
 /** Ask the user for a text. */

@@ -590,6 +590,15 @@ export interface ExtensionUiResponseAnswer {
   cancelled?: boolean | null;
   /** With `cancelled`: the user did not answer in time. */
   timedOut?: boolean | null;
+  /** To an approval that denies the call: why. The model sees it. */
+  reason?: string | null;
+  /**
+   * To an approval that allows the call: other arguments for the tool. They must match its schema, and no rule
+   * may deny them.
+   */
+  arguments?: Record<string, unknown> | null;
+  /** To an approval: whether the answer covers later calls of the same kind, also if it is a denial. */
+  forSession?: boolean | null;
 }
 
 /** `prompt` succeeded. */
@@ -2129,6 +2138,18 @@ export interface SelectUiRequest {
   options: string[];
   /** Milliseconds until the request expires; absent: never. */
   timeout?: number;
+  /** Whether this asks if a tool call may run. Only the exact text of one of the first two options is consent. */
+  approval?: boolean;
+  /** The tool. */
+  toolName?: string;
+  /** The id of the tool call. */
+  toolCallId?: string;
+  /** What the tool will run with. */
+  arguments?: Record<string, unknown>;
+  /** What the call would change, as a unified diff; absent if it changes no file or the change is not known. */
+  diff?: string;
+  /** The id of the sub-agent that makes the call; absent if the session itself does. */
+  subagentId?: string;
 }
 
 export type SessionEntry = MessageEntry | ModelChangeEntry | ThinkingLevelChangeEntry | CompactionEntry | BranchSummaryEntry | CustomEntry | CustomMessageEntry | LabelEntry | SessionInfoEntry | UsageEntry | ContextEditEntry | OtherEntry;

@@ -54,6 +54,9 @@ def test_a_client_approves_denies_and_answers(tmp_path: Path) -> None:
         assert confirm["id"] == "s2c-1"
         assert confirm["params"].items() >= actions.items()
         assert "one.txt" in confirm["params"]["message"]
+        assert (confirm["params"]["tool"], confirm["params"]["args"]) == write("one.txt")
+        assert confirm["params"]["call_id"] == client.events(session)[-1]["call_id"]
+        assert confirm["params"]["diff"].startswith("--- /dev/null\n+++ ")
         assert not (cwd / "one.txt").exists(), "nothing happens before the answer"
         since = client.host.mark()
         client.answer(confirm, action="allow")
@@ -61,7 +64,7 @@ def test_a_client_approves_denies_and_answers(tmp_path: Path) -> None:
         confirm = client.asked("client/confirm", since=since)
         assert (cwd / "one.txt").exists()
         since = client.host.mark()
-        client.answer(confirm, action="deny")
+        client.answer(confirm, action="deny", reason="two is too many")
 
         question = client.asked("client/ask_user", since=since)
         assert not (cwd / "two.txt").exists()
@@ -81,6 +84,7 @@ def test_a_client_approves_denies_and_answers(tmp_path: Path) -> None:
         assert client.ended(session)["type"] == "agent_end"
         ends = [event["result"] for event in client.events(session) if event["type"] == "tool_execution_end"]
         assert [end["ok"] for end in ends] == [True, False, True, True, True, True]
+        assert "the user refused it: two is too many." in ends[1]["error"]
         assert [end["output"] for end in ends[2:4]] == ["blue", "it is calm"]
         assert len([frame for frame in client.host.frames if frame.get("method") == "client/confirm"]) == 3
         assert said(client.events(session)) == "All done."

@@ -13,7 +13,7 @@ from tests.client.agents import fairlead
 from tests.client.fake_agent import PATIENCE, FakeAgent, Frame, fake_agent
 from tests.support.stage import bash, calls, says
 
-from fairlead import ToolError, ToolResult
+from fairlead import Allow, Deny, ToolError, ToolResult
 from fairlead.client import Approval, Client, ExtensionUiRequest, HostCall, events
 from fairlead.core.functions import FunctionTool
 from fairlead.messages import TextContent
@@ -255,6 +255,52 @@ async def test_only_a_clear_yes_approves(decision: Any, value: str) -> None:
         options = ["Approve", "Approve for session", "Deny"]
         more = {"toolName": "bash", "toolCallId": "t", "arguments": {"command": "ls"}}
         assert await answered(agent, method="select", options=options, **more) == {"value": value}
+        assert decide
+
+
+OPTIONS = {"method": "select", "options": ["Approve", "Approve for session", "Deny"]}
+
+
+@pytest.mark.parametrize(
+    ("decision", "reply"),
+    [
+        (Allow(), {"value": "Approve"}),
+        (Allow(for_session=True), {"value": "Approve for session"}),
+        (Allow(arguments={"command": "pwd"}), {"value": "Approve", "arguments": {"command": "pwd"}}),
+        (Deny(), {"value": "Deny"}),
+        (Deny("too risky", for_session=True), {"value": "Deny", "reason": "too risky", "forSession": True}),
+    ],
+)
+async def test_a_decision_can_say_more_than_a_word(decision: Allow | Deny, reply: dict[str, Any]) -> None:
+    async with fake_agent() as (client, agent):
+        client.on_approval(lambda approval: decision)
+        assert await answered(agent, approval=True, toolName="bash", **OPTIONS) == reply
+
+
+@pytest.mark.parametrize("decision", [Allow(arguments={"command": "pwd"}), Deny("too risky")])
+async def test_an_agent_that_cannot_take_other_arguments_or_a_reason_gets_a_plain_no(decision: Allow | Deny) -> None:
+    async with fake_agent() as (client, agent):
+        client.on_approval(lambda approval: decision)
+        assert await answered(agent, **OPTIONS) == {"value": "Deny"}
+
+
+async def test_a_real_call_runs_with_the_arguments_that_the_host_wants_and_shows_its_diff(tmp_path: Path) -> None:
+    turns = [calls(("write", {"path": "theirs", "content": "x\n"})), calls(bash("touch made")), says("Done.")]
+    async with fairlead(tmp_path / "a", *turns, flags=["--approval", "ask"]) as (client, _):
+        asked: list[Approval] = []
+
+        @client.on_approval
+        def decide(approval: Approval) -> Allow | Deny:
+            asked.append(approval)
+            if approval.tool_name == "bash":
+                return Deny("use write")
+            return Allow(arguments={"path": "mine", "content": "y"})
+
+        assert (await client.ask("Make it.")).text == "Done."
+        project = tmp_path / "a" / "project"
+        assert (project / "mine").read_text() == "y" and not (project / "theirs").exists()
+        assert asked[0].diff is not None and asked[0].diff.endswith("@@ -0,0 +1,1 @@\n+x\n")
+        assert asked[1].tool_call_id and (asked[1].arguments, asked[1].diff) == ({"command": "touch made"}, None)
         assert decide
 
 

@@ -36,6 +36,8 @@ ADDITIONS = {
     "definitions.methods.session/start.params.properties.tools",
     "definitions.methods.session/start.params.properties.features.required",
     "definitions.methods.opal/config/set.params.properties.features.required",
+    *(f"definitions.server_requests.client/confirm.params.properties.{name}" for name in ("tool", "call_id", "args", "diff")),
+    "definitions.server_requests.client/confirm.result.properties.reason",
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.session.scene import PATIENCE
 from tests.wire.desk import Desk, Frame, desk
 
-from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny
+from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny, FileChange
 from fairlead.core.events import UiPromptEnd, UiPromptStart
 from fairlead.core.runtime import CancelToken, Ui
 
@@ -71,11 +71,15 @@ DIALOGS: dict[str, tuple[Ask, Frame, Frame, Any, Any]] = {
         None,
     ),
     "approve": (
-        lambda ui: ui.approve(ApprovalRequest("bash", "c1", {}, "Run bash?", "rm -rf build")),
+        lambda ui: ui.approve(ApprovalRequest("bash", "c1", {"command": "rm -rf build"}, "Run bash?", "rm -rf build")),
         {
             "method": "select",
             "title": "Run bash?\n\nrm -rf build",
             "options": ["Approve", "Approve for session", "Deny"],
+            "approval": True,
+            "toolName": "bash",
+            "toolCallId": "c1",
+            "arguments": {"command": "rm -rf build"},
         },
         {"value": "Approve for session"},
         Allow(for_session=True),
@@ -158,6 +162,46 @@ def test_only_the_words_that_were_offered_are_consent(tmp_path: Path, said: str,
         assert asked["title"] == "Run?"
         host.answer(asked, value=said)
         assert await outcome(asking) == approval
+
+    play(tmp_path, scene)
+
+
+def test_an_approval_has_the_diff_and_the_sub_agent_where_there_are_some(tmp_path: Path) -> None:
+    request = ApprovalRequest(
+        "edit", "c1", {"path": "a"}, "Allow edit?", "/a", "/a", "edit", (FileChange("/a", "x\n", "y\n"),), "Find.Callers"
+    )
+
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(host.ui.approve(request))
+        asked = await host.asked("select")
+        assert asked["diff"] == "--- /a\n+++ /a\n@@ -1,1 +1,1 @@\n-x\n+y\n"
+        assert asked["subagentId"] == "Find.Callers"
+        host.answer(asked, value="Deny")
+        await outcome(asking)
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ({"value": "Deny", "reason": "use make"}, Deny("use make")),
+        ({"value": "Deny", "forSession": True}, Deny(for_session=True)),
+        ({"value": "nonsense", "reason": "use make", "arguments": {}}, Deny("use make")),
+        ({"value": "Approve", "arguments": {"command": "ls"}}, Allow(arguments={"command": "ls"})),
+        ({"value": "Approve", "forSession": True, "reason": "fine"}, Allow(for_session=True)),
+        ({"value": "Approve for session", "arguments": {}}, Allow(for_session=True, arguments={})),
+        # What is malformed is no answer, and so no consent.
+        ({"value": "Approve", "arguments": "ls"}, None),
+        ({"value": "Approve", "forSession": "yes"}, None),
+        ({"arguments": {}}, None),
+    ],
+)
+def test_an_answer_to_an_approval_can_say_more_than_yes_or_no(tmp_path: Path, said: Frame, answer: ApprovalAnswer | None) -> None:
+    async def scene(host: Desk) -> None:
+        asking = asyncio.ensure_future(host.ui.approve(ApprovalRequest("bash", "c1", {}, "Run?")))
+        host.answer(await host.asked("select"), **said)
+        assert await outcome(asking) == answer
 
     play(tmp_path, scene)
 

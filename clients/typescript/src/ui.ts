@@ -25,14 +25,23 @@ export interface ApprovalRequest {
     toolName?: string;
     toolCallId?: string;
     arguments?: Record<string, unknown>;
-    /** What `edit` or `write` would change. */
+    /** What `edit` or `write` would change, as a unified diff. */
     diff?: string;
+    /** The sub-agent that makes the call; absent if the session itself does. */
+    subagentId?: string;
     /** The request itself. */
     request: SelectUiRequest;
 }
 
-/** `allow_for_session` also covers later calls of the same kind. */
-export type ApprovalDecision = "allow" | "allow_for_session" | "deny";
+/** The answer to an approval. `forSession` and `allow_for_session` also cover later calls of the same kind. */
+export type ApprovalDecision =
+    | "allow"
+    | "allow_for_session"
+    | "deny"
+    /** `arguments` are used instead of those of the call. The agent checks them. An agent other than fairlead runs nothing then. */
+    | { allow: true; forSession?: boolean; arguments?: Record<string, unknown> }
+    /** The model sees the reason. */
+    | { allow: false; forSession?: boolean; reason?: string };
 
 /** The requests that expect no answer. */
 export type DisplayUiRequest = Exclude<ExtensionUiRequestEvent, { method: "select" | "confirm" | "input" | "editor" | "cancel" }>;
@@ -51,7 +60,7 @@ export interface UiHandlers {
 }
 
 /** What fairlead offers when it asks for an approval. Only the exact text of one of the first two is consent. */
-const OPTIONS: Record<ApprovalDecision, string> = {
+const OPTIONS = {
     allow: "Approve",
     allow_for_session: "Approve for session",
     deny: "Deny",
@@ -96,10 +105,8 @@ export class UserInterface {
     async #ask(request: ExtensionUiRequestEvent, context: UiContext): Promise<object | undefined> {
         switch (request.method) {
             case "select":
-                return toAnswer(
-                    "value",
-                    isApproval(request) ? await this.#approve(request, context) : await this.handlers.select?.(request, context),
-                );
+                if (isApproval(request)) return this.#approve(request, context);
+                return toAnswer("value", await this.handlers.select?.(request, context));
             case "confirm":
                 return toAnswer("confirmed", await this.handlers.confirm?.(request, context));
             case "input":
@@ -114,12 +121,20 @@ export class UserInterface {
         }
     }
 
-    async #approve(request: SelectUiRequest, context: UiContext): Promise<string | undefined> {
-        const known = request as Partial<ApprovalRequest>;
-        const { toolName, toolCallId, arguments: args, diff } = known;
-        const approval = { title: request.title, toolName, toolCallId, arguments: args, diff, request };
-        const decision = await this.handlers.approve?.(approval, context);
-        return OPTIONS[decision ?? "deny"];
+    async #approve(request: SelectUiRequest, context: UiContext): Promise<object> {
+        const { title, toolName, toolCallId, arguments: args, diff, subagentId } = request;
+        const approval = { title, toolName, toolCallId, arguments: args, diff, subagentId, request };
+        const decision = (await this.handlers.approve?.(approval, context)) ?? "deny";
+        if (typeof decision === "string") return { value: OPTIONS[decision] ?? OPTIONS.deny };
+        const known = request.approval === true;
+        if (decision.allow !== true) {
+            const { reason, forSession } = decision;
+            return { value: OPTIONS.deny, ...(known && reason && { reason }), ...(known && forSession && { forSession }) };
+        }
+        // Another agent would ignore the arguments, and run the tool with its own.
+        if (decision.arguments && !known) return { value: OPTIONS.deny };
+        const value = decision.forSession ? OPTIONS.allow_for_session : OPTIONS.allow;
+        return { value, ...(decision.arguments && { arguments: decision.arguments }) };
     }
 
     #withdraw(id: string): void {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { hostTool, type UiHandlers } from "fairlead-client";
+import { hostTool, type ApprovalDecision, type UiHandlers } from "fairlead-client";
 
 import { FakeAgent, type Line } from "./fake-agent.js";
 
@@ -147,6 +147,27 @@ test("an approval has what the agent says about the call", async () => {
         },
     };
     assert.deepEqual(await answerTo(request, ui), { value: "Approve for session" });
+});
+
+test("a decision can give a reason or other arguments", async () => {
+    const asked = { ...approval, approval: true, toolName: "bash", toolCallId: "t", arguments: { command: "rm x" } };
+    const answer = (decision: ApprovalDecision, request: Line = asked): Promise<Line> =>
+        answerTo(request, { approve: () => decision });
+    assert.deepEqual(await answer({ allow: false, reason: "too risky", forSession: true }), {
+        value: "Deny",
+        reason: "too risky",
+        forSession: true,
+    });
+    assert.deepEqual(await answer({ allow: true, arguments: { command: "ls" } }), {
+        value: "Approve",
+        arguments: { command: "ls" },
+    });
+    assert.deepEqual(await answer({ allow: true, forSession: true }), { value: "Approve for session" });
+    assert.deepEqual(await answer({ allow: false }), { value: "Deny" });
+    assert.deepEqual(await answer("yes" as "allow"), { value: "Deny" });
+    // An agent that does not say that it is an approval cannot take other arguments or a reason.
+    assert.deepEqual(await answer({ allow: true, arguments: { command: "ls" } }, approval), { value: "Deny" });
+    assert.deepEqual(await answer({ allow: false, reason: "no" }, approval), { value: "Deny" });
 });
 
 test("a question that was withdrawn is not answered", async () => {

@@ -190,8 +190,8 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
     def on_approval(self, handler: ApprovalHandler) -> ApprovalHandler:
         """Decide about tool calls with a function, sync or async, as a decorator.
 
-        It gets an `Approval` and returns "allow", "allow_session", "deny", or true or false. Without it, approvals go to the
-        handler of questions, and without that they are denied.
+        It gets an `Approval` and returns `fairlead.Allow`, `fairlead.Deny`, "allow", "allow_session", "deny", or true or false.
+        Without it, approvals go to the handler of questions, and without that they are denied.
         """
         self._services.on_approval = handler
         return handler

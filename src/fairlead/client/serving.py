@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from fairlead.client.event_base import Event
 from fairlead.client.events import ExtensionUiRequest, HostToolCall, HostToolCancel
+from fairlead.core.approval import Allow, Deny
 from fairlead.core.functions import FunctionTool, as_tool_result
 from fairlead.core.tool import ToolResult
 from fairlead.errors import ClientError, ToolError
@@ -37,7 +38,8 @@ QUESTIONS = ("select", "confirm", "input", "editor")
 #: What fairlead and omp offer when they ask whether a tool may run.
 APPROVE, APPROVE_FOR_SESSION, DENY = "Approve", "Approve for session", "Deny"
 
-Decision: TypeAlias = Literal["allow", "allow_session", "deny"] | bool | None
+#: `Allow` and `Deny` say more than a word: other arguments for the tool, or a reason for the model.
+Decision: TypeAlias = Allow | Deny | Literal["allow", "allow_session", "deny"] | bool | None
 #: A text for `select`, `input` and `editor`, true or false for `confirm`, and None for no answer.
 Answer: TypeAlias = str | bool | None
 QuestionHandler: TypeAlias = Callable[[ExtensionUiRequest], Answer | Awaitable[Answer]]
@@ -54,6 +56,8 @@ class Approval(Struct, kw_only=True):
     arguments: dict[str, Any] | None
     #: The change as a unified diff, if the tool changes a file and the agent shows it.
     diff: str | None
+    #: The sub-agent that makes the call; None if the session itself does, or if the agent does not tell.
+    subagent_id: str | None = None
     #: The question as it came.
     request: ExtensionUiRequest
 
@@ -190,16 +194,16 @@ class HostServices:
 
     async def _answer(self, event: ExtensionUiRequest) -> None:
         approval = as_approval(event)
-        answer: Answer = None
+        reply = ExtensionUiResponse(id=event.id, cancelled=True)
         try:
             if approval is not None and self.on_approval is not None:
-                answer = _decision_text(await called(self.on_approval, approval), event.options or [])
+                reply = _decision(event, await called(self.on_approval, approval))
             elif self.on_question is not None:
-                answer = await called(self.on_question, event)
+                reply = _response(event, await called(self.on_question, event))
         except Exception:
             log.exception("the handler of a question failed; the question is cancelled")
         self._open.pop(event.id, None)
-        await self._reply(_response(event, answer))
+        await self._reply(reply)
 
     async def _reply(self, line: ReplyLine) -> None:
         with contextlib.suppress(ClientError):  # the agent is gone, and no longer waits
@@ -219,6 +223,7 @@ def as_approval(event: ExtensionUiRequest) -> Approval | None:
         tool_call_id=raw.get("toolCallId"),
         arguments=cast("dict[str, Any]", arguments) if isinstance(arguments, dict) else None,
         diff=raw.get("diff"),
+        subagent_id=raw.get("subagentId"),
         request=event,
     )
 
@@ -261,11 +266,22 @@ def _as_sent(result: ToolResult) -> frames.ToolResult:
     return frames.ToolResult(result.content, result.details)
 
 
-def _decision_text(decision: Decision, options: Sequence[str]) -> str:
-    """The option that stands for a decision. All that is not clearly a yes is a no."""
-    if decision == "allow_session" and APPROVE_FOR_SESSION in options:
-        return APPROVE_FOR_SESSION
-    return APPROVE if decision is True or decision in ("allow", "allow_session") else DENY
+def _decision(event: ExtensionUiRequest, decision: Decision) -> ExtensionUiResponse:
+    """The answer that stands for a decision. All that is not clearly a yes is a no."""
+    options, is_ours = event.options or [], event.approval is True
+    if isinstance(decision, Deny) and is_ours:
+        for_session = decision.for_session or None
+        return ExtensionUiResponse(id=event.id, value=DENY, reason=decision.reason or None, for_session=for_session)
+    if not isinstance(decision, Allow):
+        allows = decision is True or decision in ("allow", "allow_session")
+        if not allows:
+            return ExtensionUiResponse(id=event.id, value=DENY)
+        decision = Allow(for_session=decision == "allow_session")
+    if decision.arguments is not None and not is_ours:  # this agent would run the tool with its own arguments
+        log.warning("the agent cannot change the arguments of a call; the call is denied")
+        return ExtensionUiResponse(id=event.id, value=DENY)
+    value = APPROVE_FOR_SESSION if decision.for_session and APPROVE_FOR_SESSION in options else APPROVE
+    return ExtensionUiResponse(id=event.id, value=value, arguments=decision.arguments)
 
 
 def _response(event: ExtensionUiRequest, answer: Answer) -> ExtensionUiResponse:

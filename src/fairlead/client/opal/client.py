@@ -34,7 +34,7 @@ from fairlead.errors import AgentGone, ClientError, CommandRefused, RunFailed
 from fairlead.protocol.opal.events import NOTIFICATION
 from fairlead.protocol.opal.methods import METHODS
 from fairlead.protocol.opal.objects import TokenUsage
-from fairlead.protocol.opal.server_requests import SERVER_REQUESTS, AskUser, Confirm, Input
+from fairlead.protocol.opal.server_requests import SERVER_REQUESTS, AskUser, Confirm, Confirmation, Input
 
 TIMEOUT = 30.0
 #: Requests that have no time limit by default. The server may answer them after later ones.
@@ -43,8 +43,8 @@ LATE = frozenset({"auth/login", "auth/poll", "session/compact"})
 FAILED = -32603
 
 H = TypeVar("H", bound=Callable[[Any], Any])
-#: Returns one of the actions of the request, such as "allow".
-ConfirmHandler: TypeAlias = Callable[[Confirm], str | Awaitable[str]]
+#: Returns one of the actions of the request, such as "allow", or a `Confirmation` that also has a reason.
+ConfirmHandler: TypeAlias = Callable[[Confirm], str | Confirmation | Awaitable[str | Confirmation]]
 #: Return the text that the user entered, or None for no answer.
 InputHandler: TypeAlias = Callable[[Input], str | Awaitable[str | None] | None]
 AskUserHandler: TypeAlias = Callable[[AskUser], str | Awaitable[str | None] | None]
@@ -216,7 +216,8 @@ class OpalClient(Connection[int], OpalMethods):
             raise
 
     def on_confirm(self, handler: ConfirmHandler) -> ConfirmHandler:
-        """Decide about tool calls with a function, sync or async, as a decorator. It returns one of the request's `actions`."""
+        """Decide about tool calls with a function, sync or async, as a decorator. It returns one of the request's
+        `actions`, or a `Confirmation` with one of them and a reason for the model."""
         self._handlers[Confirm.method] = handler
         return handler
 
@@ -317,11 +318,13 @@ class OpalClient(Connection[int], OpalMethods):
         if declared is None:
             raise ClientError(f"Method not found: {method}")
         question = typed_value(params, declared)
-        (field,) = declared.result.__struct_fields__
+        field = declared.result.__struct_fields__[0]
         if handler is not None:
             value = await called(handler, question)
             if isinstance(value, str):
                 return {field: value}
+            if isinstance(value, Confirmation) and isinstance(question, Confirm):
+                return msgspec.to_builtins(value)
         if isinstance(question, Confirm):
             return {field: "deny"}
         raise ClientError("The user did not answer.")

@@ -154,9 +154,12 @@ SERVER_REQUEST_EXAMPLES: dict[str, dict[str, Any]] = {
     "client/confirm": {
         "params": {
             "session_id": SESSION,
-            "title": "Run a command?",
+            "title": "Allow shell?",
             "message": "rm -r build",
             "actions": ["allow", "deny", "allow_session"],
+            "tool": "shell",
+            "call_id": "toolu_01",
+            "args": {"command": "rm -r build"},
         },
         "result": {"action": "allow"},
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -12,6 +12,8 @@ from fairlead.protocol.opal.objects import Method
 class Confirmation(Struct):
     #: One of the actions.
     action: str
+    #: With `deny`, if a tool call needs approval: why. The model sees it.
+    reason: str | UnsetType = UNSET
 
 
 class Confirm(Method, kw_only=True):
@@ -25,6 +27,12 @@ class Confirm(Method, kw_only=True):
     message: str
     #: What the user may answer: `allow`, `deny`, `allow_session`.
     actions: list[str]
+    #: If a tool call needs approval: the tool, its call and its arguments. Absent otherwise.
+    tool: str | UnsetType = UNSET
+    call_id: str | UnsetType = UNSET
+    args: dict[str, Any] | UnsetType = UNSET
+    #: What the call would change, as a unified diff; absent if it changes no file or the change is not known.
+    diff: str | UnsetType = UNSET
     result: ClassVar[type[Struct]] = Confirmation
 
 

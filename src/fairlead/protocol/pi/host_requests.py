@@ -153,6 +153,18 @@ class ExtensionUiRequest(Frame, tag="extension_ui_request", kw_only=True):
     widget_placement: Placement | UnsetType = UNSET
     #: set_editor_text: the new text of the editor.
     text: str | UnsetType = UNSET
+    #: select: whether this asks if a tool call may run. Only the exact text of one of the first two options is consent.
+    approval: bool | UnsetType = UNSET
+    #: select, approval: the tool.
+    tool_name: str | UnsetType = UNSET
+    #: select, approval: the id of the tool call.
+    tool_call_id: str | UnsetType = UNSET
+    #: select, approval: what the tool will run with.
+    arguments: dict[str, Any] | UnsetType = UNSET
+    #: select, approval: what the call would change, as a unified diff; absent if it changes no file or the change is not known.
+    diff: str | UnsetType = UNSET
+    #: select, approval: the id of the sub-agent that makes the call; absent if the session itself does.
+    subagent_id: str | UnsetType = UNSET
     #: open_url: the page to open.
     url: str | UnsetType = UNSET
     #: open_url: what the user should do there.
@@ -161,7 +173,7 @@ class ExtensionUiRequest(Frame, tag="extension_ui_request", kw_only=True):
 
 #: The fields of an `ExtensionUiRequest` by its method, besides `id` and `method`. `?` marks a field that may be absent.
 UI_REQUEST_FIELDS: dict[str, str] = {
-    "select": "title options timeout?",
+    "select": "title options timeout? approval? tool_name? tool_call_id? arguments? diff? subagent_id?",
     "confirm": "title message timeout?",
     "input": "title placeholder? timeout?",
     "editor": "title prefill?",
@@ -224,6 +236,12 @@ class ExtensionUiResponse(ReplyLine, tag="extension_ui_response", kw_only=True):
     cancelled: bool | None = None
     #: With `cancelled`: the user did not answer in time.
     timed_out: bool | None = None
+    #: To an approval that denies the call: why. The model sees it.
+    reason: str | None = None
+    #: To an approval that allows the call: other arguments for the tool. They must match its schema, and no rule may deny them.
+    arguments: dict[str, Any] | None = None
+    #: To an approval: whether the answer covers later calls of the same kind, also if it is a denial.
+    for_session: bool | None = None
 
 
 HOST_COMMANDS: tuple[type[Command], ...] = (SetHostTools, SetHostUriSchemes)

@@ -173,9 +173,13 @@ LINE_EXAMPLES: dict[str, dict[str, Any]] = {
     "extension_ui_request": {
         "id": "q1",
         "method": "select",
-        "title": "Run rm -r build?",
+        "title": "Allow bash?\n\nrm -r build",
         "options": ["Approve", "Approve for session", "Deny"],
-        "timeout": 60000,
+        "timeout": 300000,
+        "approval": True,
+        "toolName": "bash",
+        "toolCallId": "toolu_01",
+        "arguments": {"command": "rm -r build"},
     },
     "extension_ui_response": {"id": "q1", "value": "Approve"},
     # What else happens

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny
 from fairlead.core.runtime import CancelToken, NotifyKind, Placement
@@ -19,8 +19,8 @@ R = TypeVar("R", bound=Struct)
 #: Seconds to wait for an approval or a text, unless the caller says how long. Questions from the model have no limit.
 DEFAULT_TIMEOUT = 30.0
 
-#: What the user can answer to an approval. Anything else refuses the call.
-ACTIONS: Mapping[str, ApprovalAnswer] = {"allow": Allow(), "deny": Deny(), "allow_session": Allow(for_session=True)}
+#: What the user can answer to an approval. Everything but the two that allow the call refuses it.
+ACTIONS: Mapping[str, Allow | None] = {"allow": Allow(), "deny": None, "allow_session": Allow(for_session=True)}
 
 
 class OpalUi:
@@ -61,20 +61,33 @@ class OpalUi:
     async def confirm(
         self, title: str, message: str = "", *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> bool:
-        return await self._confirm(title, message, ("allow", "deny"), timeout, cancel) == "allow"
+        request = asked.Confirm(session_id=self._session_id, title=title, message=message, actions=["allow", "deny"])
+        answer = await self._confirm(request, timeout, cancel)
+        return answer is not None and answer.action == "allow"
 
     async def approve(
         self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> ApprovalAnswer | None:
-        action = await self._confirm(request.title, request.message, tuple(ACTIONS), timeout, cancel)
-        return None if action is None else ACTIONS.get(action, Deny())
+        confirm = asked.Confirm(
+            session_id=self._session_id,
+            title=request.title,
+            message=request.message,
+            actions=list(ACTIONS),
+            tool=request.tool_name,
+            call_id=request.call_id,
+            args=request.arguments,
+            diff=UNSET if request.diff is None else request.diff,
+        )
+        answer = await self._confirm(confirm, timeout, cancel)
+        if answer is None:
+            return None
+        return ACTIONS.get(answer.action) or Deny("" if answer.reason is UNSET else answer.reason)
 
     async def _confirm(
-        self, title: str, message: str, actions: Sequence[str], timeout: float | None, cancel: CancelToken | None
-    ) -> str | None:
-        request = asked.Confirm(session_id=self._session_id, title=title, message=message, actions=list(actions))
+        self, request: asked.Confirm, timeout: float | None, cancel: CancelToken | None
+    ) -> asked.Confirmation | None:
         try:
-            return (await self._request(request, asked.Confirmation, timeout=timeout or DEFAULT_TIMEOUT, cancel=cancel)).action
+            return await self._request(request, asked.Confirmation, timeout=timeout or DEFAULT_TIMEOUT, cancel=cancel)
         except Unanswered:
             return None
 

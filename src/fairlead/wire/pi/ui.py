@@ -80,12 +80,32 @@ class WireUi:
     async def approve(
         self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
     ) -> ApprovalAnswer | None:
-        whole = f"{request.title}\n\n{request.message}" if request.message else request.title
-        chosen = await self.select(whole, list(APPROVALS), timeout=timeout, cancel=cancel)
-        return None if chosen is None else APPROVALS.get(chosen, Deny())
+        return await self._ask(
+            "select",
+            f"{request.title}\n\n{request.message}" if request.message else request.title,
+            timeout,
+            cancel,
+            _approval,
+            options=list(APPROVALS),
+            approval=True,
+            tool_name=request.tool_name,
+            tool_call_id=request.call_id,
+            arguments=request.arguments,
+            diff=request.diff,
+            subagent_id=request.subagent,
+        )
 
-    async def _ask(self, kind: UiPromptKind, title: str, timeout: float | None, cancel: CancelToken | None, **fields: Any) -> Any:
-        """Show a dialog, and return the answer or None."""
+    async def _ask(
+        self,
+        kind: UiPromptKind,
+        title: str,
+        timeout: float | None,
+        cancel: CancelToken | None,
+        read: Callable[[bytes], Any] | None = None,
+        **fields: Any,
+    ) -> Any:
+        """Show a dialog, and return the answer, as `read` decodes it, or None."""
+        read = read or partial(_answer, kind)
         cancel = cancel or CancelToken()
         if cancel.fired or not self.available:
             return None
@@ -98,11 +118,11 @@ class WireUi:
             answered_by="extension_ui_response",
             timeout=timeout,
             new_id=_new_id,
-            check=partial(_answer, kind),
+            check=read,
         )
         self._emit(UiPromptStart(kind, title))
         try:
-            return _answer(kind, (await self._questions.ask(question, cancel)).body)
+            return read((await self._questions.ask(question, cancel)).body)
         except (Unanswered, BadCommand):
             return None
         finally:
@@ -143,6 +163,18 @@ def _answer(kind: UiPromptKind, line: bytes) -> str | bool | None:
     if answer is None:
         raise BadCommand(f"{field}: required, unless the question is cancelled; it counts as cancelled now")
     return answer
+
+
+def _approval(line: bytes) -> ApprovalAnswer | None:
+    """Decode the answer to an approval in a line. Only the exact text of an option that allows the call does so."""
+    chosen = _answer("select", line)
+    if chosen is None:
+        return None
+    response, answer = decoded(ExtensionUiResponse, line), APPROVALS.get(str(chosen), Deny())
+    for_session = answer.for_session or response.for_session is True
+    if isinstance(answer, Allow):
+        return Allow(for_session, response.arguments)
+    return Deny(response.reason or "", for_session)
 
 
 def _request(method: UiMethod, ident: str, **fields: Any) -> ExtensionUiRequest:
