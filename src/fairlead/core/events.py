@@ -116,11 +116,23 @@ _GROWN: dict[type, type[_BlockGrown]] = {
 }
 
 
-def message_update(event: BlockStart | BlockDelta | BlockEnd, partial: PartialMessage) -> MessageUpdate:
-    """Make the update for a step in the growth of `partial`."""
-    if isinstance(event, BlockDelta):
-        return _GROWN[partial.block_type(event.index)](event, partial)
-    return BlockStarted(event, partial) if isinstance(event, BlockStart) else BlockEnded(event, partial)
+class UpdateMaker:
+    """Makes the updates of one message. It finds the type of a block once, not for every piece of it."""
+
+    __slots__ = ("_grown", "_index", "partial")
+
+    def __init__(self, partial: PartialMessage) -> None:
+        self.partial = partial
+        self._index = -1
+        self._grown: type[_BlockGrown] = TextDelta
+
+    def __call__(self, event: BlockStart | BlockDelta | BlockEnd) -> MessageUpdate:
+        if isinstance(event, BlockDelta):
+            if event.index != self._index:
+                self._index = event.index
+                self._grown = _GROWN[self.partial.block_type(event.index)]
+            return self._grown(event, self.partial)
+        return BlockStarted(event, self.partial) if isinstance(event, BlockStart) else BlockEnded(event, self.partial)
 
 
 class MessageEnd(Struct):

@@ -25,7 +25,7 @@ from fairlead.core.events import (
     MessageStart,
     TurnEnd,
     TurnStart,
-    message_update,
+    UpdateMaker,
 )
 from fairlead.core.limits import Limits
 from fairlead.core.messages import AssistantMessage, Message, ToolCall, UserMessage
@@ -163,28 +163,33 @@ async def run_agent(run: LoopCallbacks, prompts: Sequence[Message], added: list[
     return end
 
 
+_BLOCK_EVENTS = (BlockDelta, BlockStart, BlockEnd)
+
+
 async def _answer(run: LoopCallbacks, turn: TurnSetup, added: list[Message]) -> StreamEnd:
     """Make one model call. Its message is started, updated and ended, whatever happens."""
-    partial: PartialMessage | None = None
+    update: UpdateMaker | None = None
     end: StreamEnd | None = None
     began = run.runtime.now_ms()
     async with aclosing(_guarded(run, turn)) as stream:
         async for batch in stream:
             for event in batch:
-                if isinstance(event, StreamStart):
-                    partial = event.partial
+                if isinstance(event, _BLOCK_EVENTS):  # first, because most events are deltas
+                    if update is None:
+                        continue
+                    await run.emit(update(event))
+                    reason = run.watch(event) if run.watch is not None else None
+                    if reason is not None:
+                        return await _cut_off(run, turn, update.partial, reason, added, began)
+                elif isinstance(event, StreamStart):
+                    update = UpdateMaker(event.partial)
                     await run.emit(MessageStart(event.message))
-                elif isinstance(event, StreamEnd):
-                    if partial is None:
+                else:
+                    if update is None:
                         # The request failed before the stream began: both events have the final message.
                         await run.emit(MessageStart(event.message))
                     await _finish(run, turn, event.message, added, began)
                     end = event
-                elif partial is not None:
-                    await run.emit(message_update(event, partial))
-                    reason = run.watch(event) if run.watch is not None else None
-                    if reason is not None:
-                        return await _cut_off(run, turn, partial, reason, added, began)
     assert end is not None, "a guarded stream has an end"
     return end
 
