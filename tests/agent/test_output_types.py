@@ -152,6 +152,8 @@ async def test_a_type_that_answers_cannot_have_is_refused(tmp_path: Path, kind: 
     async with an_agent(model, tmp_path) as agent:
         with pytest.raises(BadOption, match=r"^output_type: expected "):
             await agent.ask("Which fruit?", output_type=kind)
+        with pytest.raises(BadOption, match=r"^output_retries: expected a whole number of at least 0, found -1\.$"):
+            await agent.ask("Which fruit?", output_type=Fruit, output_retries=-1)
     assert model.requests == []
 
 

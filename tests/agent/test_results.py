@@ -154,10 +154,12 @@ async def test_arguments_of_a_wrong_type_are_refused(tmp_path: Path, prompt: Any
         assert agent.session.messages == []
 
 
-@pytest.mark.parametrize("limit", [{"max_turns": -1}, {"max_turns": 1.5}, {"max_cost": 0}, {"max_cost": "1"}, {"timeout": -3}])
-async def test_limits_that_make_no_sense_are_refused(tmp_path: Path, limit: Any) -> None:
+@pytest.mark.parametrize(
+    "limit", [{"expand": "no"}, {"max_turns": -1}, {"max_turns": 1.5}, {"max_cost": 0}, {"max_cost": "1"}, {"timeout": -3}]
+)
+async def test_values_that_make_no_sense_are_refused(tmp_path: Path, limit: Any) -> None:
     async with an_agent([Turn(text="x")], tmp_path) as agent:
-        with pytest.raises(BadOption, match=f"^{next(iter(limit))}: expected a "):
+        with pytest.raises(BadOption, match=f"^{next(iter(limit))}: expected "):
             await agent.ask("x", **limit)
 
 

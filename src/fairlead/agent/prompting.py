@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from fairlead.agent.options import AgentOptions, check_value
 from fairlead.agent.result import Result, RunRecord
 from fairlead.core.events import AgentSettled, Event
 from fairlead.core.messages import Attribution, ImageContent
-from fairlead.errors import BadOption, OutputError, RunAborted
+from fairlead.errors import OutputError, RunAborted
 from fairlead.session.session import Session
-
-if TYPE_CHECKING:
-    pass
 
 
 class Prompting:
@@ -43,6 +42,7 @@ class Prompting:
         """
         if not isinstance(prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"prompt: expected a string, found {type(prompt).__name__}.")
+        check_value("expand", expand, bool)
         for name, value in limits.items():
             check_value(name, value, AgentOptions.__annotations__[name])
         self._session = session
@@ -67,8 +67,7 @@ class Prompting:
             return record.result(record.text)
         from fairlead.agent.output import NotReadable, OutputType
 
-        if isinstance(repairs, bool) or not isinstance(repairs, int) or repairs < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise BadOption(f"output_retries: expected a whole number of at least 0, found {repairs!r}.")
+        check_value("output_retries", repairs, Annotated[int, Meta(ge=0)])
         output = OutputType(output_type)
         prompt, expand = await self._expanded()
         if not await self._settles(f"{prompt}\n\n{output.instructions()}", self._images, expand=expand):
