@@ -121,6 +121,14 @@ async def test_tools_run_before_the_output(tmp_path: Path) -> None:
         assert (await agent.ask("Count them.", output_type=Fruit)).output == Fruit("apple", 3)
 
 
+async def test_a_template_is_expanded_before_the_type_is_added(tmp_path: Path) -> None:
+    (tmp_path / "count.md").write_text("Count the $ARGUMENTS!")
+    model = Scripted([Turn(text="3")])
+    async with an_agent(model, tmp_path, prompt_templates=["count.md"]) as agent:
+        assert (await agent.ask("/count apples", output_type=int)).output == 3
+    assert prompts(model)[0].startswith("Count the apples!\n\nUse your tools")
+
+
 async def test_limits_hold_for_corrections_too(tmp_path: Path) -> None:
     async with an_agent(Scripted([Turn(text=BAD)]), tmp_path) as agent:
         with pytest.raises(LimitReached, match="all of its 2 turns") as caught:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead import Agent, Result
+from fairlead import Agent, Hooks, Result
 from fairlead.errors import BadOption, LimitReached, ProviderError, RunAborted, RunTimeout
 from fairlead.events import AgentSettled, MessageEnd
 from fairlead.messages import ImageContent, ToolCall, Usage
@@ -113,6 +113,17 @@ async def test_a_timeout_aborts_the_run_and_waits_for_its_end(tmp_path: Path) ->
         assert caught.value.result.text == "I will look."
         assert not agent.session.activity.is_streaming
         assert (await agent.ask("again")).text == "Back."
+
+
+async def test_a_timeout_also_ends_the_time_before_a_run(tmp_path: Path) -> None:
+    async def forever(event: object) -> None:
+        await asyncio.Event().wait()
+
+    hooks = Hooks(before_prompt=forever)
+    async with an_agent([Turn(text="Never.")], tmp_path, hooks=hooks) as agent, asyncio.timeout(20):
+        with pytest.raises(RunTimeout) as caught:
+            await agent.ask("go", timeout=0.1)
+        assert (caught.value.result.text, caught.value.result.stop_reason, agent.session.messages) == ("", None, [])
 
 
 async def test_a_limit_ends_the_events_of_a_run(tmp_path: Path) -> None:

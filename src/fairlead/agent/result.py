@@ -19,6 +19,9 @@ from fairlead.session.session import Session
 
 T_co = TypeVar("T_co", covariant=True)
 
+#: Seconds until a run that has used up its time is told to stop again.
+_AGAIN = 0.05
+
 
 class Result(Struct, Generic[T_co], frozen=True, kw_only=True):
     """What `Agent.ask` returns. `str(result)` is its text."""
@@ -96,7 +99,16 @@ class RunRecord:
         if left is None:
             yield
             return
-        timer = asyncio.get_running_loop().call_later(left, self._stop, "time")
+        loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            nonlocal timer
+            self._reached = self._reached or "time"
+            self._session.activity.cancel()
+            # Again, until the run has ended: a prompt that is being prepared may have just passed from one step to the next.
+            timer = loop.call_later(_AGAIN, stop)
+
+        timer = loop.call_later(left, stop)
         try:
             yield
         finally:
@@ -128,8 +140,9 @@ class RunRecord:
     def _spend(self, usage: Usage, *, stops: bool = True) -> None:
         """Count a model call. After a good answer of the agent itself, the loop asks whether it may continue; otherwise stop."""
         self.usage = add_usage(self.usage, usage)
-        if stops and usage.cost.total and self._over_budget() is not None:
-            self._stop("cost")
+        if stops and usage.cost.total and self._reached is None and self._over_budget() is not None:
+            self._reached = "cost"
+            self._session.activity.cancel()
 
     def _over_budget(self) -> str | None:
         if self._max_cost is None or self.usage.cost.total < self._max_cost:
@@ -138,11 +151,6 @@ class RunRecord:
             f"The run was stopped because it has cost ${self.usage.cost.total:.4g}, and max_cost is ${self._max_cost:g}."
             " Prompt again to let it continue, or raise the limit."
         )
-
-    def _stop(self, reached: Literal["cost", "time"]) -> None:
-        if self._reached is None:
-            self._reached = reached
-            self._session.activity.cancel()
 
     # The outcome
 
