@@ -21,6 +21,7 @@ This module holds:
     ToolSubject, ToolLocation       are about
     tool                            make a tool from a function, with options
     Hooks                           your own code around tool calls and prompts
+    Telemetry                       what to record with OpenTelemetry
     Ui, NoUi                        how the agent asks the user
     ApprovalRequest, Allow, Deny,   whether a tool call may run: the question and
     FileChange                      its answers, and what the call would change
@@ -42,8 +43,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.functions import tool
-    from fairlead.agent.hooks import Hooks
-    from fairlead.agent.options import AgentOptions
+    from fairlead.agent.options import AgentOptions, Hooks, Telemetry
     from fairlead.agent.result import Result
     from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange
     from fairlead.core.model import Model, ModelRequest, ModelStream
@@ -75,6 +75,7 @@ __all__ = [
     "NoUi",
     "PartialMessage",
     "Result",
+    "Telemetry",
     "Tool",
     "ToolContext",
     "ToolError",
@@ -97,13 +98,14 @@ _HOMES = {
     "Deny": "fairlead.core.approval",
     "FairleadError": "fairlead.errors",
     "FileChange": "fairlead.core.approval",
-    "Hooks": "fairlead.agent.hooks",
+    "Hooks": "fairlead.agent.options",
     "Model": "fairlead.core.model",
     "ModelStream": "fairlead.core.model",
     "NoUi": "fairlead.core.runtime",
     "PartialMessage": "fairlead.core.partial_message",
     "ModelRequest": "fairlead.core.model",
     "Result": "fairlead.agent.result",
+    "Telemetry": "fairlead.agent.options",
     "Tool": "fairlead.core.tool",
     "ToolContext": "fairlead.core.tool",
     "ToolError": "fairlead.errors",

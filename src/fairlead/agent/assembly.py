@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from fairlead.agent.extensions import AgentExtensions
-from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, is_pattern
+from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, Telemetry, is_pattern
 from fairlead.agent.tool_set import ToolServices
 from fairlead.config.files import is_absent
 from fairlead.config.home import Home, user_folder
@@ -19,7 +20,7 @@ from fairlead.config.scratch import Scratch
 from fairlead.config.settings import CompactionSettings, Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import Tool
-from fairlead.errors import ModelNotFound
+from fairlead.errors import ConfigError, ModelNotFound
 from fairlead.extend.additions import UserAdditions
 from fairlead.models.http.client import Http
 from fairlead.models.model_patterns import qualified
@@ -35,6 +36,7 @@ from fairlead.tools import builtin_tools
 from fairlead.tools.workspace import Guard, LateGuard, Workspace, readable
 
 if TYPE_CHECKING:
+    from fairlead.agent.telemetry import Recorder
     from fairlead.extend.mcp.servers import McpServers
     from fairlead.extend.search_paths import SearchPaths
     from fairlead.policy.sandbox import Bubblewrap
@@ -69,6 +71,7 @@ class Assembly:
         alert: Callable[[Sequence[str]], None],
     ) -> None:
         self.extensions = AgentExtensions(options, home, settings, shared.registry, warn)
+        self._recorder: Recorder | None = None
         self.servers: McpServers | None = None
         self.sandbox: Bubblewrap | None = None
         self._options = options
@@ -88,6 +91,7 @@ class Assembly:
         additions = self._additions(workspace)
         self.extensions.prepare(workspace, self._env, additions)
         runtime = AsyncioRuntime()
+        self._recorder = self._make_recorder()
         model, level, models = self._models(runtime)
         spawner = subagents = services = None
         if options.tool_set is not None or _wants_task(options):
@@ -144,6 +148,8 @@ class Assembly:
         session = Session(session_options)
         self._warn(session.history.problems)
         self.extensions.attach(session)
+        if self._recorder is not None:
+            self._recorder.attach(session)
         if approver is not None:
             approver.attach(session.host, session.subscribe)
         if self.servers is not None:
@@ -162,6 +168,22 @@ class Assembly:
         session.queue.follow_up.mode = settings.follow_up_mode
         session.queue.interrupt = settings.interrupt_mode or options.interrupt
         return session
+
+    def _make_recorder(self) -> Recorder | None:
+        """Return what records with OpenTelemetry, if that is wanted. Raises ConfigError if it is not installed."""
+        wanted = self._options.telemetry
+        if wanted is False or (wanted is None and "opentelemetry.trace" not in sys.modules):
+            return None
+        try:
+            from fairlead.agent.telemetry import Recorder
+        except ImportError as error:
+            if wanted is None:  # a part of it is missing or too old, and the program has not asked for it
+                return None
+            raise ConfigError(f"telemetry: OpenTelemetry cannot be loaded ({error}). Install opentelemetry-api.") from error
+        return Recorder(wanted if isinstance(wanted, Telemetry) else Telemetry())
+
+    def _recorded(self, models: Models) -> Models:
+        return models if self._recorder is None else self._recorder.models(models)
 
     def _workspace(self) -> Workspace:
         settings = self._settings
@@ -201,7 +223,7 @@ class Assembly:
 
         if function is None:
             return approvals(self._settings, mode)
-        from fairlead.agent.approval import ProgramApprover
+        from fairlead.agent.hooks import ProgramApprover
 
         return approvals(self._settings, mode, ProgramApprover(function))
 
@@ -251,7 +273,7 @@ class Assembly:
         options = self._options
         if isinstance(options.model, Model):
             if options.stream is not None:
-                return options.model, options.thinking, OneModel(options.model, options.stream)
+                return options.model, options.thinking, self._recorded(OneModel(options.model, options.stream))
             model, level = options.model, None
         else:
             model, level = self._requested_model()
@@ -262,7 +284,7 @@ class Assembly:
         from fairlead.models.model_streams import ModelStreams
 
         budgets = {str(name): tokens for name, tokens in self._settings.thinking_budgets.items()}
-        return ModelStreams(
+        models = ModelStreams(
             self._registry,
             self._http,
             runtime.now_ms,
@@ -270,6 +292,7 @@ class Assembly:
             block_images=self._settings.images.block_images,
             after=lambda: self._warn(self._registry.warnings),
         )
+        return self._recorded(models)
 
     def _requested_model(self) -> tuple[Model | None, ThinkingLevel | None]:
         options = self._options

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fairlead.agent.hooks import EventFeed
 from fairlead.agent.options import AgentOptions
 from fairlead.config.home import Home, user_folder
 from fairlead.config.settings import Settings
@@ -20,6 +19,7 @@ from fairlead.session.session import Session
 from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
+    from fairlead.agent.hooks import EventFeed
     from fairlead.config.trust import TrustDecider
     from fairlead.extend.extensions.late import LateExtensions
     from fairlead.extend.extensions.registrations import ExtensionFlag
@@ -72,10 +72,18 @@ class AgentExtensions:
             additions=additions,
             is_wanted=options.wants_tool,
             warn=self._warn,
-            program_handlers={} if options.hooks is None else options.hooks.handlers(),
+            program_handlers=self._handlers(),
         )
         host.shutdown, host.loaded = self._shut_down, self._loaded
         self.late = LateExtensions(host)
+
+    def _handlers(self) -> Mapping[str, Callable[[Any], Awaitable[Any]]]:
+        """Return the program's own handlers, by event."""
+        if self._options.hooks is None:
+            return {}
+        from fairlead.agent.hooks import handlers
+
+        return handlers(self._options.hooks)
 
     def attach(self, session: Session) -> None:
         self._session = session
@@ -83,6 +91,8 @@ class AgentExtensions:
             self.late.host.attach(session)
         hooks = self._options.hooks
         if hooks is not None and hooks.on_event is not None:
+            from fairlead.agent.hooks import EventFeed
+
             self._feed = EventFeed(hooks.on_event, self._settings.extension_timeout_seconds)
             self._feed.attach(session)
 

@@ -1,4 +1,4 @@
-"""Hooks of the program that uses the library: its own code around tool calls and prompts, and for events."""
+"""Calls functions of the program that uses the library: its `Hooks`, and `on_approval`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
+from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny
 from fairlead.core.events import Event
 from fairlead.core.runtime import CancelToken
 from fairlead.session.events import report
 
 if TYPE_CHECKING:
-    from fairlead.extend.extensions.events import Amend, Block, Handled, Input, ToolCallEvent, ToolResultEvent, Transform
+    from fairlead.agent.options import Hooks, OnApproval
     from fairlead.session.session import Session
-
-T = TypeVar("T")
-#: What a hook returns: a value, from a plain function or from a coroutine function.
-Returned: TypeAlias = T | Awaitable[T]
 
 #: How many events may wait for `Hooks.on_event` before the run waits for it.
 MOST_WAITING = 256
@@ -28,36 +23,10 @@ MOST_WAITING = 256
 LAST_EVENTS = 1.0
 
 
-class Hooks(Struct, frozen=True, kw_only=True):
-    """Functions of the program that an agent calls. Each may be a plain or a coroutine function.
-
-    The first three get the values that handlers of extensions get, and return the same; see `fairlead.extension`. They come after
-    all extensions, so that they see what really happens, and they also cover the tool calls of sub-agents. A plain function runs
-    on a thread and may block. A hook that raises, or that takes longer than the setting `extensionTimeoutSeconds`, stops what it
-    was asked about: the tool does not run, its result is replaced by the error, and the prompt raises the error.
-    """
-
-    #: Called before a tool runs. `Block(reason)` prevents that. Changes to `event.arguments` apply, after another check against
-    #: the tool's schema. Approvals come later, and see the changed arguments.
-    before_tool: Callable[[ToolCallEvent], Returned[Block | None]] | None = None
-    #: Called with the result of each tool that ran. `Amend` changes it.
-    after_tool: Callable[[ToolResultEvent], Returned[Amend | None]] | None = None
-    #: Called with each message of the user. `Transform` changes it. `Handled()` drops it: no run starts.
-    before_prompt: Callable[[Input], Returned[Transform | Handled | None]] | None = None
-    #: Called with each event, in order. A plain function runs on the event loop, while the agent waits, and must not block. A
-    #: coroutine function runs beside the agent, which waits only when too many events have piled up. What it raises is logged.
-    on_event: Callable[[Event], Returned[object]] | None = None
-
-    def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            if value is not None and not callable(value):
-                raise TypeError(f"hooks: {name}: expected a function or None, found {value!r}.")
-
-    def handlers(self) -> dict[str, Callable[[Any], Awaitable[Any]]]:
-        """Return the hooks that are handlers of the extension events with these names."""
-        named = {"tool_call": self.before_tool, "tool_result": self.after_tool, "input": self.before_prompt}
-        return {name: _isolated(function) for name, function in named.items() if function is not None}
+def handlers(hooks: Hooks) -> dict[str, Callable[[Any], Awaitable[Any]]]:
+    """Return the hooks that are handlers of the extension events with these names."""
+    named = {"tool_call": hooks.before_tool, "tool_result": hooks.after_tool, "input": hooks.before_prompt}
+    return {name: _isolated(function) for name, function in named.items() if function is not None}
 
 
 def _isolated(function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
@@ -82,6 +51,33 @@ async def called(function: Callable[[Any], Any], given: Any) -> Any:
 
     value = await run_in_thread(lambda: function(given), "fairlead-hook")
     return await value if isawaitable(value) else value
+
+
+class ProgramApprover:
+    """Asks `on_approval` instead of the user. Implements `fairlead.session.approvals.Asker`."""
+
+    available = True
+
+    def __init__(self, function: OnApproval) -> None:
+        self._function: Callable[[ApprovalRequest], Any] = function
+
+    async def approve(
+        self, request: ApprovalRequest, *, timeout: float | None = None, cancel: CancelToken | None = None
+    ) -> ApprovalAnswer | None:
+        """Return the answer of the program; None if it has none, or none in time. Raises what it raises, and TypeError."""
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                answer = await called(self._function, request)
+        except TimeoutError:
+            if limit.expired():
+                return None
+            raise
+        if isinstance(answer, bool):
+            return Allow() if answer else Deny()
+        if answer is None or isinstance(answer, Allow | Deny):
+            return answer
+        raise TypeError(f"on_approval must return Allow, Deny, True, False or None, not {type(answer).__name__}.")
 
 
 class EventFeed:

@@ -11,8 +11,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from fairlead.agent.assembly import Shared
-from fairlead.agent.hooks import Hooks
-from fairlead.agent.options import AgentOptions, OnApproval, suggestion
+from fairlead.agent.options import AgentOptions, Hooks, OnApproval, Telemetry, suggestion
 from fairlead.agent.tool_set import ToolSet
 from fairlead.config.home import PeerHome
 from fairlead.config.settings import ApprovalMode, SandboxMode, SettingsGroup
@@ -110,6 +109,7 @@ class AgentKeywords:
         counts_written_bytes: bool = True,
         schedule: Schedule = "together",
         interrupt: InterruptMode = "wait",
+        telemetry: Telemetry | bool | None = None,
         reset_settings: Sequence[SettingsGroup] = (),
         warn: Callable[[str], None] | None = None,
         alert: Callable[[str], None] | None = None,
@@ -189,6 +189,8 @@ class AgentKeywords:
             counts_written_bytes: Whether the result of `write` says how many bytes were written.
             schedule: How the tools of one turn run: together, or one after another.
             interrupt: Whether a steering message waits for the tools that run.
+            telemetry: What to record with OpenTelemetry. None records if the program has imported `opentelemetry.trace` before
+                it makes the agent, and False never.
             reset_settings: Groups of settings that keep their built-in defaults, whatever the user's files say.
             warn: Called with a sentence for each part of the configuration that cannot be used.
             alert: Called instead of `warn` for what protects the user: settings and stream rules. None: `warn`.

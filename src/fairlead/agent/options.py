@@ -4,12 +4,11 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeAlias, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from fairlead.agent.hooks import Hooks
 from fairlead.agent.tool_set import ToolSet
 from fairlead.config.home import PeerHome
 from fairlead.config.settings import ApprovalMode, SandboxMode, SettingsGroup
@@ -25,12 +24,62 @@ from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore, Durability
 from fairlead.tools import BUILTIN_NAMES, DEFAULT_TOOLS
 
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+    from fairlead.core.events import Event
+    from fairlead.extend.extensions.events import Amend, Block, Handled, Input, ToolCallEvent, ToolResultEvent, Transform
+
 #: Tools that are created together with the part of the session they act on, and only if the model may use them.
 TODO_WRITE, TASK, ASK = "todo_write", "task", "ask"
 
 #: What `on_approval` returns: an answer, True or False, or None for no answer.
 Decision: TypeAlias = ApprovalAnswer | bool | None
 OnApproval: TypeAlias = Callable[[ApprovalRequest], Decision | Awaitable[Decision]]
+
+T = TypeVar("T")
+#: What a hook returns: a value, from a plain function or from a coroutine function.
+Returned: TypeAlias = T | Awaitable[T]
+
+
+class Hooks(Struct, frozen=True, kw_only=True):
+    """Functions of the program that an agent calls. Each may be a plain or a coroutine function.
+
+    The first three get the values that handlers of extensions get, and return the same; see `fairlead.extension`. They come after
+    all extensions, so that they see what really happens, and they also cover the tool calls of sub-agents. A plain function runs
+    on a thread and may block. A hook that raises, or that takes longer than the setting `extensionTimeoutSeconds`, stops what it
+    was asked about: the tool does not run, its result is replaced by the error, and the prompt raises the error.
+    """
+
+    #: Called before a tool runs. `Block(reason)` prevents that. Changes to `event.arguments` apply, after another check against
+    #: the tool's schema. Approvals come later, and see the changed arguments.
+    before_tool: "Callable[[ToolCallEvent], Returned[Block | None]] | None" = None
+    #: Called with the result of each tool that ran. `Amend` changes it.
+    after_tool: "Callable[[ToolResultEvent], Returned[Amend | None]] | None" = None
+    #: Called with each message of the user. `Transform` changes it. `Handled()` drops it: no run starts.
+    before_prompt: "Callable[[Input], Returned[Transform | Handled | None]] | None" = None
+    #: Called with each event, in order. A plain function runs on the event loop, while the agent waits, and must not block. A
+    #: coroutine function runs beside the agent, which waits only when too many events have piled up. What it raises is logged.
+    on_event: "Callable[[Event], Returned[object]] | None" = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is not None and not callable(value):
+                raise TypeError(f"hooks: {name}: expected a function or None, found {value!r}.")
+
+
+class Telemetry(Struct, frozen=True, kw_only=True):
+    """What an agent records with OpenTelemetry."""
+
+    #: Whether spans hold the prompts, answers, and arguments and results of tools. They may be long, and hold secrets.
+    content: bool = False
+    #: The name of the agent in spans.
+    agent_name: str = "fairlead"
+    #: Where spans and metrics go; None: the providers that the program has set for the whole process.
+    tracer_provider: "TracerProvider | None" = None
+    meter_provider: "MeterProvider | None" = None
 
 
 class AgentOptions(Struct, kw_only=True):
@@ -144,6 +193,9 @@ class AgentOptions(Struct, kw_only=True):
     counts_written_bytes: bool = True
     schedule: Schedule = "together"
     interrupt: InterruptMode = "wait"
+    #: What to record with OpenTelemetry. True and a `Telemetry` need the package `opentelemetry-api`. None records if the program
+    #: has imported `opentelemetry.trace` before it makes the agent, and False never.
+    telemetry: Telemetry | bool | None = None
     #: Groups of settings that keep their built-in defaults, whatever the user's files say.
     reset_settings: Sequence[SettingsGroup] = ()
     #: Called with a sentence for each part of the configuration that cannot be used.
