@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,13 +14,12 @@ from fairlead.agent.extensions import AgentExtensions
 from fairlead.agent.options import ASK, TASK, TODO_WRITE, AgentOptions, Telemetry, is_pattern
 from fairlead.agent.tool_set import ToolServices
 from fairlead.config.files import is_absent
-from fairlead.config.home import Home, user_folder
+from fairlead.config.home import Home
 from fairlead.config.scratch import Scratch
 from fairlead.config.settings import CompactionSettings, Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import Tool
 from fairlead.errors import ConfigError, ModelNotFound
-from fairlead.extend.additions import UserAdditions
 from fairlead.models.http.client import Http
 from fairlead.models.model_patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
@@ -33,12 +31,11 @@ from fairlead.session.selection import Models, OneModel
 from fairlead.session.session import Session
 from fairlead.session.system_prompt import SystemPrompt
 from fairlead.tools import builtin_tools
-from fairlead.tools.workspace import Guard, LateGuard, Workspace, readable
+from fairlead.tools.workspace import Guard, LateGuard, Workspace
 
 if TYPE_CHECKING:
     from fairlead.agent.telemetry import Recorder
     from fairlead.extend.mcp.servers import McpServers
-    from fairlead.extend.search_paths import SearchPaths
     from fairlead.policy.sandbox import Bubblewrap
     from fairlead.session.approvals import Approvals
     from fairlead.session.rules.rules import Rule
@@ -88,7 +85,7 @@ class Assembly:
         """Build the session, and set `servers` and `sandbox`. Call it once. Raises ModelNotFound or SessionError."""
         options, settings = self._options, self._settings
         workspace = self._workspace()
-        additions = self._additions(workspace)
+        additions = self.extensions.additions(workspace, self._env)
         self.extensions.prepare(workspace, self._env, additions)
         runtime = AsyncioRuntime()
         self._recorder = self._make_recorder()
@@ -102,7 +99,7 @@ class Assembly:
         tools = self._tools(workspace, subagents, services)
         scoped = [] if options.stream else self._models_to_cycle()
         sessions, conversation = self._conversation(workspace, runtime)
-        self.servers = self._mcp_servers(workspace)
+        self.servers = self.extensions.servers(workspace)
         approver = self._approvals()
         session_options = SessionOptions(
             models=models,
@@ -331,56 +328,6 @@ class Assembly:
         rules, problems = load_rules(folders, self._home.boundary(self._cwd), trusted=trusted)
         self._alert(problems)
         return rules
-
-    def _additions(self, workspace: Workspace) -> UserAdditions:
-        """Return the user's instructions, skills and templates. Their files are read when they are first needed."""
-        options, settings = self._options, self._settings
-        skills = [workspace.resolve(str(path)) for path in options.skills]
-        templates = [workspace.resolve(str(path)) for path in options.prompt_templates]
-
-        def find_search_paths() -> SearchPaths:
-            from fairlead.extend.search_paths import SearchPaths
-
-            return SearchPaths(
-                home=None if options.isolated else self._home,
-                user=user_folder(self._env),
-                context_files=options.context_files,
-                find_skills=options.find_skills,
-                find_templates=options.find_prompt_templates,
-                skills=skills,
-                templates=templates,
-                settings_skills=settings.skills,
-                settings_templates=settings.prompts,
-                check=readable(workspace.guard),
-            )
-
-        return UserAdditions(find_search_paths, skill_commands=settings.enable_skill_commands, warn=self._warn)
-
-    def _mcp_servers(self, workspace: Workspace) -> McpServers | None:
-        """Return the MCP servers, or None if no file configures any. The files are read when the servers are first needed."""
-        options = self._options
-        usual = self._home.mcp_files(workspace.cwd) if options.find_mcp else ()
-        # A directory in place of the project's file may be one that a sandbox put there.
-        found = [
-            each
-            for each in usual
-            if not is_absent(each[1]) and (each[0] == "user" or not os.path.isdir(each[1]))  # noqa: PTH112
-        ]
-        if not found and not options.mcp_config:
-            return None
-        from fairlead.extend.mcp.servers import McpOptions, McpServers, config_files
-
-        named = [workspace.resolve(str(path)) for path in options.mcp_config]
-        cwd = workspace.cwd
-        return McpServers(
-            McpOptions(
-                config_files=config_files(found, named, self._home.boundary(cwd)),
-                is_trusted=lambda: self.extensions.is_trusted(cwd),
-                is_wanted=options.wants_tool,
-                warn=self._warn,
-                wait=self._settings.mcp.wait_seconds,
-            )
-        )
 
     def _spawner(self, models: Models, runtime: AsyncioRuntime) -> SessionSpawner:
         """Return the factory for the sessions of sub-agents."""

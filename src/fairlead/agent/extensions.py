@@ -1,14 +1,16 @@
-"""The extensions of an agent: where to find them, what depends on them, and which projects are trusted."""
+"""What users add to an agent: instructions, MCP servers, extensions and what depends on them, and which projects are trusted."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairlead.agent.options import AgentOptions
+from fairlead.config.files import is_absent
 from fairlead.config.home import Home, user_folder
 from fairlead.config.settings import Settings
 from fairlead.core.model import Model, ThinkingLevel
@@ -16,13 +18,15 @@ from fairlead.errors import ExtensionNotLoaded, ModelNotFound
 from fairlead.extend.additions import UserAdditions
 from fairlead.models.registry import Registry
 from fairlead.session.session import Session
-from fairlead.tools.workspace import Workspace
+from fairlead.tools.workspace import Workspace, readable
 
 if TYPE_CHECKING:
     from fairlead.agent.hooks import EventFeed
     from fairlead.config.trust import TrustDecider
     from fairlead.extend.extensions.late import LateExtensions
     from fairlead.extend.extensions.registrations import ExtensionFlag
+    from fairlead.extend.mcp.servers import McpServers
+    from fairlead.extend.search_paths import SearchPaths
 
 
 class AgentExtensions:
@@ -47,6 +51,52 @@ class AgentExtensions:
         #: The requested model and tools that are unknown until the extensions are loaded.
         self._awaited_model: str | None = None
         self._awaited_tools: list[str] = []
+
+    def additions(self, workspace: Workspace, env: Mapping[str, str]) -> UserAdditions:
+        """Return the user's instructions, skills and templates. Their files are read when they are first needed."""
+        options, settings = self._options, self._settings
+        skills = [workspace.resolve(str(path)) for path in options.skills]
+        templates = [workspace.resolve(str(path)) for path in options.prompt_templates]
+
+        def find_search_paths() -> SearchPaths:
+            from fairlead.extend.search_paths import SearchPaths
+
+            return SearchPaths(
+                home=None if options.isolated else self._home,
+                user=user_folder(env),
+                context_files=options.context_files,
+                find_skills=options.find_skills,
+                find_templates=options.find_prompt_templates,
+                skills=skills,
+                templates=templates,
+                settings_skills=settings.skills,
+                settings_templates=settings.prompts,
+                check=readable(workspace.guard),
+            )
+
+        return UserAdditions(find_search_paths, skill_commands=settings.enable_skill_commands, warn=self._warn)
+
+    def servers(self, workspace: Workspace) -> McpServers | None:
+        """Return the MCP servers, or None if no file configures any. The files are read when the servers are first needed."""
+        options = self._options
+        usual = self._home.mcp_files(workspace.cwd) if options.find_mcp else ()
+        # A directory in place of the project's file may be one that a sandbox put there.
+        found = [each for each in usual if not is_absent(each[1]) and (each[0] == "user" or not os.path.isdir(each[1]))]  # noqa: PTH112
+        if not found and not options.mcp_config:
+            return None
+        from fairlead.extend.mcp.servers import McpOptions, McpServers, config_files
+
+        named = [workspace.resolve(str(path)) for path in options.mcp_config]
+        cwd = workspace.cwd
+        return McpServers(
+            McpOptions(
+                config_files=config_files(found, named, self._home.boundary(cwd)),
+                is_trusted=lambda: self.is_trusted(cwd),
+                is_wanted=options.wants_tool,
+                warn=self._warn,
+                wait=self._settings.mcp.wait_seconds,
+            )
+        )
 
     def prepare(self, workspace: Workspace, env: Mapping[str, str], additions: UserAdditions) -> None:
         """Set up the search for extensions, if the options allow any."""

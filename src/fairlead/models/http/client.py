@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fairlead.config.process import run_in_thread
@@ -28,11 +29,13 @@ from fairlead.models.http.exchange import (
     RequestAborted,
     receive_head,
 )
-from fairlead.models.http.pool import ConnectionPool, join_pool, shared_tls
 from fairlead.models.http.proxy import proxy_for
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+    from fairlead.models.http.connection import TlsContext
+    from fairlead.models.http.pool import ConnectionPool
 
 __all__ = ["Http", "HttpRequest", "HttpResponse", "RequestAborted"]
 
@@ -72,7 +75,6 @@ class Http:
         self._connect_timeout = connect_timeout
         self._idle_timeout = idle_timeout
         self._env = os.environ if env is None else env
-        self._tls = shared_tls(self._env)
         self._joined: ConnectionPool | None = None
         self._tap = tap
 
@@ -137,6 +139,13 @@ class Http:
         if pool is not None:
             await pool.leave(self)
 
+    @cached_property
+    def _tls(self) -> TlsContext:
+        """The TLS context. Not made with the object, because a start needs neither."""
+        from fairlead.models.http.pool import shared_tls
+
+        return shared_tls(self._env)
+
     @property
     def _pool(self) -> ConnectionPool:
         """The connections of the running event loop. This joins them on the first use, and again on another loop."""
@@ -144,6 +153,8 @@ class Http:
             self._joined.desert(self)
             self._joined = None
         if self._joined is None:
+            from fairlead.models.http.pool import join_pool
+
             self._joined = join_pool(self, self._tls)
         return self._joined
 
