@@ -213,6 +213,18 @@ def test_the_end_of_the_input_sends_what_is_left(tmp_path: Path) -> None:
         assert kinds(replay.frames)[-1] == "agent_end"
 
 
+@pytest.mark.parametrize("code", [0, 143])
+def test_it_exits_where_the_recorded_process_did_unless_a_signal_ended_that(code: int, tmp_path: Path) -> None:
+    get = [host(id="2", type="get_state"), response("2", "get_state")]
+    write(tmp_path, *PROMPT, *get, {"type": "exit", "ms": 1, "code": code})
+    with replayed(tmp_path) as replay:
+        replay.request("prompt", message="Hi.")
+        if code:
+            assert replay.request("get_state")["success"] is True
+            replay.close_input()
+        assert replay.exit_code() == 0
+
+
 def ask(id: str, name: str) -> Entry:
     return agent(type="host_tool_call", id=id, toolName=name, toolCallId=id, arguments={})
 

@@ -21,6 +21,8 @@ from fairlead.wire.connection import HostOutput
 
 #: The exit code of a replay from which the host departed.
 DEPARTED = 3
+#: Exit codes that say that a signal ended the process. A replay waits for the host to end it again.
+_BY_SIGNAL = (129, 130, 143)
 #: Seconds to wait for the host before saying what the replay waits for.
 STALLED_AFTER = 5.0
 #: Milliseconds of the recording within which a read is answered in its recorded place rather than with an earlier answer.
@@ -166,7 +168,7 @@ class Player:
     async def _play(self) -> int:
         for step in self._steps.all:
             self._at = step.index
-            if step.kind == "exit":
+            if step.kind == "exit" and step.code not in _BY_SIGNAL:
                 return step.code
             if step.kind == "read":
                 if message := self._waiting_reads.pop(step, None):
