@@ -7,13 +7,14 @@ import os
 import resource
 import stat
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.replay.recordings import entries, frames, kinds, recorded, recording
-from tests.support.host import Host
+from tests.replay.recordings import entries, frames, kinds, recorded, recording, replayed
+from tests.support.host import PATIENCE, Host
 from tests.support.opal import TERMINAL
 from tests.support.stage import bash, calls, says
 from tests.support.surroundings import FAIRLEAD, rpc, surroundings
@@ -233,9 +234,12 @@ def test_record_needs_a_mode_that_serves_a_host(tmp_path: Path) -> None:
 def test_a_killed_process_leaves_a_recording_of_what_it_sent(tmp_path: Path) -> None:
     with recorded(tmp_path, says("Hello.")) as (host, _):
         host.prompt("Hi.")
-        since = host.mark()
-        host.request("get_state")
+        deadline = time.monotonic() + PATIENCE
+        while b"agent_settled" not in recording(tmp_path).read_bytes():
+            assert time.monotonic() < deadline
+            host.request("get_session_stats")
         os.kill(host.process.pid, 9)
         assert host.exit_code() == -9
-        assert kinds(frames(tmp_path))[:1] == ["response"]
-        assert len(frames(tmp_path)) >= since - 1
+    with replayed(tmp_path) as replay:
+        replay.prompt("Hi.")
+        assert replay.leave() == 0

@@ -314,3 +314,20 @@ def test_the_traffic_of_the_provider_is_served_to_a_real_agent(tmp_path: Path) -
         for root in (tmp_path, tmp_path / "again")
     ]
     assert texts[0] == texts[1]
+
+
+def test_an_answer_that_was_aborted_is_aborted_again(tmp_path: Path) -> None:
+    def flow(agent: Host) -> list[str]:
+        agent.send({"id": "p", "type": "prompt", "message": "Talk."})
+        agent.update("text_delta")
+        agent.request("abort")
+        agent.prompt("Still there?")
+        agent.leave()
+        return [frame["message"]["stopReason"] for frame in agent.frames if frame["type"] == "turn_end"]
+
+    with recorded(tmp_path, ENDLESS, says("Yes.")) as (first, _):
+        stops = flow(first)
+    assert stops == ["aborted", "stop"]
+    (tmp_path / "again").mkdir()
+    with provider_of(tmp_path) as url, recorded(tmp_path / "again", url=url) as (again, _):
+        assert flow(again) == stops

@@ -206,9 +206,12 @@ def _run_and_leave(work: Callable[[], Coroutine[Any, Any, int]], recorder: Recor
     import asyncio
 
     loop = asyncio.new_event_loop()
-    code = loop.run_until_complete(work())
-    if recorder is not None:
-        recorder.close(code)
+    code = 1
+    try:
+        code = loop.run_until_complete(work())
+    finally:
+        if recorder is not None:
+            recorder.close(code)
     sys.stderr.flush()
     os._exit(code)
 

@@ -10,7 +10,7 @@ from fairlead.core.secrets import REDACTED
 from fairlead.replay.lines import HostMessage
 
 #: Fields that differ from one run of a host to the next.
-VOLATILE = frozenset("_meta cwd outputPath sessionPath timestamp working_dir workingDir".split())
+VOLATILE = frozenset("_meta clientInfo cwd outputPath sessionPath timestamp working_dir workingDir".split())
 _LONGEST_SHOWN = 200
 _MOST_SHOWN = 5
 

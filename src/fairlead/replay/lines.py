@@ -202,7 +202,7 @@ class JsonRpcLines:
         return name.rpartition("/")[2] in _READING_METHODS
 
     def aborts(self, name: str) -> bool:
-        return name.rpartition("/")[2] in ("abort", "cancel")
+        return name.rpartition("/")[2] in ("abort", "cancel", "cancel_request")
 
     def error(self, message: HostMessage, text: str) -> bytes | None:
         if message.kind == "reply" or (message.kind == "request" and message.id is UNSET):

@@ -12,6 +12,9 @@ from fairlead.replay.recording import BodyPiece, ExchangeEnd, ProviderRequest, P
 #: Headers that describe the framing of the recorded response, which the server has its own of.
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection", "content-encoding"})
 
+#: How long a server is silent before an answer that the recorded agent did not wait for.
+_FOREVER_MS = 3_600_000
+
 
 def provider_turns(recording: Recording, *, speed: float | None = 1.0) -> list[dict[str, Any]]:
     """Return one turn for each recorded request that the provider was asked for an answer, in order.
@@ -43,10 +46,12 @@ def _add(turn: dict[str, Any], entry: ProviderResponse | BodyPiece | ExchangeEnd
             turn["firstDelayMs"] += delay
         else:
             turn["delayMs"].append(delay)
-    elif "status" not in turn:  # there was no response: the connection failed
-        del turn["raw"]
-        turn.update(status=503, error=entry.error if isinstance(entry.error, str) else "The recording has no response.")
     elif entry.aborted:
         turn["hangAfter"] = len(turn["raw"])
+        if not turn["raw"]:
+            turn["firstDelayMs"] = _FOREVER_MS
+    elif "status" not in turn:  # the connection failed
+        del turn["raw"]
+        turn.update(status=503, error=entry.error)
     elif not isinstance(entry.error, UnsetType):
         turn["dropAfter"] = len(turn["raw"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -68,14 +69,14 @@ class Steps:
 
     def of_kind(self, *kinds: StepKind, start: int = 0) -> Iterator[Step]:
         """Yield the steps of these kinds, from an index on."""
-        return (step for step in self.all[start:] if step.kind in kinds)
+        return (step for step in islice(self.all, start, None) if step.kind in kinds)
 
     def burst(self, start: int) -> Iterator[Step]:
         """Yield the steps from an index on, up to the first frame that is not a response.
 
         The host may have sent the inputs among them without waiting for the responses.
         """
-        for step in self.all[start:]:
+        for step in islice(self.all, start, None):
             if step.kind in ("exit", "end") or (step.kind == "frame" and not step.is_response and not step.is_beside):
                 return
             yield step
