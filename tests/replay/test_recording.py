@@ -14,8 +14,9 @@ from typing import Any, cast
 
 import pytest
 from tests.replay.recordings import entries, frames, kinds, recorded, recording, replayed
+from tests.support.device_server import DeviceServer
 from tests.support.host import PATIENCE, Host
-from tests.support.opal import TERMINAL
+from tests.support.opal import TERMINAL, opal
 from tests.support.stage import bash, calls, says
 from tests.support.surroundings import FAIRLEAD, rpc, surroundings
 
@@ -152,6 +153,23 @@ def say_to(command: Sequence[str], cwd: Path, env: dict[str, str], everything: s
             host.send({"jsonrpc": "2.0", "id": 3, "method": "agent/prompt", "params": params})
             host.wait_for(lambda frame: frame.get("params", {}).get("type") in TERMINAL, "the end of the run", since=since)
         host.leave()
+
+
+def test_a_login_leaves_nothing_but_its_frames(tmp_path: Path) -> None:
+    code = {"device_code": "device-secret-0010", "user_code": "ABCD", "verification_uri": "http://localhost/", "interval": 0}
+    token = {"access_token": "access-secret-0011", "refresh_token": "refresh-secret-0012", "expires_in": 3600}
+    flags = ["--record", str(recording(tmp_path))]
+    with DeviceServer([token], code) as server, opal(tmp_path / "agent", [says("Hello.")], model=None, flags=flags) as client:
+        url, model = f"{client.host.provider.url}/v1", {"id": "m", "contextWindow": 1000, "maxTokens": 100}
+        acme = {"baseUrl": url, "api": "openai-completions", "oauth": server.oauth, "models": [model]}
+        (client.host.around.home / "models.json").write_text(json.dumps({"providers": {"acme": acme}}))
+        begun = client.call("auth/login")
+        client.call("auth/poll", device_code=begun["device_code"], interval=0)
+        client.prompt(client.start(), "Say access-secret-0011 and refresh-secret-0012.")
+        assert client.host.provider.requests[0].headers["authorization"] == "Bearer access-secret-0011"
+        client.host.leave()
+    assert [entry["url"] for entry in entries(tmp_path, "request")] == [f"{url}/chat/completions"]
+    assert "-secret-" not in recording(tmp_path).read_text()
 
 
 # Files

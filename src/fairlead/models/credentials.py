@@ -222,6 +222,7 @@ def store_key(home: Home, provider: str, key: str) -> None:
     """Write a key to auth.json, which only its owner may read. Raises ConfigError if that fails."""
     if not provider or not key.strip():
         raise ConfigError("The provider and the key must not be empty.")
+    learn(key)
     _store(home, provider, {"type": "api_key", "key": escaped(key.strip())})
 
 

@@ -172,7 +172,9 @@ def _token(answer: dict[str, Any], url: str) -> LoginToken:
         seconds = 0.0
     if 0 < seconds < LONGEST_LIFETIME:
         expires = int((time.time() + seconds) * 1000)
-    return LoginToken(access, refresh if isinstance(refresh, str) and refresh else None, expires)
+    token = LoginToken(access, refresh if isinstance(refresh, str) and refresh else None, expires)
+    learn(token.access, token.refresh)
+    return token
 
 
 def _refusal(answer: dict[str, Any]) -> str:
