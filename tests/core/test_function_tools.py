@@ -9,8 +9,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
+import jsonschema_rs
 import pytest
 from msgspec import Meta, Struct
+from pydantic import BaseModel
 
 from fairlead import ToolError, ToolResult
 from fairlead.core.functions import FunctionTool, as_tool_result
@@ -147,6 +149,31 @@ def test_every_usual_type_has_a_schema_and_is_what_the_function_gets() -> None:
         tool.arguments(given | {"other": 1}, call)
     with pytest.raises(ToolError, match="Expected `str`, got `int`"):
         tool.arguments(given | {"path": 1}, call)
+
+
+class Crate(BaseModel):
+    row: int = 1
+
+
+class Box(BaseModel):
+    size: int
+    crates: list[Crate] = []
+
+
+def test_pydantic_models_can_be_parameters_and_results() -> None:
+    def pack(box: Box, others: list[Box] = []) -> Box:  # noqa: B006 (a default that a user may well write)
+        """Pack."""
+        return box
+
+    tool = FunctionTool(pack, [Call])
+    assert tool.parameters["$defs"]["Crate"]["properties"]["row"]["type"] == "integer"
+    assert tool.parameters["properties"]["box"]["required"] == ["size"]
+    jsonschema_rs.validator_for(tool.parameters)
+    values = tool.arguments({"box": {"size": 1, "crates": [{"row": 3}]}}, None)
+    assert values == {"box": Box(size=1, crates=[Crate(row=3)]), "others": []}
+    assert as_tool_result(values["box"]) == ToolResult.text('{"size":1,"crates":[{"row":3}]}')
+    with pytest.raises(ToolError, match=r"(?s)Invalid arguments for pack: .*size"):
+        tool.arguments({"box": {}}, None)
 
 
 def test_methods_and_callable_objects_can_be_tools() -> None:

@@ -116,15 +116,23 @@ class FunctionTool:
             raise TypeError(f"The parameters of the tool {self.name} cannot be used: {error}") from error
 
     def _schema(self) -> dict[str, Any]:
+        nested: dict[str, Any] = {}
+
+        def schema_of(kind: type) -> dict[str, Any]:
+            schema = _schema_of(kind)
+            nested.update(schema.pop("$defs", {}))
+            return schema
+
         try:
             _, definitions = msgspec.json.schema_components(
-                [self._arguments], schema_hook=_schema_of, ref_template="#/$defs/{name}"
+                [self._arguments], schema_hook=schema_of, ref_template="#/$defs/{name}"
             )
             with suppress(msgspec.ValidationError):  # a required argument is missing
                 msgspec.convert({}, self._arguments, dec_hook=_decoded)  # some types fail only when they are used
         except TypeError as error:
             raise TypeError(f"The parameters of the tool {self.name} have no JSON Schema: {error}") from error
         whole = {key: value for key, value in definitions.pop(_ARGUMENTS).items() if key != "title"}
+        definitions = {**nested, **definitions}
         return {**whole, "$defs": definitions} if definitions else whole
 
 
@@ -182,17 +190,21 @@ def _default(value: Any) -> Any:
 # Types that msgspec does not know
 
 
-def _schema_of(kind: type) -> dict[str, Any]:
+def _schema_of(kind: Any) -> dict[str, Any]:
     if issubclass(kind, PurePath):
         return {"type": "string", "format": "path"}
+    if hasattr(kind, "model_json_schema"):  # a Pydantic model
+        return kind.model_json_schema()
     raise NotImplementedError
 
 
-def _decoded(kind: type, value: Any) -> Any:
+def _decoded(kind: Any, value: Any) -> Any:
     if issubclass(kind, PurePath):
         if not isinstance(value, str):
             raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
         return kind(value)
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(value)
     raise NotImplementedError(f"{kind.__name__} cannot be made from JSON")
 
 
