@@ -14,6 +14,11 @@ from tests.support.host import PATIENCE, Host
 from tests.support.stage import ENDLESS, says
 from tests.support.surroundings import FAIRLEAD
 
+from fairlead.replay import player
+from fairlead.replay.lines import PiLines
+from fairlead.replay.recording import read_recording
+from fairlead.wire.connection import HostOutput
+
 HEADER = {"type": "recording", "version": 1, "release": None, "fairlead": "0.1.0", "date": "2026-01-01T00:00:00Z"}
 DEPARTED = 3
 
@@ -223,6 +228,25 @@ def test_it_exits_where_the_recorded_process_did_unless_a_signal_ended_that(code
             assert replay.request("get_state")["success"] is True
             replay.close_input()
         assert replay.exit_code() == 0
+
+
+async def test_a_replay_that_waits_says_for_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(player, "STALLED_AFTER", 0.01)
+    write(tmp_path, *PROMPT)
+    remarks: list[str] = []
+    reports: list[str] = []
+    replay: player.Player
+
+    def remark(text: str) -> None:
+        remarks.append(text)
+        replay.end_input()
+
+    options = player.ReplayOptions(report=reports.append, remark=remark)
+    output = HostOutput(lambda frame: None, limit=1 << 20)
+    replay = player.Player(read_recording(recording(tmp_path)), PiLines(), output, options)
+    assert await replay.play() == DEPARTED
+    assert remarks == ['Waiting for prompt {"message": "Hi."} (line 2 of session.jsonl).']
+    assert len(reports) == 1
 
 
 def ask(id: str, name: str) -> Entry:

@@ -31,45 +31,31 @@ _SECRET_FIELDS = frozenset(
     client_secret clientSecret""".split()
 )
 _SECRET_FIELD = re.compile(rf'"(?:{"|".join(_SECRET_FIELDS)})"\s*:\s*"'.encode())
-#: A request for a text that the client must not show (Opal).
-_SENSITIVE = re.compile(rb'"sensitive"\s*:\s*true')
 
 
 class Cleaner:
     """Encodes the entries of a recording without the secrets that are known by then."""
 
     def __init__(self) -> None:
-        #: The ids of questions whose answers are secret.
-        self._secret_answers: set[str] = set()
         self._split = SplitSecrets()
         #: Removes the parts of secrets from lines of the body of a response, given its number.
         self.body = self._split.body
 
     def host_line(self, ms: float, line: bytes) -> HostLine:
         """Return the entry for a line from the host."""
-        try:
-            value = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
+        if not is_json(line):
             return HostLine(ms, text=line.decode("utf-8", "replace"))
-        if self._secret_answers and isinstance(value, dict):
-            fields = cast("dict[str, Any]", value)
-            if fields.get("id") in self._secret_answers:
-                return HostLine(ms, line=Raw(msgspec.json.encode(_mapped({**fields, "result": _hidden(fields.get("result"))}))))
         return HostLine(ms, line=self._without_secret_fields(line.strip()))
 
     def frame(self, frame: bytes) -> Raw:
         """Return a frame as an entry holds it."""
-        if _SENSITIVE.search(frame):
-            ident = _id_of(frame)
-            if isinstance(ident, str):
-                self._secret_answers.add(ident)
         return self._without_secret_fields(self._split.frame(frame.strip()))
 
     def encode(self, entry: Struct) -> bytes:
         """Return the line of an entry, without the secrets in it."""
         line = msgspec.json.encode(entry).decode()
         clean = redacted(line)
-        if clean != line and not _is_json(clean):
+        if clean != line and not is_json(clean):
             # A secret that looks like a number or like JSON: replace it in strings only.
             clean = msgspec.json.encode(_redact_strings(msgspec.json.decode(line))).decode()
         return f"{clean}\n".encode()
@@ -108,23 +94,13 @@ def _redact_strings(value: Any) -> Any:
     return [_redact_strings(each) for each in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
-def _is_json(text: str) -> bool:
+def is_json(data: str | bytes) -> bool:
+    """Whether it is JSON as recordings have it: UTF-8, and no lone surrogates."""
     try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return False
     return True
-
-
-class _WithId(Struct):
-    id: Any = None
-
-
-def _id_of(frame: bytes) -> Any:
-    try:
-        return msgspec.json.decode(frame, type=_WithId).id
-    except (msgspec.DecodeError, UnicodeError):
-        return None
 
 
 # Requests and responses

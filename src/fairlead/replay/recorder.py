@@ -16,7 +16,7 @@ from fairlead import __version__
 from fairlead.core.secrets import learn_headers, learn_url, redacted
 from fairlead.errors import ConfigError
 from fairlead.models.http.exchange import HttpRequest, RequestAborted
-from fairlead.replay.cleaning import ChunkJoiner, Cleaner, clean_headers, clean_url
+from fairlead.replay.cleaning import ChunkJoiner, Cleaner, clean_headers, clean_url, is_json
 from fairlead.replay.recording import (
     VERSION,
     BodyPiece,
@@ -52,6 +52,8 @@ class Recorder:
         self._wake = threading.Condition()
         self._closing = False
         self._is_over = False
+        #: Why the recording ended early.
+        self._problem: str | None = None
         self._exchanges = 0
         #: The length of the file up to its last whole line.
         self._length = 0
@@ -142,16 +144,7 @@ class Recorder:
     # On the thread of the recorder
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not self._work and not self._closing:
-                    self._wake.wait()
-                if not self._work or self._is_over:
-                    os.close(self._descriptor)
-                    self._is_over = True
-                    return
-                make, size = self._work.popleft()
-                self._waiting -= size
+        while (make := self._next()) is not None:
             try:
                 entry = make()
                 if entry is not None:
@@ -161,6 +154,21 @@ class Recorder:
                     self._give_up(error.strerror or str(error))
             except Exception as error:  # a bug in the recorder must not end the recording
                 self._warn(f"An entry is missing in the recording {self.path}: {error!r}")
+        os.close(self._descriptor)
+        if self._problem is not None:
+            self._warn(f"The recording {self.path} ends here: {self._problem}. The agent continues.")
+
+    def _next(self) -> Callable[[], Any] | None:
+        """Wait for the next entry to write. Returns None at the end of the recording."""
+        with self._wake:
+            while not self._work and not self._closing and not self._is_over:
+                self._wake.wait()
+            if not self._work:
+                self._is_over = True
+                return None
+            make, size = self._work.popleft()
+            self._waiting -= size
+            return make
 
     def _write(self, line: bytes) -> None:
         """Append a line. Raises OSError, and leaves only whole lines in the file, if it cannot be written."""
@@ -174,9 +182,11 @@ class Recorder:
         self._length += len(line)
 
     def _give_up(self, why: str) -> None:
+        """End the recording early. The thread of the recorder reports it, since that may block."""
         self._is_over = True
+        self._problem = why
         self._work.clear()
-        self._warn(f"The recording {self.path} ends here: {why}. The agent continues.")
+        self._wake.notify()
 
     def _host_line(self, ms: float, line: bytes | None) -> HostLine | None:
         if line is None:
@@ -217,7 +227,7 @@ class RecordedExchange:
         self._recorder.add(lambda ms: ExchangeEnd(ms=ms, exchange=self._number, error=text, aborted=aborted))
 
     def _request(self, ms: float, request: HttpRequest) -> ProviderRequest:
-        body = request.body if _is_json(request.body) else msgspec.json.encode(request.body.decode("utf-8", "replace"))
+        body = request.body if is_json(request.body) else msgspec.json.encode(request.body.decode("utf-8", "replace"))
         return ProviderRequest(
             ms=ms,
             exchange=self._number,
@@ -249,11 +259,3 @@ class RecordedExchange:
 
             clean = redacted(data.decode("latin1")).encode("latin1")
             return BodyPiece(ms=ms, exchange=self._number, base64=b64encode(clean).decode())
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return False
-    return True
