@@ -1,4 +1,4 @@
-"""The pytest plug-in in a test project of its own, which pytest runs in another process and finds by itself."""
+"""The pytest plug-in in a separate test project: pytest runs in another process and finds the plug-in by itself."""
 
 from __future__ import annotations
 

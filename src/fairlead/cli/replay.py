@@ -121,8 +121,7 @@ def _read(path: Path) -> Recording:
 def _play(recording: Recording, words: _Words) -> NoReturn:
     import asyncio
 
-    from fairlead.replay.player import ReplayOptions
-    from fairlead.replay.serving import serve_recording
+    from fairlead.replay.player import ReplayOptions, serve_recording
     from fairlead.wire.stdio import take_over
 
     def report(text: str) -> None:

@@ -7,6 +7,7 @@ departs from the recording, the replay says what was expected and what came.
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -14,10 +15,12 @@ from msgspec import Struct
 
 from fairlead.core.runtime import CancelToken
 from fairlead.replay.comparing import described, differences, summary
-from fairlead.replay.lines import HostMessage, LineFormat, with_id
+from fairlead.replay.lines import HostMessage, LineFormat, format_of, with_id
 from fairlead.replay.recording import Recording
 from fairlead.replay.steps import Step, Steps
-from fairlead.wire.connection import HostOutput
+from fairlead.wire.connection import Connection, HostOutput
+from fairlead.wire.process import READ_PATIENCE
+from fairlead.wire.stdio import StdioTransport
 
 #: The exit code of a replay from which the host departed.
 DEPARTED = 3
@@ -27,6 +30,8 @@ _BY_SIGNAL = (129, 130, 143)
 STALLED_AFTER = 5.0
 #: Milliseconds of the recording within which a read is answered in its recorded place rather than with an earlier answer.
 NEAR = 1000.0
+#: Bytes of frames that may wait for the host, and of a line from it.
+_QUEUE_BYTES, _LINE_BYTES = 4 << 20, 64 << 20
 
 
 class ReplayOptions(Struct, kw_only=True):
@@ -39,6 +44,23 @@ class ReplayOptions(Struct, kw_only=True):
     #: Called with each departure, and with each remark about the host.
     report: Callable[[str], None]
     remark: Callable[[str], None]
+
+
+async def serve_recording(recording: Recording, stdin: int, stdout: int, options: ReplayOptions) -> int:
+    """Play a recording to one host. Returns the exit code."""
+    connection = Connection(StdioTransport(stdin, stdout, line_bytes=_LINE_BYTES), queue_bytes=_QUEUE_BYTES)
+    player = Player(recording, format_of(recording.header.dialect), connection.output, options)
+    connection.on_arrival = player.receive
+    connection.on_end = player.end_input
+    connection.on_broken = lambda: player.finish(0)
+    loop = asyncio.get_running_loop()
+    for name, code in (("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130)):
+        if hasattr(signal, name):
+            loop.add_signal_handler(getattr(signal, name), player.finish, code)
+    connection.start()
+    code = await player.play()
+    await connection.output.flushed(READ_PATIENCE)
+    return code
 
 
 class Player:

@@ -128,7 +128,7 @@ def script(turns: Sequence[str | ScriptTurn]) -> list[ScriptTurn]:
 
 
 def _fairlead() -> list[str]:
-    # -P: a module in the working directory must not shadow one of Python's.
+    # -P: a file in the working directory must not shadow a module of the standard library.
     return [sys.executable, "-P", "-m", "fairlead"]
 
 
