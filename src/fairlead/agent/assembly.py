@@ -16,13 +16,14 @@ from fairlead.agent.tool_set import ToolServices
 from fairlead.config.files import is_absent
 from fairlead.config.home import Home
 from fairlead.config.scratch import Scratch
-from fairlead.config.settings import CompactionSettings, Settings
+from fairlead.config.settings import ApprovalMode, CompactionSettings, Settings
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.tool import Tool
 from fairlead.errors import ConfigError, ModelNotFound
 from fairlead.models.http.client import Http
 from fairlead.models.model_patterns import qualified
 from fairlead.models.registry import DEFAULT_LEVEL, Registry
+from fairlead.session.approval_mode import SessionApprovals
 from fairlead.session.history.conversation import Conversation
 from fairlead.session.history.sessions import ConversationStore
 from fairlead.session.parts import SessionOptions
@@ -147,8 +148,7 @@ class Assembly:
         self.extensions.attach(session)
         if self._recorder is not None:
             self._recorder.attach(session)
-        if approver is not None:
-            approver.attach(session.host, session.subscribe)
+        approver.attach(session.host, session.subscribe)
         if self.servers is not None:
             self.servers.attach(session.host, session.tools, session.extensions)
         if services is not None:
@@ -209,20 +209,22 @@ class Assembly:
         workspace.guard = LateGuard(guard)
         return workspace
 
-    def _approvals(self) -> Approvals | None:
-        """Return the object that approves tool calls, or None if all calls are allowed."""
+    def _approvals(self) -> SessionApprovals:
+        """Return what approves tool calls."""
         mode, settings, function = self._options.approval, self._settings.approvals, self._options.on_approval
         if mode is None and function is not None and settings.mode != "deny":
             mode = "ask"
-        if (mode or settings.mode) == "auto" and not settings.rules:
-            return None
-        from fairlead.session.protection import approvals
 
-        if function is None:
-            return approvals(self._settings, mode)
-        from fairlead.agent.hooks import ProgramApprover
+        def make(mode: ApprovalMode) -> Approvals:
+            from fairlead.session.protection import approvals
 
-        return approvals(self._settings, mode, ProgramApprover(function))
+            if function is None:
+                return approvals(self._settings, mode)
+            from fairlead.agent.hooks import ProgramApprover
+
+            return approvals(self._settings, mode, ProgramApprover(function))
+
+        return SessionApprovals(mode or settings.mode, make, has_rules=bool(settings.rules))
 
     def _compaction(self) -> CompactionSettings:
         settings = self._settings.compaction

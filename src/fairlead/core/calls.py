@@ -199,7 +199,7 @@ async def _permitted(
             arguments = tool.checked(await run.runtime.bounded(asked, run.cancel, timeout=None, grace=0))
         if run.approver is not None:
             check = run.approver.check(tool, call.id, arguments, run.cancel)
-            permission = await run.runtime.bounded(check, run.cancel, timeout=None, grace=0)
+            permission = None if check is None else await run.runtime.bounded(check, run.cancel, timeout=None, grace=0)
             if permission is not None:
                 target = permission.target
                 arguments = arguments if permission.arguments is None else permission.arguments

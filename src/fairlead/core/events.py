@@ -332,6 +332,22 @@ class TodoAutoClear(Struct):
     """Todos that were completed a while ago were removed from the list."""
 
 
+class TodosChanged(Struct):
+    """The todo list is another one: after a change, and after the session has moved. `todos` are its phases."""
+
+    todos: list[Any]
+
+
+class CommandsChanged(Struct):
+    """The slash commands may be others: templates, skills, extensions or MCP servers were loaded, or the session has moved."""
+
+
+class ApprovalModeChanged(Struct):
+    """The approval mode is another one, for the session and its sub-agents."""
+
+    mode: Literal["auto", "write", "ask", "deny"]
+
+
 #: What the user can be asked for.
 UiPromptKind: TypeAlias = Literal["select", "confirm", "input", "editor"]
 
@@ -424,6 +440,9 @@ Event: TypeAlias = (
     | StreamRuleTriggered
     | TodoReminder
     | TodoAutoClear
+    | TodosChanged
+    | CommandsChanged
+    | ApprovalModeChanged
     | UiPromptStart
     | UiPromptEnd
     | ToolApprovalRequested

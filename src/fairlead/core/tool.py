@@ -89,8 +89,10 @@ class RunTool(Protocol):
 class Approver(Protocol):
     """Decides whether a call may run. It is the last check, and sees the arguments that the tool will run with."""
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> Permission | None:
-        """Approve the call, or raise ToolError with a text for the model.
+    def check(
+        self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken
+    ) -> Awaitable[Permission | None] | None:
+        """Approve the call, or raise ToolError with a text for the model. The result is awaited at once; None: it may run.
 
         Asking a person can take long. The caller stops waiting when `cancel` fires.
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
+from fairlead.core.events import CommandsChanged
 from fairlead.core.runtime import CancelToken, Interrupted
 from fairlead.errors import ConfigError, RunAborted
-from fairlead.session.events import Events
+from fairlead.session.events import Events, Notify
 from fairlead.session.runtime import AsyncioRuntime
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class SessionAdditions:
         workspace: Workspace,
         runtime: AsyncioRuntime,
         make_system_prompt: Callable[[], str],
+        notify: Notify,
     ) -> None:
         #: Programs that bring tools; None: there are none.
         self.servers = servers
@@ -143,6 +145,7 @@ class SessionAdditions:
         self._workspace = workspace
         self._runtime = runtime
         self._make_system_prompt = make_system_prompt
+        self._notify = notify
         #: Stop waiting for a read.
         self._stops: set[CancelToken] = set()
 
@@ -205,6 +208,7 @@ class SessionAdditions:
         """Read everything again when it is next needed."""
         if self._additions is not None:
             self._additions.reload()
+            self._notify(CommandsChanged())
 
     async def close(self) -> None:
         if self.servers is not None:
@@ -296,4 +300,13 @@ class Extensions:
     def _use(self, late: LateHooks, hooks: Hooks | None = None) -> None:
         from fairlead.session.hook_calls import HookCalls
 
-        self.calls = self._events.extensions = HookCalls(self._runtime, late, hooks)
+        known: list[SlashCommand] = []
+
+        def loaded() -> None:
+            nonlocal known
+            commands = [] if self.hooks is None else self.hooks.commands()
+            if commands != known:
+                known = commands
+                self._events.notify(CommandsChanged())
+
+        self.calls = self._events.extensions = HookCalls(self._runtime, late, hooks, loaded)

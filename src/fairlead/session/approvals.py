@@ -6,7 +6,7 @@ import asyncio
 import os
 import stat
 import unicodedata
-from copy import copy, deepcopy
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from fairlead.config.home import user_folder
+from fairlead.config.settings import ApprovalMode
 from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny, FileChange
 from fairlead.core.calls import ABORTED
 from fairlead.core.events import Event, SessionReplaced, ToolApprovalRequested, ToolApprovalResolved
@@ -78,7 +79,6 @@ class Approvals:
         self._asker = asker
         self._timeout = timeout
         self._host: Host | None = None
-        self._subagent: str | None = None
         self._allowed: set[tuple[tuple[str, str], tuple[int, int] | None]] = set()
         self._denied: set[tuple[str, str]] = set()
 
@@ -87,13 +87,13 @@ class Approvals:
         self._host = host
         subscribe(self._on_event)
 
-    def for_subagent(self, id: str | None) -> Approvals:
-        """Return the approver of a sub-agent. It shares the policy, and all that the user answered."""
-        shared = copy(self)
-        shared._subagent = id
-        return shared
+    def set_mode(self, mode: ApprovalMode) -> None:
+        self._policy.mode = mode
 
-    async def check(self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken) -> Permission | None:
+    async def check(
+        self, tool: Tool, call_id: str, arguments: dict[str, Any], cancel: CancelToken, *, subagent: str | None = None
+    ) -> Permission | None:
+        """See `fairlead.core.tool.Approver`. `subagent` is the id of the sub-agent that makes the call."""
         call = self._judge(tool, arguments)
         if call.verdict.action == "allow":
             return Permission(call.target)
@@ -101,7 +101,7 @@ class Approvals:
         if (call.what, call.linked) in self._allowed:
             self._required_host.notify(ToolApprovalResolved(call_id, tool.name, True, "session"))
             return Permission(call.target)
-        answer = await self._ask(tool, call_id, call, cancel)
+        answer = await self._ask(tool, call_id, call, cancel, subagent)
         changed = None
         if answer.arguments is not None:
             call = self._changed(tool, call_id, answer.arguments)
@@ -145,12 +145,12 @@ class Approvals:
 
     # Asking
 
-    async def _ask(self, tool: Tool, call_id: str, call: _JudgedCall, cancel: CancelToken) -> Allow:
+    async def _ask(self, tool: Tool, call_id: str, call: _JudgedCall, cancel: CancelToken, subagent: str | None) -> Allow:
         """Ask the user. Raises ToolError unless the user allows the call."""
         asker = self._asker or self._required_host.ui
         if not asker.available:
             raise self._refused(tool, call_id, "nobody", _NO_USER)
-        request = await self._request(tool, call_id, call, cancel)
+        request = await _request(tool, call_id, call, cancel, subagent)
         self._required_host.notify(ToolApprovalRequested(call_id, tool.name, call.arguments, request.message))
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -175,20 +175,6 @@ class Approvals:
         if loop.time() - begun >= self._timeout:
             raise self._refused(tool, call_id, "nobody", _NO_ANSWER.format(self._timeout))
         raise self._refused(tool, call_id, "nobody", "the user dismissed the question")
-
-    async def _request(self, tool: Tool, call_id: str, call: _JudgedCall, cancel: CancelToken) -> ApprovalRequest:
-        text = call.subject.text or _as_json(call.arguments)
-        return ApprovalRequest(
-            tool.name,
-            call_id,
-            deepcopy(call.arguments),
-            f"Allow {shown(tool.name)}?",
-            shown(text),
-            text,
-            tool.kind,
-            await _preview(tool, call, cancel),
-            self._subagent,
-        )
 
     def _refused(self, tool: Tool, call_id: str, by: Literal["user", "session", "settings", "nobody"], why: str) -> ToolError:
         self._required_host.notify(ToolApprovalResolved(call_id, tool.name, False, by, why))
@@ -233,6 +219,21 @@ class Approvals:
         if isinstance(event, SessionReplaced):
             self._allowed.clear()
             self._denied.clear()
+
+
+async def _request(tool: Tool, call_id: str, call: _JudgedCall, cancel: CancelToken, subagent: str | None) -> ApprovalRequest:
+    text = call.subject.text or _as_json(call.arguments)
+    return ApprovalRequest(
+        tool.name,
+        call_id,
+        deepcopy(call.arguments),
+        f"Allow {shown(tool.name)}?",
+        shown(text),
+        text,
+        tool.kind,
+        await _preview(tool, call, cancel),
+        subagent,
+    )
 
 
 async def _preview(tool: Tool, call: _JudgedCall, cancel: CancelToken) -> tuple[FileChange, ...]:

@@ -42,10 +42,18 @@ def is_inside() -> bool:
 class HookCalls:
     """Calls the hooks of one session. `hooks` is None until they are loaded."""
 
-    def __init__(self, runtime: AsyncioRuntime, late: LateHooks, hooks: Hooks | None = None) -> None:
+    def __init__(
+        self,
+        runtime: AsyncioRuntime,
+        late: LateHooks,
+        hooks: Hooks | None = None,
+        on_load: Callable[[], None] = lambda: None,
+    ) -> None:
         self.hooks = hooks
         self._runtime = runtime
         self._late = late
+        #: Called when the hooks have loaded, and when they have loaded again.
+        self._on_load = on_load
         self._loading: asyncio.Task[Hooks] | None = None
         #: Stop the open questions that belong to no run.
         self._stops: set[CancelToken] = set()
@@ -83,8 +91,9 @@ class HookCalls:
 
     def _loaded(self, task: asyncio.Task[Hooks]) -> None:
         self._loading = None
-        if not task.cancelled():
-            task.exception()  # the callers that waited for it have it, too
+        # The callers that waited for it have its error, too.
+        if not task.cancelled() and task.exception() is None:
+            self._on_load()
 
     async def ready_or_stopped(self) -> Hooks:
         """The same. Raises RunAborted when the session is cancelled."""

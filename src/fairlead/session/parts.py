@@ -36,7 +36,7 @@ from fairlead.tools.workspace import Workspace
 if TYPE_CHECKING:
     from fairlead.core.limits import RunLimits
     from fairlead.session.additions import Additions, Servers
-    from fairlead.session.approvals import Approvals
+    from fairlead.session.approval_mode import SessionApprovals, SubagentApprover
     from fairlead.session.history.moves import Moves
     from fairlead.session.hooks import CallHooks, LateHooks
     from fairlead.session.host import UserCommands
@@ -103,7 +103,7 @@ class SessionOptions(Struct, kw_only=True):
     #: The extensions to ask about tool calls, in the session of a sub-agent.
     call_hooks: CallHooks | None = None
     #: Decides which tool calls may happen, after the extensions; None: all.
-    approver: Approvals | None = None
+    approver: SessionApprovals | SubagentApprover | None = None
     #: Whether a prompt waits until its model's key is found, and is refused if there is none. If not, its run fails instead.
     waits_for_key: bool = True
     #: The id that providers get instead of that of the conversation.
@@ -123,10 +123,11 @@ class Parts:
         self.selection = Selection(
             options.models, options.model, options.thinking, options.scoped, notify, keeps_level=options.keeps_level
         )
+        self.approver = options.approver
         self.toolbox = Toolbox(options.tools, options.active_tools)
         self.extensions = Extensions(options.hooks, options.call_hooks, runtime, self.events)
         self.additions = SessionAdditions(
-            options.additions, options.servers, self.extensions, workspace, runtime, self._system_prompt
+            options.additions, options.servers, self.extensions, workspace, runtime, self._system_prompt, notify
         )
         self._sessions = options.sessions or ConversationStore(workspace=workspace, now_ms=runtime.now_ms)
         self.current = CurrentConversation(options.conversation or self._sessions.new(), self.selection, notify)

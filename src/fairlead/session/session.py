@@ -14,10 +14,12 @@ from fairlead.core.events import CompactionResult, Event
 from fairlead.core.messages import Attribution, ImageContent, Message, UserMessage
 from fairlead.core.model import Model, ThinkingLevel
 from fairlead.core.queues import Behavior
+from fairlead.errors import BadOption
 from fairlead.session.events import Gate
 from fairlead.session.parts import Parts, SessionOptions
 
 if TYPE_CHECKING:
+    from fairlead.config.settings import ApprovalMode
     from fairlead.core.limits import RunLimits
     from fairlead.session.history.moves import Arrival
     from fairlead.session.hooks import InputSource
@@ -88,6 +90,22 @@ class Session:
     def thinking(self) -> ThinkingLevel:
         """The thinking level in force: the one that was chosen, or the nearest that the model has. `models` changes it."""
         return self.models.thinking
+
+    @property
+    def approval_mode(self) -> ApprovalMode:
+        """What to do when a tool wants to change something and no rule applies: `auto`, `write`, `ask` or `deny`."""
+        approver = self._parts.approver
+        return "auto" if approver is None else approver.mode
+
+    def set_approval_mode(self, mode: ApprovalMode) -> None:
+        """Change the approval mode for all later calls of the session and its sub-agents. The user's files stay as they are.
+
+        `ApprovalModeChanged` reports the change. Raises BadOption if there is no such mode.
+        """
+        approver = self._parts.approver
+        if approver is None:
+            raise BadOption("approval: this session was made without approvals.")
+        approver.set_mode(mode)
 
     def subscribe(self, listener: Callable[[Event], None], gate: Gate | None = None) -> Callable[[], None]:
         """Call `listener` with every event, in order. It must not block.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, Struct
 
-from fairlead.core.events import ExtensionError, SessionReplaced
+from fairlead.core.events import CommandsChanged, ExtensionError, SessionReplaced
 from fairlead.core.messages import BashExecutionMessage, UserMessage, user_text
 from fairlead.core.runtime import Interrupted
 from fairlead.errors import BadCommand, EntryNotFound, MoveCancelled, SessionError
@@ -174,8 +174,11 @@ class Moves:
         if self._drops_queue and len(self._queue):
             self._queue.clear()
         queued = len(self._queue)
+        folder = self._workspace.cwd
         problems = self._current.replace(conversation)
         self._notify(SessionReplaced())
+        if self._workspace.cwd != folder:
+            self._notify(CommandsChanged())
         if queued or len(self._queue):
             self._notify(self._queue.update())
         for problem in problems:

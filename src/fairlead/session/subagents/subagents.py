@@ -30,7 +30,7 @@ from fairlead.tools.workspace import Workspace
 
 if TYPE_CHECKING:
     from fairlead.session.additions import Extensions
-    from fairlead.session.approvals import Approvals
+    from fairlead.session.approval_mode import SessionApprovals, SubagentApprover
     from fairlead.session.events import Events
     from fairlead.session.history.conversation import Conversation
     from fairlead.session.history.current import CurrentConversation
@@ -55,7 +55,7 @@ class Parent(Struct, frozen=True, kw_only=True):
     toolbox: Toolbox
     selection: Selection
     extensions: Extensions
-    approver: Approvals | None
+    approver: SessionApprovals | SubagentApprover | None
     activity: Activity
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from fairlead.config.settings import TodoSettings
-from fairlead.core.events import TodoAutoClear, TodoReminder
+from fairlead.core.events import TodoAutoClear, TodoReminder, TodosChanged
 from fairlead.core.messages import CustomMessage
 from fairlead.session.events import Notify
 from fairlead.session.history.current import CurrentConversation
@@ -70,6 +71,7 @@ class TodoKeeper:
 
     def load(self, log: Log | None) -> None:
         """Load the list at the current entry of a conversation. None means a new conversation."""
+        before = self._todos.phases
         self._todos.phases, self._is_untold = [], True
         for entry in log.back() if log is not None else ():
             if isinstance(entry, CustomEntry) and entry.custom_type == TODOS:
@@ -77,6 +79,8 @@ class TodoKeeper:
                 break
             if role_of(entry):  # the model has seen the list in this message, or before it
                 self._is_untold = False
+        if self._todos.phases != before:
+            self._tell()
         self._schedule()
 
     def begin(self) -> None:
@@ -128,7 +132,11 @@ class TodoKeeper:
 
     def _changed(self) -> None:
         self._current.conversation.note(TODOS, to_entry_data(self._todos.phases))
+        self._tell()
         self._schedule()
+
+    def _tell(self) -> None:
+        self._notify(TodosChanged(deepcopy(self._todos.phases)))
 
     def _schedule(self) -> None:
         self.stop()
@@ -148,6 +156,7 @@ class TodoKeeper:
             log = self._current.log
             self._current.conversation.keep(lambda: log.custom(TODOS, to_entry_data(self._todos.phases), keep=True))
             self._notify(TodoAutoClear())
+            self._tell()
         self._schedule()
 
 

@@ -57,6 +57,9 @@ def tool_end(event: events.ToolEnd, *, structured: bool = False) -> frames.ToolE
 
 #: Events without their own frame, and events that only hosts which subscribe to them get.
 _APART = (
+    events.TodosChanged,
+    events.CommandsChanged,
+    events.ApprovalModeChanged,
     events.ToolRunning,
     events.SessionReplaced,
     events.ModelSelected,
