@@ -13,14 +13,15 @@ from pathlib import Path
 
 from fairlead.cli.commands import schema_text, types_text
 from fairlead.wire.dialects import DIALECTS
-from reference import opal, pi, settings
+from reference import acp, opal, pi, settings
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def texts() -> dict[str, str]:
     """Return the text of each generated file in docs."""
-    made = {"settings.md": settings.page(), "protocol/pi.md": pi.page(), "protocol/opal.md": opal.page()}
+    made = {"settings.md": settings.page(), "protocol/pi.md": pi.page()}
+    made |= {"protocol/opal.md": opal.page(), "protocol/acp.md": acp.page()}
     for name, dialect in DIALECTS.items():
         made[f"protocol/{name}.schema.json"] = schema_text(dialect)
         made[f"protocol/{name}.ts"] = types_text(dialect)

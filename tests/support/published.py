@@ -19,6 +19,7 @@ from typing import Any
 
 import jsonschema_rs
 import msgspec
+from tests.support import acp_schema
 from tests.support.json_values import is_object
 
 from fairlead.protocol.opal.events import EVENTS, NOTIFICATION
@@ -49,8 +50,10 @@ def dialect_of(argv: Sequence[str | bytes], env: Mapping[str, str] | None = None
     name = name.partition("@")[0]
     if {"--version", "-v"} & set(words):
         return None
-    if mode == "opal":
-        return "opal"
+    if mode in ("opal", "acp"):
+        return mode
+    if words[1:2] == ["acp"]:
+        return "acp"
     started_as = name if name in DIALECTS else getattr(dialect_of_program(name), "name", None)
     chosen = values.get("--dialect") or (env or {}).get("FAIRLEAD_DIALECT") or started_as
     if chosen is None and (name.startswith("fairlead") or values.get("-m") == "fairlead"):
@@ -73,6 +76,8 @@ def check(dialect: str, written: bytes, heard: Sequence[bytes]) -> None:
     frames: list[Frame] = [_read(line) for line in heard]
     if dialect == "opal":
         _check_opal(written, frames)
+    elif dialect == "acp":
+        acp_schema.check(_objects(written), frames)
     else:
         _check_family(dialect, written, frames)
 

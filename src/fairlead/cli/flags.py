@@ -35,12 +35,13 @@ FLAGS: tuple[Flag, ...] = (
         ("--mode",),
         "mode",
         "value",
-        "text prints the answer, json the events; rpc serves a host, rpc-ui one with a user to ask, opal a client of Opal",
+        "text prints the answer, json the events; rpc serves a host, rpc-ui one with a user to ask, acp an editor, opal Opal's",
         "MODE",
-        ("text", "json", "rpc", "rpc-ui", "opal"),
+        ("text", "json", "rpc", "rpc-ui", "acp", "opal"),
     ),
+    Flag(("--login",), "login", "switch", "log in at a provider and exit, as `fairlead login`; editors use it"),
     Flag(("-p", "--print"), "print", "switch", "answer the prompt on standard output and exit"),
-    Flag(("--dialect",), "dialect", "value", "the protocol of rpc mode: pi, omp, xcsh, pi-2025 or opal", "NAME"),
+    Flag(("--dialect",), "dialect", "value", "the protocol of rpc mode: pi, omp, xcsh, pi-2025, opal or acp", "NAME"),
     Flag(("--provider",), "provider", "value", "the provider of the model", "NAME"),
     Flag(("--model",), "model", "value", "the model: provider/id, an id or a pattern, with an optional :level", "PATTERN"),
     Flag(("--models",), "models", "value", "models to cycle through: patterns separated by commas", "PATTERNS"),
@@ -242,6 +243,7 @@ class Arguments(Struct):
     record_overwrite: bool = False
     #: None if the flag is absent; "" for all models.
     list_models: str | None = None
+    login: bool = False
     export: str | None = None
     offline: bool = False
     verbose: bool = False
@@ -331,9 +333,12 @@ def help_text() -> str:
         "  fairlead --mode rpc [flags]            serve a host on standard input and output",
         "  fairlead -p [flags] PROMPT [@FILE...]  answer one prompt; piped input comes before it",
         "  fairlead --mode json [flags] PROMPT    the same, with one line of JSON per event",
+        "  fairlead acp [flags]                   serve an editor that speaks the Agent Client Protocol",
         "  fairlead --mode opal [flags]           serve a client of Opal",
         "  fairlead shim pi|omp|xcsh|opal DIR     write launchers for hosts of these programs",
         "  fairlead export FILE [PAGE]            write a session as an HTML page",
+        "  fairlead login [PROVIDER]              store the key of a provider, or log in at it",
+        "  fairlead logout [PROVIDER]             forget a stored key or login",
         "  fairlead trust [PATH]                  let a project run its own extensions and servers",
         "  fairlead rules test FILE [flags]       show what a stream rule matches",
         "  fairlead replay FILE [--fast]          be the agent of a recording that --record made",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SMALLEST_FRAME = 1024
 #: Subcommands, each a function of the same name in this module of `fairlead.cli`.
 _COMMANDS = {
+    "login": "login",
+    "logout": "login",
     "export": "commands",
     "replay": "replay",
     "rules": "rules",
@@ -29,8 +31,8 @@ _COMMANDS = {
     "shim": "shim",
     "trust": "commands",
 }
-#: Modes that serve a host in the dialect of the same name.
-_SERVERS = {"opal": "opal"}
+#: Modes that serve a host in the dialect with the same name.
+_SERVERS = ("acp", "opal")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,6 +76,8 @@ def _dispatch(argv: Sequence[str], program: Program) -> int:
         module = import_module(f"fairlead.cli.{_COMMANDS[argv[0]]}")
         command: Callable[[Sequence[str], Program], int] = getattr(module, argv[0])
         return command(argv[1:], program)
+    if argv[:1] == ["acp"]:
+        argv = ["--mode", *argv]
     arguments = parse(argv)
     if arguments.help or arguments.version:
         show = complain if program.prints_help_on_stderr else say
@@ -82,6 +86,10 @@ def _dispatch(argv: Sequence[str], program: Program) -> int:
     _change_directory(arguments.cwd)
     _choose_profile(arguments, program)
     _configure_logging(arguments)
+    if arguments.login:
+        from fairlead.cli.login import login
+
+        return login(arguments.words, program)
     for flag in arguments.ignored:
         remark(f"{flag} has no effect here")
     if arguments.export is not None:
@@ -167,10 +175,12 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
 
     recorder = _recorder(arguments, program, dialect)
     stdin, stdout = take_over()
-    from fairlead.cli.build import agent_options, given, limit_time, log_choices
     from fairlead.wire.dialects import ServeOptions
 
+    # A server that answers before it has an agent needs `build` later.
     async def prepare(agent: Agent) -> None:
+        from fairlead.cli.build import limit_time, log_choices
+
         log_choices(agent, dialect.name)
         await agent.extensions.load_required()
         if arguments.unknown:
@@ -181,6 +191,8 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
         limit_time(agent, arguments)
 
     def recorded_options(profile: Profile | None) -> AgentOptions:
+        from fairlead.cli.build import agent_options
+
         options = agent_options(arguments, profile, program)
         options.http_tap = None if recorder is None else recorder.request_sent
         return options
@@ -194,7 +206,8 @@ def _serve(argv: Sequence[str], arguments: Arguments, program: Program, dialect:
             version=_version(dialect, program),
             prepare=prepare,
             max_frame_bytes=frame_limit,
-            **given(arguments, "updates", "on_eof"),
+            updates="delta" if arguments.updates == "delta" else "full",
+            on_eof="finish" if arguments.on_eof == "finish" else "abort",
         )
         return await dialect.load().serve(dialect.name, options)
 
@@ -267,7 +280,7 @@ def _dialect(flag: str | None, program: Program) -> Dialect:
 def _served(arguments: Arguments, program: Program) -> Dialect | None:
     """Return the dialect to serve a host in, or None for the other modes. A dialect that only serves needs no `--mode`."""
     if arguments.mode in _SERVERS:
-        return _dialect(_SERVERS[arguments.mode], program)
+        return _dialect(arguments.mode, program)
     if arguments.mode in ("rpc", "rpc-ui"):
         return _dialect(arguments.dialect, program)
     if arguments.mode or arguments.print or arguments.words:

@@ -233,6 +233,27 @@ def store_login(home: Home, provider: str, token: LoginToken) -> None:
     _store(home, provider, {"type": "oauth", **msgspec.to_builtins(token)})
 
 
+def stored_providers(home: Home) -> list[str]:
+    """Return the providers that auth.json has a key or a login for. Raises ConfigError if it cannot be read."""
+    data = None if home.isolated else files.read_bytes(home.auth_path)
+    return [] if data is None else list(json_files.parse_object(home.auth_path, data))
+
+
+def forget_stored(home: Home, provider: str | None) -> list[str]:
+    """Remove what auth.json has for a provider, or for all of them. Returns their names. Raises ConfigError if that fails."""
+    if home.isolated:
+        raise ConfigError("Keys are not stored in an isolated run.")
+    found = [name for name in stored_providers(home) if provider in (None, name)]
+
+    def forget(content: dict[str, Any]) -> None:
+        for name in found:
+            content.pop(name, None)
+
+    if found:
+        json_files.update_object(home.auth_path, forget)
+    return found
+
+
 def _store(home: Home, provider: str, entry: dict[str, Any]) -> None:
     if home.isolated:
         raise ConfigError("Keys are not stored in an isolated run.")

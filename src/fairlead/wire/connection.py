@@ -62,7 +62,8 @@ class HostOutput:
         #: Bytes written in total.
         self.total = 0
         self._put = put
-        self._limit = limit
+        #: With more unwritten bytes than this, the output is paused.
+        self.limit = limit
         self._waiters: set[asyncio.Future[None]] = set()
         self._on_caught_up: list[Callable[[], None]] = []
         self._moved = asyncio.Event()
@@ -78,7 +79,7 @@ class HostOutput:
 
     @property
     def paused(self) -> bool:
-        return self.backlog > self._limit
+        return self.backlog > self.limit
 
     def when_caught_up(self, callback: Callable[[], None]) -> None:
         """Call `callback` once when the host is no longer behind."""

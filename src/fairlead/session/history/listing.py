@@ -51,12 +51,12 @@ def list_sessions(folder: Path) -> list[SessionInfo]:
 
     Raises SessionError if the folder cannot be listed. A folder that does not exist has no sessions.
     """
-    return [_describe(path, modified) for modified, path in _newest_first(folder)]
+    return [describe(path, modified) for modified, path in newest_first(folder)]
 
 
 def list_all_sessions(root: Path) -> list[SessionInfo]:
     """Return the sessions of all folders below `root`, the last changed first. Raises SessionError."""
-    found = [info for folder in _folders(root) for info in list_sessions(folder)]
+    found = [info for folder in folders_below(root) for info in list_sessions(folder)]
     return sorted(found, key=lambda info: info.modified, reverse=True)
 
 
@@ -66,7 +66,7 @@ def latest_session(folder: Path) -> Path | None:
     A session without messages, in which only a model or a level was chosen, is returned only if there is no other.
     """
     empty: Path | None = None
-    for _, path in _newest_first(folder):
+    for _, path in newest_first(folder):
         if header_of(path) is None:
             continue
         if not _is_empty(path):
@@ -87,7 +87,7 @@ def find_session(name: str, folder: Path | None, root: Path | None = None) -> Pa
     here = _with_id(name, folder) if folder is not None else []
     found = [path for path in here if header_of(path) is not None]
     if not found and root is not None:
-        elsewhere = [path for other in _folders(root) if other != folder for path in _with_id(name, other)]
+        elsewhere = [path for other in folders_below(root) if other != folder for path in _with_id(name, other)]
         elsewhere.sort(key=_changed, reverse=True)
         found = [path for path in elsewhere if header_of(path) is not None] or here or elsewhere
     found = found or here
@@ -108,7 +108,7 @@ def session_with_id(id: str, folder: Path) -> Path | None:
 # Inside
 
 
-def _newest_first(folder: Path) -> list[tuple[int, Path]]:
+def newest_first(folder: Path) -> list[tuple[int, Path]]:
     """Return the session files of a folder, each with the time of its last change in nanoseconds.
 
     Temporary files that killed processes have left there are deleted.
@@ -169,7 +169,7 @@ def _decode(text: bytes) -> _Line | None:
         return None
 
 
-def _folders(root: Path) -> list[Path]:
+def folders_below(root: Path) -> list[Path]:
     """Return `root` and the folders of sessions below it, without those for the sub-agents of sessions in `root`."""
     try:
         with os.scandir(root) as items:
@@ -182,7 +182,7 @@ def _folders(root: Path) -> list[Path]:
 def _with_id(prefix: str, folder: Path) -> list[Path]:
     """Return the sessions of a folder whose id begins with `prefix`. A file is opened only if its name has no id."""
     found: list[Path] = []
-    for _, path in _newest_first(folder):
+    for _, path in newest_first(folder):
         id = id_in_name(path)
         if id is None:
             header = header_of(path)
@@ -192,7 +192,8 @@ def _with_id(prefix: str, folder: Path) -> list[Path]:
     return found
 
 
-def _describe(path: Path, modified_ns: int) -> SessionInfo:
+def describe(path: Path, modified_ns: int) -> SessionInfo:
+    """Describe a session file. If it cannot be read, `problem` says why."""
     # A file name may have bytes that are not UTF-8, which no frame can carry.
     info = SessionInfo(scrub_text(str(path)), modified=modified_ns // 1_000_000)
     try:

@@ -1,0 +1,108 @@
+"""The commands `login` and `logout`: store the key of a provider, log in at one with a code, and forget both."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fairlead.cli.console import complain, say
+from fairlead.cli.flags import UsageError
+from fairlead.config.home import Home
+from fairlead.errors import ConfigError, LoginFailed
+from fairlead.models.credentials import forget_stored, store_key, stored_providers
+from fairlead.models.registry import Registry
+from fairlead.wire.dialects import Program
+
+if TYPE_CHECKING:
+    from fairlead.models.logins import Logins
+
+
+def login(words: Sequence[str], program: Program) -> int:
+    """Log in at a provider: with a code if it supports that, else by storing a key that the user types.
+
+    Raises UsageError, and ConfigError if nothing can be stored. Returns the exit code.
+    """
+    if len(words) > 1 or any(word.startswith("-") for word in words):
+        raise UsageError("usage: fairlead login [PROVIDER]")
+    home = Home.find(os.environ, peer=program.home)
+    registry = Registry.load(home, os.environ)
+    provider = words[0] if words else _chosen(registry)
+    if provider in registry.logins():
+        return asyncio.run(_with_code(registry, provider))
+    known = [name for name, _ in registry.providers()]
+    if provider not in known:
+        raise ConfigError(f"Unknown provider {provider!r}. The providers are: {', '.join(known)}.")
+    key = _typed_key(provider)
+    if not key:
+        complain("Error: no key was given. Nothing has changed.")
+        return 1
+    store_key(home, provider, key)
+    say(f"The key for {provider} is stored in {home.auth_path}.")
+    return 0
+
+
+def logout(words: Sequence[str], program: Program) -> int:
+    """Forget the stored key or login of a provider. Raises UsageError, and ConfigError if the file cannot be changed."""
+    if len(words) > 1 or (words and words[0].startswith("-") and words[0] != "--all"):
+        raise UsageError("usage: fairlead logout [PROVIDER | --all]")
+    home = Home.find(os.environ, peer=program.home)
+    stored = stored_providers(home)
+    if not stored:
+        say(f"{home.auth_path} has no keys.")
+        return 0
+    if not words and len(stored) > 1:
+        raise UsageError(f"Name a provider, or --all. There are keys for: {', '.join(stored)}.")
+    provider = None if words and words[0] == "--all" else words[0] if words else stored[0]
+    if provider is not None and provider not in stored:
+        raise ConfigError(f"{home.auth_path} has no key for {provider}. It has keys for: {', '.join(stored)}.")
+    forgotten = forget_stored(home, provider)
+    say(f"Removed from {home.auth_path}: {', '.join(forgotten)}.")
+    return 0
+
+
+async def _with_code(registry: Registry, provider: str) -> int:
+    """Log in with a code that the user enters on a page of the provider."""
+    from fairlead.models.http.client import Http
+    from fairlead.models.logins import Logins
+
+    http = Http(env=os.environ)
+    logins: Logins = Logins(registry, http)
+    try:
+        code = await logins.begin(provider)
+        say(f"Open {code.verification_uri} and enter the code {code.user_code}")
+        sys.stdout.flush()
+        await logins.finish(code.device_code, code.interval)
+    except LoginFailed as error:
+        complain(f"Error: {error}")
+        return 1
+    finally:
+        await http.close()
+    say(f"Logged in at {provider}.")
+    return 0
+
+
+def _chosen(registry: Registry) -> str:
+    """Let the user choose a provider. Raises UsageError if no user can be asked."""
+    if not sys.stdin.isatty():
+        raise UsageError("usage: fairlead login PROVIDER")
+    providers = registry.providers()
+    for number, (name, has_key) in enumerate(providers, 1):
+        say(f"{number:3}  {name}{'  (has a key)' if has_key else ''}")
+    sys.stdout.write("Provider: ")
+    sys.stdout.flush()
+    answer = sys.stdin.readline().strip()
+    if answer.isdecimal() and 1 <= int(answer) <= len(providers):
+        return providers[int(answer) - 1][0]
+    return answer
+
+
+def _typed_key(provider: str) -> str:
+    """Return the key that the user types, without showing it, or the first line of a pipe."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().strip()
+    from getpass import getpass
+
+    return getpass(f"Key for {provider}: ").strip()

@@ -1,0 +1,299 @@
+"""One session of an ACP client: its prompts, each with exactly one answer, its options and its commands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from msgspec import Struct
+
+from fairlead.agent import Agent
+from fairlead.core import events as core
+from fairlead.core.messages import UserMessage
+from fairlead.errors import CompactingError, ConfigError, FairleadError, NoCredentials, RunAborted
+from fairlead.protocol.acp import updates as acp
+from fairlead.protocol.acp.base import AUTH_REQUIRED
+from fairlead.protocol.acp.content import ContentBlock
+from fairlead.protocol.acp.sessions import PromptResponse, SessionConfigOption, StopReason
+from fairlead.session.events import Gate
+from fairlead.session.session import Session
+from fairlead.wire.acp.content import PromptContent, prompt_content
+from fairlead.wire.acp.narrator import Narrator
+from fairlead.wire.acp.options import MODEL, THINKING, choose_level, choose_model, config_options
+from fairlead.wire.acp.updates import Updates
+from fairlead.wire.jsonrpc import INTERNAL_ERROR, BadParams, RpcError
+from fairlead.wire.prompts import AcceptedPrompts, PromptOutcome
+
+#: How the texts of errors begin that mean that the model refused, and the reasons that providers give for it.
+REFUSED = "The model refused"
+REFUSALS = frozenset({"refusal", "content_filter", "SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII"})
+#: Seconds that a session which is being closed waits for its prompts.
+CLOSE_PATIENCE = 1.0
+LOG_IN = "Log in with `fairlead login`, or put a provider's key into the environment of the agent, such as ANTHROPIC_API_KEY."
+
+
+class _Turn(Struct, eq=False):
+    """A prompt that has not been answered."""
+
+    outcome: asyncio.Future[PromptOutcome]
+    #: Done when there is nothing left to do but to answer.
+    ended: asyncio.Future[None]
+    is_cancelled: bool = False
+
+
+class AcpSession:
+    """Implements `fairlead.wire.many_sessions.ServedSession`."""
+
+    def __init__(self, id: str, agent: Agent, updates: Updates, narrator: Narrator, *, gate: Gate) -> None:
+        self.id = id
+        self.agent = agent
+        self.narrator = narrator
+        self._updates = updates
+        self._turns: list[_Turn] = []
+        self._prompts: AcceptedPrompts[_Turn] = AcceptedPrompts(agent.session)
+        #: Prompts are accepted in the order in which they came.
+        self._accepting = asyncio.Lock()
+        self._stopping: asyncio.Task[None] | None = None
+        self._background: set[asyncio.Task[None]] = set()
+        self._commands: list[acp.AvailableCommand] | None = None
+        #: What the client is about to learn from an answer, so that no update says it too.
+        self._answers_options = False
+        self._is_closed = False
+        agent.session.subscribe(self._on_event, gate)
+        agent.session.queue.steering.mode = "all"
+
+    @property
+    def session(self) -> Session:
+        return self.agent.session
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a prompt is being answered."""
+        return bool(self._turns)
+
+    # Prompts
+
+    def prompt(self, blocks: list[ContentBlock]) -> Coroutine[Any, Any, PromptResponse]:
+        """Take a prompt. Returns the work on it, which can be cancelled from now on. Raises BadParams if it cannot be used."""
+        content = prompt_content(blocks)
+        loop = asyncio.get_running_loop()
+        turn = _Turn(loop.create_future(), loop.create_future())
+        self._turns.append(turn)
+        return self._answer(turn, content)
+
+    async def _answer(self, turn: _Turn, content: PromptContent) -> PromptResponse:
+        try:
+            reason = await self._work(turn, content)
+        except FairleadError as error:
+            if not turn.is_cancelled and not isinstance(error, RunAborted):
+                raise as_auth_error(error) from None
+            reason = "cancelled"
+        finally:
+            self._turns.remove(turn)
+            turn.ended.set_result(None)
+        return PromptResponse("cancelled" if turn.is_cancelled else reason)
+
+    async def _work(self, turn: _Turn, content: PromptContent) -> StopReason:
+        session = self.session
+        hooks = await session.extensions.ready(stoppable=True) if content.text.startswith("/") else None
+        if hooks is not None and hooks.has_command(content.text):
+            # It may take long and ask the user, so other prompts do not wait for it.
+            await self._stopped()
+            self.narrator.turn_begins(content.text)
+            message = await session.prompt(content.text, content.images, source="rpc")
+        else:
+            async with self._accepting:
+                message = await self._accepted(turn, content)
+                if message is not None:
+                    self._prompts.add(message, turn)
+        if turn.is_cancelled and message is None:
+            return "cancelled"
+        if message is None:
+            if (hooks := session.extensions.hooks) is not None:
+                await hooks.sent()
+            if not session.activity.is_streaming:
+                return "end_turn"
+            self._prompts.add(None, turn)
+        return self._stop_reason(await turn.outcome)
+
+    async def _accepted(self, turn: _Turn, content: PromptContent) -> UserMessage | None:
+        """Start a run with a prompt, or steer the run that is active; None if it was cancelled or an extension handled it."""
+        while True:
+            await self._stopped()
+            if turn.is_cancelled:
+                return None
+            self.narrator.turn_begins(content.text)
+            try:
+                return await self.session.prompt(content.text, content.images, source="rpc", behavior="steer")
+            except CompactingError:
+                await self.session.activity.idle()
+
+    async def _stopped(self) -> None:
+        """Wait until the run that the client cancelled has ended."""
+        while self._stopping is not None and not self._stopping.done():
+            await asyncio.wait([self._stopping])
+
+    def _stop_reason(self, outcome: PromptOutcome) -> StopReason:
+        """Return why a run ended. Raises RpcError if it failed."""
+        end = outcome.end
+        if outcome.status == "aborted" or end is None:
+            return "cancelled"
+        message = end.message
+        if message.raw_stop_reason in REFUSALS or (message.error_message or "").startswith(REFUSED):
+            return "refusal"
+        if outcome.status == "completed":
+            return "max_tokens" if message.stop_reason == "length" else "end_turn"
+        text = message.error_message or "The model failed without saying why."
+        if end.is_final:
+            self.narrator.notice("warning", text)
+            return "max_turn_requests"
+        if end.status in (401, 403):
+            raise RpcError(AUTH_REQUIRED, text, {"message": LOG_IN})
+        data = {"provider": message.provider, "model": message.model, "status": end.status, "retryable": end.transient}
+        raise RpcError(INTERNAL_ERROR, text, data)
+
+    def stop(self) -> None:
+        """Cancel every prompt that has not been answered, and everything that runs."""
+        for turn in self._turns:
+            turn.is_cancelled = True
+        if len(self.session.queue):
+            self.session.queue.clear()
+        self.session.activity.cancel()
+        if self._stopping is None or self._stopping.done():
+            self._stopping = asyncio.create_task(self._stop(), name="fairlead-stop")
+
+    async def _stop(self) -> None:
+        await self.session.abort()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Resolve the prompts whose run has ended, and see to those that the run left in the queue."""
+        for turn, outcome in self._prompts.take_finished():
+            if not turn.outcome.done():
+                turn.outcome.set_result(outcome)
+
+    # Events
+
+    def _on_event(self, event: core.Event) -> None:
+        if (
+            isinstance(event, core.MessageEnd)
+            and isinstance(event.message, UserMessage)
+            and not self._prompts.expects(event.message)
+        ):
+            self.narrator.show_user_message(event.message)
+        self._prompts.observe(event)
+        self.narrator.send_event(event)
+        match event:
+            case core.AgentSettled():
+                self._settled(event)
+            case core.ModelSelected() | core.ThinkingLevelChanged():
+                self._tell_options()
+            case core.SessionReplaced():
+                self.announce_commands()
+            case _:
+                return
+
+    def _settled(self, event: core.AgentSettled) -> None:
+        self._settle()
+        self.announce_commands()
+        if not len(self._prompts):
+            return
+        # Prompts are left in the queue: the run was stopped by something else than the client.
+        if event.aborted or self._is_closed:
+            self.session.queue.clear()
+            self._settle()
+        else:
+            asyncio.get_running_loop().call_soon(self._continue)
+
+    def _continue(self) -> None:
+        """Start a run with the prompts that are left in the queue."""
+        if self.session.activity.is_streaming:
+            return
+        try:
+            self.session.queue.start_run()
+        except FairleadError:
+            self.session.queue.clear()
+            self._settle()
+
+    # Options
+
+    @property
+    def options(self) -> list[SessionConfigOption]:
+        return config_options(self.session)
+
+    def set_option(self, option_id: str, value: str | bool) -> list[SessionConfigOption]:
+        """Change an option, and return all of them. Raises BadParams if there is no such option or value."""
+        if not isinstance(value, str):
+            raise BadParams(f"value: expected one of the values of {option_id!r}, found {value!r}")
+        self._answers_options = True
+        try:
+            match option_id:
+                case "model":
+                    choose_model(self.session, value)
+                case "thinking":
+                    choose_level(self.session, value)
+                case _:
+                    raise BadParams(f"Unknown option {option_id!r}. The options are: {MODEL}, {THINKING}")
+        finally:
+            self._answers_options = False
+        return self.options
+
+    def _tell_options(self) -> None:
+        if not self._answers_options:
+            self._updates.send(acp.ConfigOptionUpdate(self.options))
+
+    # Commands
+
+    def announce_commands(self) -> None:
+        """Send the slash commands, unless the client has the same list. They are read in the background."""
+        if not self._is_closed:
+            self._keep(self._announce_commands())
+
+    async def _announce_commands(self) -> None:
+        session = self.session
+        try:
+            await session.extensions.ready()
+            await session.additions.prepare()
+        except FairleadError as error:
+            self.narrator.notice("error", "The commands cannot be read", str(error))
+            return
+        commands = [
+            acp.AvailableCommand(
+                command.name, command.description or command.name, input=acp.UnstructuredCommandInput(hint="arguments")
+            )
+            for command in session.additions.slash_commands()
+        ]
+        if commands != self._commands and not self._is_closed:
+            self._commands = commands
+            self._updates.send(acp.AvailableCommandsUpdate(commands))
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # The end
+
+    def cancel(self) -> None:
+        """Stop what is running, because the process ends."""
+        self.stop()
+
+    async def close(self) -> None:
+        """Cancel what is running, answer the prompts, and release the session file."""
+        self._is_closed = True
+        self.stop()
+        await self._stopped()
+        for task in list(self._background):
+            task.cancel()
+        await self.agent.close()
+        self._settle()
+        if self._turns:  # each is answered before the session is gone
+            await asyncio.wait([turn.ended for turn in self._turns], timeout=CLOSE_PATIENCE)
+
+
+def as_auth_error(error: FairleadError) -> FairleadError:
+    """Return the error that lets a client offer a login, if that is what is missing."""
+    if isinstance(error, NoCredentials) or (isinstance(error, ConfigError) and str(error).startswith("No model selected")):
+        return RpcError(AUTH_REQUIRED, f"{error} {LOG_IN}", {"message": LOG_IN})
+    return error

@@ -1,0 +1,87 @@
+"""The history of a session as updates: everything that was said and done, also what a compaction hides from the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fairlead.core.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    CustomMessage,
+    Message,
+    TextContent,
+    ThinkingContent,
+    ToolCall,
+    ToolResultMessage,
+    UserMessage,
+)
+from fairlead.core.tool import ToolResult
+from fairlead.protocol.acp import updates as acp
+from fairlead.protocol.acp.content import TextContent as TextBlock
+from fairlead.protocol.acp.tool_calls import Content
+from fairlead.session.session import Session
+from fairlead.wire.acp.content import blocks, text_of
+from fairlead.wire.acp.tool_reports import UNFINISHED, kind, locations, raw_output, tail, title
+from fairlead.wire.past import past_messages
+
+#: How many characters of a past result are shown.
+LONGEST_RESULT = 16_000
+
+
+def past_updates(session: Session, *, after: str | None = None) -> Iterator[acp.SessionUpdate]:
+    """Yield the updates that show the conversation, or what came after one of its entries."""
+    found = list(past_messages(session.history.conversation, after=after))
+    results = {message.tool_call_id: message for _, message in found if isinstance(message, ToolResultMessage)}
+    for entry_id, message in found:
+        yield from _updates(session, entry_id, message, results)
+
+
+def _updates(
+    session: Session, entry_id: str, message: Message, results: dict[str, ToolResultMessage]
+) -> Iterator[acp.SessionUpdate]:
+    match message:
+        case UserMessage():
+            for block in blocks(message.content):
+                yield acp.UserMessageChunk(block, message_id=entry_id)
+        case AssistantMessage():
+            for block in message.content:
+                match block:
+                    case TextContent(text=text):
+                        if text:
+                            yield acp.AgentMessageChunk(TextBlock(text), message_id=entry_id)
+                    case ThinkingContent(thinking=thinking):
+                        if thinking:
+                            yield acp.AgentThoughtChunk(TextBlock(thinking), message_id=entry_id)
+                    case ToolCall():
+                        yield _call(session, block, results.get(block.id))
+        case BashExecutionMessage():
+            yield acp.ToolCall(
+                entry_id,
+                f"`{message.command}`",
+                kind="execute",
+                status="failed" if message.exit_code else "completed",
+                content=[Content(TextBlock(tail(message.output, LONGEST_RESULT)))] if message.output else [],
+            )
+        case CustomMessage(display=True):
+            for block in blocks(message.content):
+                yield acp.AgentMessageChunk(block, message_id=entry_id)
+        case _:
+            return
+
+
+def _call(session: Session, call: ToolCall, message: ToolResultMessage | None) -> acp.ToolCall:
+    """A call that has ended, with its result."""
+    tool = session.tools.get(call.name)
+    result = ToolResult.text(UNFINISHED) if message is None else ToolResult(message.content)
+    text = tail(text_of(result.content), LONGEST_RESULT)
+    return acp.ToolCall(
+        call.id,
+        title(tool, call.name, call.arguments),
+        name=call.name,
+        kind=kind(tool),
+        status="failed" if message is None or message.is_error else "completed",
+        content=[Content(TextBlock(text))] if text else [],
+        locations=locations(tool, call.arguments),
+        raw_input=call.arguments,
+        raw_output=raw_output(result),
+    )

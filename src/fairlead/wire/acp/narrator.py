@@ -1,0 +1,250 @@
+"""Turns the events of a session into updates. Messages are shown only while a prompt is being answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any, Literal
+
+from fairlead.core import events as core
+from fairlead.core.messages import AssistantMessage, CustomMessage, TextContent, ThinkingContent, ToolCall, UserMessage, user_text
+from fairlead.core.model import BlockDelta, BlockStart
+from fairlead.protocol.acp import updates as acp
+from fairlead.protocol.acp.content import TextContent as TextBlock
+from fairlead.session.history.paths import iso
+from fairlead.session.session import Session
+from fairlead.wire.acp.client import Client
+from fairlead.wire.acp.content import blocks
+from fairlead.wire.acp.history import past_updates
+from fairlead.wire.acp.tool_reports import ToolReports
+from fairlead.wire.acp.updates import TextChunk, Updates
+
+#: How many characters of the first prompt become the title of a session.
+LONGEST_TITLE = 80
+
+Severity = Literal["info", "warning", "error"]
+
+
+class Narrator:
+    """Sends the updates of one session. `in_turn` says whether a prompt is being answered."""
+
+    def __init__(self, session: Session, updates: Updates, client: Client, in_turn: Callable[[], bool]) -> None:
+        self.tools = ToolReports(updates.send, session.tools.get)
+        self._session = session
+        self._updates = updates
+        self._client = client
+        self._in_turn = in_turn
+        self._numbers = count(1)
+        self._message_id = ""
+        self._kinds: dict[int, type] = {}
+        self._compaction = ""
+        self._has_plan = False
+        #: What the client knows about the usage.
+        self._usage: acp.UsageUpdate | None = None
+        #: The entry up to which the client has seen the conversation, and whether something happened since that it has not.
+        self._seen: str | None = session.history.leaf
+        self._has_missed = False
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            core.MessageStart: self._message_began,
+            core.MessageEnd: self._message_ended,
+            core.ToolStart: lambda event: self.tools.announce(event.call_id, event.tool_name, event.arguments),
+            core.ToolRunning: lambda event: self.tools.running(event.call_id, event.tool_name, event.arguments),
+            core.ToolUpdate: lambda event: self.tools.output(event.call_id, event.tool_name, event.arguments, event.partial),
+            core.ToolEnd: self._tool_ended,
+        }
+        #: What clients learn at any time.
+        self._always: dict[type, Callable[[Any], None]] = {
+            core.AgentSettled: self._settled,
+            core.RetryStart: self._retries,
+            core.CompactionStart: self._compacts,
+            core.CompactionEnd: self._compacted,
+            core.ExtensionError: lambda event: self.notice("error", "An extension or the session failed", event.error),
+            core.SessionInfoChanged: lambda event: self._updates.send(acp.SessionInfoUpdate(title=event.name)),
+            core.SubagentEvent: self._subagent,
+        }
+
+    def send_event(self, event: core.Event) -> None:
+        handle = self._always.get(type(event))
+        if handle is not None:
+            handle(event)
+        elif self._in_turn():
+            if isinstance(event, core.MessageUpdate):
+                self._message_grew(event)
+            elif (handle := self._handlers.get(type(event))) is not None:
+                handle(event)
+        elif isinstance(event, core.MessageEnd):
+            self._has_missed = True
+
+    # Turns
+
+    def turn_begins(self, text: str) -> None:
+        """A prompt arrives: show what happened since the last one, and give the session a title if it has none."""
+        if self._has_missed:
+            self._has_missed = False
+            for update in past_updates(self._session, after=self._seen):
+                self._updates.send(update)
+        if self._session.history.name is None and self._session.history.count == 0:
+            self._updates.send(acp.SessionInfoUpdate(title=short_title(text)))
+
+    def replay(self) -> None:
+        """Show the whole conversation."""
+        for update in past_updates(self._session):
+            self._updates.send(update)
+        self._seen = self._session.history.leaf
+        self.show_plan()
+        self.show_usage()
+
+    def _settled(self, event: core.AgentSettled) -> None:
+        self._updates.flush()
+        self.tools.end_all()
+        if self._in_turn():
+            self._seen = self._session.history.leaf
+            self.show_usage()
+            self._updates.send(acp.SessionInfoUpdate(updated_at=iso(self._session.host.now_ms())))
+
+    # Messages
+
+    def _new_id(self) -> str:
+        return f"{self._session.history.id}-{next(self._numbers)}-{self._session.host.now_ms()}"
+
+    def _message_began(self, event: core.MessageStart) -> None:
+        if isinstance(event.message, AssistantMessage):
+            self._message_id = self._new_id()
+            self._kinds.clear()
+
+    def _message_grew(self, update: core.MessageUpdate) -> None:
+        event = update.event
+        if isinstance(event, BlockDelta):
+            kind = self._kinds.get(event.index)
+            if kind is TextContent:
+                self._updates.stream(acp.AgentMessageChunk, self._message_id, event.delta)
+            elif kind is ThinkingContent:
+                self._updates.stream(acp.AgentThoughtChunk, self._message_id, event.delta)
+        elif isinstance(event, BlockStart):
+            self._message_id = self._message_id or self._new_id()
+            self._kinds[event.index] = type(event.block)
+            if isinstance(event.block, ToolCall):
+                self.tools.announce(event.block.id, event.block.name, None)
+
+    def _message_ended(self, event: core.MessageEnd) -> None:
+        message = event.message
+        if isinstance(message, AssistantMessage):
+            self._updates.flush()
+            self._message_id = ""
+            if message.stop_reason in ("error", "aborted"):
+                self.tools.discard_undescribed()
+            self.show_usage()
+        elif isinstance(message, CustomMessage) and message.display:
+            for block in blocks(message.content):
+                self._updates.send(acp.AgentMessageChunk(block, message_id=self._new_id()))
+
+    def show_user_message(self, message: UserMessage) -> None:
+        """Show a message that the client did not send, such as that of an extension."""
+        if not self._in_turn():
+            self._has_missed = True
+            return
+        ident = self._new_id()
+        for block in blocks(message.content):
+            self._updates.send(acp.UserMessageChunk(block, message_id=ident))
+
+    # Tools
+
+    def _tool_ended(self, event: core.ToolEnd) -> None:
+        if event.call_id not in self.tools:
+            self.tools.announce(event.call_id, event.tool_name, {})
+        self.tools.ended(event.call_id, event.result, is_error=event.is_error)
+
+    def _subagent(self, event: core.SubagentEvent) -> None:
+        """Show the tool calls of a sub-agent beside those of the session."""
+        inner = event.event
+        if not self._in_turn() or not isinstance(inner, core.ToolStart | core.ToolRunning | core.ToolUpdate | core.ToolEnd):
+            return
+        call_id = subagent_call(event.id, inner.call_id)
+        match inner:
+            case core.ToolStart():
+                self.tools.announce(call_id, inner.tool_name, inner.arguments)
+            case core.ToolRunning():
+                self.tools.running(call_id, inner.tool_name, inner.arguments)
+            case core.ToolUpdate():
+                self.tools.output(call_id, inner.tool_name, inner.arguments, inner.partial)
+            case core.ToolEnd():
+                self.tools.ended(call_id, inner.result, is_error=inner.is_error)
+
+    # The state of the session
+
+    def show_plan(self) -> None:
+        """Show the todos, if there are or were any."""
+        entries = [
+            acp.PlanEntry(task.content, "medium", "completed" if task.status == "abandoned" else task.status)
+            for phase in self._session.todos.phases
+            for task in phase.tasks
+        ]
+        if entries or self._has_plan:
+            self._has_plan = bool(entries)
+            self._updates.send(acp.Plan(entries))
+
+    def show_usage(self) -> None:
+        """Show how much of the context is in use, and what the session cost."""
+        context = self._session.usage.context
+        if context is None or context.tokens is None or not context.window:
+            return
+        cost = acp.Cost(amount=self._session.usage.totals.cost, currency="USD")
+        update = acp.UsageUpdate(used=context.tokens, size=context.window, cost=cost)
+        if update != self._usage:
+            self._usage = update
+            self._updates.send(update)
+
+    def notice(self, severity: Severity, title: str, description: str | None = None) -> None:
+        """Tell the user something that is not part of the conversation.
+
+        A client without notices gets a thought, or a message if something is wrong, during a turn; otherwise nothing.
+        """
+        if self._client.notices:
+            self._updates.send(acp.Notice(severity, title, description=description))
+        elif self._in_turn():
+            chunk: TextChunk = acp.AgentThoughtChunk if severity == "info" else acp.AgentMessageChunk
+            text = f"{title}: {description}" if description else title
+            self._updates.send(chunk(TextBlock(f"{text}\n\n"), message_id=self._new_id()))
+
+    def _retries(self, event: core.RetryStart) -> None:
+        again = f"Retrying in {event.delay_ms / 1000:g} s (attempt {event.attempt} of {event.max_attempts})"
+        self.notice("info", again, event.error or None)
+
+    def _compacts(self, event: core.CompactionStart) -> None:
+        self._compaction = self._new_id()
+        if self._client.compactions:
+            self._updates.send(acp.CompactionUpdate(self._compaction, "in_progress"))
+        else:
+            self.notice("info", "Compacting the conversation")
+
+    def _compacted(self, event: core.CompactionEnd) -> None:
+        status = "cancelled" if event.aborted else "completed" if event.result is not None else "failed"
+        if not self._client.compactions:
+            if status != "completed":
+                self.notice("warning", f"The compaction was {status}" if event.aborted else "The compaction failed", event.error)
+            return
+        update = acp.CompactionUpdate(self._compaction or self._new_id(), status)
+        if event.result is not None:
+            update.summary = [TextBlock(event.result.summary)]
+        if event.error:
+            update.error = event.error
+        self._updates.send(update)
+
+
+def subagent_call(subagent: str, call_id: str) -> str:
+    """Return the id of a tool call of a sub-agent, which is unique in the session."""
+    return f"{subagent}/{call_id}"
+
+
+def short_title(text: str) -> str:
+    """Return the beginning of a prompt as the title of a session."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"
+
+
+def title_of(session: Session) -> str | None:
+    """Return the name of a session, or the beginning of its first prompt; None if it has neither."""
+    if session.history.name:
+        return session.history.name
+    first = next((user_text(message) for message in session.messages if isinstance(message, UserMessage)), "")
+    return short_title(first) or None

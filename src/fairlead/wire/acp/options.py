@@ -1,0 +1,65 @@
+"""What a client can choose in a session: the model and the thinking level."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from fairlead.core.model import THINKING_LEVELS, Model
+from fairlead.protocol.acp.sessions import (
+    SessionConfigOption,
+    SessionConfigSelect,
+    SessionConfigSelectGroup,
+    SessionConfigSelectOption,
+)
+from fairlead.session.session import Session
+from fairlead.wire.jsonrpc import BadParams
+
+#: The ids of the options.
+MODEL, THINKING = "model", "thinking"
+
+
+def config_options(session: Session) -> list[SessionConfigOption]:
+    """Return all options with their values. An option with nothing to choose is left out."""
+    found: list[SessionConfigOption] = []
+    if (model := session.model) is not None:
+        found.append(SessionConfigSelect(MODEL, "Model", model_id(model), _models(session, model), category="model"))
+    levels = session.models.levels()
+    if len(levels) > 1:
+        options = [SessionConfigSelectOption(level, level.capitalize()) for level in levels]
+        found.append(SessionConfigSelect(THINKING, "Thinking", session.thinking, options, category="thought_level"))
+    return found
+
+
+def choose_model(session: Session, value: str) -> None:
+    """Choose a model by the value of its option. Raises BadParams if it cannot be used."""
+    provider, _, name = value.partition("/")
+    if not any(model_id(model) == value for model in session.models.available()) and (
+        session.model is None or model_id(session.model) != value
+    ):
+        raise BadParams(f"Unknown model {value!r}, or there is no key for it.")
+    session.models.set_model(provider, name)
+
+
+def choose_level(session: Session, value: str) -> None:
+    """Choose a thinking level. Raises BadParams if the model does not have it."""
+    level = next((each for each in THINKING_LEVELS if each == value), None)
+    if level is None or level not in session.models.levels():
+        raise BadParams(f"Unknown thinking level {value!r}. The levels are: {', '.join(session.models.levels())}")
+    session.models.set_thinking(level)
+
+
+def model_id(model: Model) -> str:
+    """Return the value of a model's option."""
+    return f"{model.provider}/{model.id}"
+
+
+def _models(session: Session, current: Model) -> list[SessionConfigSelectOption] | list[SessionConfigSelectGroup]:
+    """Return the models to choose from; those of several providers in groups."""
+    models = session.models.available()
+    if current not in models:
+        models = [current, *models]
+    groups = [
+        SessionConfigSelectGroup(provider, provider, [SessionConfigSelectOption(model_id(model), model.name) for model in found])
+        for provider, found in groupby(sorted(models, key=lambda model: model.provider), key=lambda model: model.provider)
+    ]
+    return groups[0].options if len(groups) == 1 else groups

@@ -1,0 +1,157 @@
+"""The sessions of one connection: starting, loading, closing and deleting them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from fairlead.agent import Agent
+from fairlead.agent.options import ASK, TASK, TODO_WRITE
+from fairlead.errors import FairleadError
+from fairlead.protocol.acp import sessions as acp
+from fairlead.protocol.acp.base import AUTH_REQUIRED, RESOURCE_NOT_FOUND
+from fairlead.session.history.conversation import Conversation
+from fairlead.session.history.sessions import ConversationStore
+from fairlead.wire.acp.acp_session import LOG_IN, AcpSession, as_auth_error
+from fairlead.wire.acp.client import Client
+from fairlead.wire.acp.narrator import Narrator
+from fairlead.wire.acp.store import SessionStore
+from fairlead.wire.acp.ui import AcpUi
+from fairlead.wire.acp.updates import Updates
+from fairlead.wire.connection import HostOutput
+from fairlead.wire.jsonrpc import BadParams, OutboundRequests, RpcError
+from fairlead.wire.many_sessions import Common, ManySessions
+
+#: The tools that sessions have beside the usual ones.
+MORE_TOOLS = (ASK, TODO_WRITE, TASK)
+
+
+class AcpSessions(ManySessions[AcpSession]):
+    """The sessions that a client has started or loaded. `prepare` is called with each agent before its first prompt."""
+
+    def __init__(
+        self,
+        common: Common,
+        output: HostOutput,
+        requests: OutboundRequests,
+        client: Client,
+        prepare: Callable[[Agent], Awaitable[None]],
+    ) -> None:
+        super().__init__()
+        self.common = common
+        self.store = SessionStore.of(common)
+        self._output = output
+        self._requests = requests
+        self._client = client
+        self._prepare = prepare
+
+    def get(self, session_id: str) -> AcpSession:
+        """Return an open session. Raises RpcError if there is no such session."""
+        found = self.find(session_id)
+        if found is None:
+            raise RpcError(
+                RESOURCE_NOT_FOUND,
+                f"There is no open session {session_id!r}. Load or resume it first.",
+                {"sessionId": session_id},
+            )
+        return found
+
+    async def new(self, params: acp.NewSessionRequest) -> AcpSession:
+        """Begin a session. Raises RpcError."""
+        cwd = _folder("cwd", params.cwd)
+        return await self._open(cwd, params.additional_directories, params.mcp_servers, ConversationStore.new)
+
+    async def load(self, params: acp.LoadSessionRequest | acp.ResumeSessionRequest) -> AcpSession:
+        """Open a saved session. One that is open is closed first, since its directories and servers may be others.
+
+        Raises RpcError. If there is no such session, no new one begins.
+        """
+        cwd = _folder("cwd", params.cwd)
+        is_open = self.find(params.session_id)
+        path = await asyncio.to_thread(self.store.find, params.session_id, cwd)
+        if path is None:
+            raise RpcError(
+                RESOURCE_NOT_FOUND, f"There is no saved session {params.session_id!r}.", {"sessionId": params.session_id}
+            )
+        if is_open is not None:
+            await self.close_one(is_open)
+        return await self._open(cwd, params.additional_directories, params.mcp_servers, lambda sessions: sessions.open(path))
+
+    async def close_one(self, session: AcpSession) -> None:
+        """Cancel the work of a session, and close it."""
+        self._running.pop(session.id, None)
+        await session.close()
+
+    async def delete(self, session_id: str) -> None:
+        """Close a session and delete its file. Raises RpcError if there is no such session, and SessionError."""
+        from fairlead.session.history.listing import delete_session
+
+        is_open = self.find(session_id)
+        path = None if is_open is None else is_open.session.history.path
+        if is_open is not None:
+            await self.close_one(is_open)
+        if path is None or not path.exists():
+            path = await asyncio.to_thread(self.store.find, session_id, Path(self.common.base.cwd))
+        if path is not None:
+            await asyncio.to_thread(delete_session, path)
+        elif is_open is None:
+            raise RpcError(RESOURCE_NOT_FOUND, f"There is no saved session {session_id!r}.", {"sessionId": session_id})
+
+    # Assembling a session
+
+    async def _open(
+        self,
+        cwd: Path,
+        directories: list[str] | None,
+        servers: list[Any] | None,
+        conversation: Callable[[ConversationStore], Conversation],
+    ) -> AcpSession:
+        base, registry = self.common.base, self.common.shared.registry
+        if not registry.available():
+            registry.keys_changed()  # the user may have logged in meanwhile
+        options = replace(
+            base,
+            cwd=cwd,
+            add_dirs=[*base.add_dirs, *(_folder("additionalDirectories", each) for each in directories or ())],
+            default_tools=[*dict.fromkeys([*base.default_tools, *MORE_TOOLS])],
+            conversation=conversation,
+        )
+        try:
+            agent = Agent(options, shared=self.common.shared)
+        except FairleadError as error:
+            raise as_auth_error(error) from None
+        try:
+            agent.session.host.workspace.cwd = cwd  # not the working directory that the conversation had before
+            await self._prepare(agent)
+            if agent.session.model is None:
+                raise RpcError(AUTH_REQUIRED, f"No provider has a key. {LOG_IN}", {"message": LOG_IN})
+            session = self._session(agent)
+        except BaseException:
+            agent.session.history.conversation.close()
+            agent.leave_nothing_behind()
+            raise
+        self._running[session.id] = session
+        return session
+
+    def _session(self, agent: Agent) -> AcpSession:
+        session_id = agent.session.history.id
+        updates = Updates(session_id, self._output)
+        narrator = Narrator(agent.session, updates, self._client, lambda: made.in_turn)
+        made = AcpSession(session_id, agent, updates, narrator, gate=self._output)
+        agent.session.host.make_ui = lambda: AcpUi(session_id, self._requests, self._client, narrator)
+        return made
+
+
+def _folder(name: str, path: str) -> Path:
+    """Return a directory that a client names. Raises BadParams if it is not an absolute path of one."""
+    try:
+        if os.path.isabs(path) and os.path.isdir(path):  # noqa: PTH112, PTH117
+            return Path(path)
+    except ValueError:  # a null byte
+        pass
+    raise BadParams(f"{name}: expected the absolute path of a directory, found {path!r}")

@@ -1,0 +1,105 @@
+"""Finds the saved sessions of the user: the same files as in every other mode."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from fairlead.core.snapshots import SessionInfo as Listed
+from fairlead.protocol.acp.sessions import SessionInfo
+from fairlead.session.history.paths import iso, session_folder
+from fairlead.wire.acp.narrator import short_title
+from fairlead.wire.jsonrpc import BadParams
+from fairlead.wire.many_sessions import Common
+
+#: How many sessions a page of a list has.
+PAGE = 50
+
+
+class SessionStore(Struct, frozen=True):
+    """Where sessions are saved. Without a root and a folder, none are."""
+
+    #: Has a folder for each working directory.
+    root: Path | None
+    #: One folder for all working directories, instead.
+    folder: Path | None
+    #: The user's directory, if folders get the names that omp gives them.
+    user: Path | None
+
+    @classmethod
+    def of(cls, common: Common) -> SessionStore:
+        """Return the store that the command line and the settings choose, as `Agent` does."""
+        base, home = common.base, common.home
+        env = os.environ if base.env is None else base.env
+        folder = base.session_dir
+        if folder is None and not base.isolated:
+            folder = env.get("PI_CODING_AGENT_SESSION_DIR") or common.settings.session_dir
+        if base.keep is False or (base.isolated and folder is None):
+            return cls(None, None, None)
+        place = None if folder is None else Path(base.cwd, os.path.expanduser(folder))  # noqa: PTH111
+        return cls(None if base.isolated else home.sessions_dir, place, home.user if home.has_omp_layout else None)
+
+    def find(self, session_id: str, cwd: Path) -> Path | None:
+        """Return the file of the session with exactly this id; None if there is none. Raises SessionError."""
+        from fairlead.session.history.listing import session_with_id
+
+        if not session_id or "/" in session_id or os.sep in session_id:
+            return None
+        folders = self._folders(cwd)
+        others = [folder for folder in self._folders(None) if folder not in folders]
+        return next((path for folder in (*folders, *others) if (path := session_with_id(session_id, folder)) is not None), None)
+
+    def page(self, cwd: str | None, cursor: str | None) -> tuple[list[SessionInfo], str | None]:
+        """Return the saved sessions, last changed first, from a cursor on, and the cursor of the next page.
+
+        Raises BadParams for a cursor that no page gave, and SessionError.
+        """
+        from fairlead.session.history.listing import describe, newest_first
+
+        start = None if cursor is None else _position(cursor)
+        folders = self._folders(None if cwd is None else Path(cwd))
+        files = sorted((-changed, str(path)) for folder in folders for changed, path in newest_first(folder))
+        found: list[SessionInfo] = []
+        last = (0, "")
+        for place in files:
+            if start is not None and place <= start:
+                continue
+            info = describe(Path(place[1]), -place[0])
+            if not _is_shown(info) or (cwd is not None and info.cwd != os.path.normpath(cwd)):
+                continue
+            if len(found) == PAGE:
+                return found, _cursor(last)
+            found.append(
+                SessionInfo(info.id, info.cwd, title=info.name or short_title(info.first_message), updated_at=iso(info.modified))
+            )
+            last = place
+        return found, None
+
+    def _folders(self, cwd: Path | None) -> list[Path]:
+        from fairlead.session.history.listing import folders_below
+
+        if self.folder is not None:
+            return [self.folder]
+        if self.root is None:
+            return []
+        return folders_below(self.root) if cwd is None else [session_folder(self.root, cwd, self.user)]
+
+
+def _is_shown(info: Listed) -> bool:
+    return info.problem is None and bool(info.first_message or info.name) and bool(info.cwd)
+
+
+def _cursor(place: tuple[int, str]) -> str:
+    return base64.urlsafe_b64encode(f"{place[0]}:{place[1]}".encode(errors="surrogateescape")).decode()
+
+
+def _position(cursor: str) -> tuple[int, str]:
+    try:
+        changed, _, path = base64.urlsafe_b64decode(cursor.encode()).decode(errors="surrogateescape").partition(":")
+        return int(changed), path
+    except (ValueError, binascii.Error):
+        raise BadParams("cursor: expected the nextCursor of an earlier answer") from None

@@ -1,0 +1,218 @@
+"""Reports tool calls: announced as pending, in progress when the tool runs, with live output of bounded size, and an end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from fairlead.core.approval import FileChange
+from fairlead.core.tool import Tool, ToolResult
+from fairlead.protocol.acp.content import TextContent
+from fairlead.protocol.acp.tool_calls import Content, Diff, ToolCallContent, ToolCallLocation, ToolCallUpdate
+from fairlead.protocol.acp.updates import ToolCall, ToolCallChanged
+from fairlead.wire.acp.content import blocks, text_of
+from fairlead.wire.acp.updates import Send
+
+#: How many characters of the end of the output each live update shows.
+TAIL = 3000
+#: Seconds between two live updates of a call: the first number, and a part of the time since its first output. So their number
+#: grows with the logarithm of the time.
+FIRST_INTERVAL, LATER_INTERVAL = 0.1, 0.1
+#: How many characters of a result are repeated in its raw form.
+LONGEST_RAW = 16_000
+#: Changes of files with more characters are shown as a unified diff.
+LONGEST_FILE = 1_000_000
+
+UNFINISHED = "The run ended before the tool did."
+
+
+class _Call(Struct, eq=False):
+    """A call that has been announced and has not ended."""
+
+    id: str
+    name: str
+    tool: Tool | None
+    is_running: bool = False
+    #: Whether the arguments have been shown.
+    is_described: bool = False
+    #: When output was first shown and last shown, and how much of it.
+    first_shown: float = 0.0
+    last_shown: float = 0.0
+    shown: str = ""
+    latest: ToolResult | None = None
+    timer: asyncio.TimerHandle | None = None
+
+
+class ToolReports:
+    """The tool calls of one session and its sub-agents. Ids of sub-agents' calls begin with that of the sub-agent."""
+
+    def __init__(self, send: Send, tool_named: Callable[[str], Tool | None]) -> None:
+        self._send = send
+        self._tool_named = tool_named
+        self._open: dict[str, _Call] = {}
+
+    def __contains__(self, call_id: str) -> bool:
+        return call_id in self._open
+
+    def announce(self, call_id: str, name: str, arguments: Mapping[str, Any] | None) -> None:
+        """Announce a call, or describe one that was announced before its arguments were known."""
+        call = self._open.get(call_id)
+        if call is None:
+            call = self._open[call_id] = _Call(call_id, name, self._tool_named(name))
+            if arguments is None:
+                self._send(ToolCall(call_id, title(call.tool, name, {}), name=name, kind=kind(call.tool), status="pending"))
+                return
+            call.is_described = True
+            self._send(
+                ToolCall(
+                    call_id,
+                    title(call.tool, name, arguments),
+                    name=name,
+                    kind=kind(call.tool),
+                    status="pending",
+                    locations=locations(call.tool, arguments),
+                    raw_input=arguments,
+                )
+            )
+        elif arguments is not None and not call.is_described:
+            call.is_described = True
+            self._send(
+                ToolCallChanged(
+                    call_id,
+                    title=title(call.tool, name, arguments),
+                    locations=locations(call.tool, arguments) or None,
+                    raw_input=arguments,
+                )
+            )
+
+    def described(self, call_id: str, name: str, arguments: Mapping[str, Any], changes: tuple[FileChange, ...]) -> ToolCallUpdate:
+        """Return a whole call, for a question about it. It is announced first, if it was not."""
+        self.announce(call_id, name, arguments)
+        tool = self._open[call_id].tool
+        return ToolCallUpdate(
+            call_id,
+            kind=kind(tool),
+            status="pending",
+            title=title(tool, name, arguments),
+            name=name,
+            content=[change_content(change) for change in changes],
+            locations=locations(tool, arguments),
+            raw_input=arguments,
+        )
+
+    def announce_question(self, call_id: str, question: str) -> None:
+        """Announce a question to the user, which has its own call."""
+        self._open[call_id] = _Call(call_id, "", None, is_running=True, is_described=True)
+        self._send(ToolCall(call_id, " ".join(question.split())[:200], kind="other", status="in_progress"))
+
+    def asking(self) -> str | None:
+        """Return the call of the `ask` tool that is running; None if there is none, or more than one."""
+        found = [call.id for call in self._open.values() if call.name == "ask" and call.is_running]
+        return found[0] if len(found) == 1 else None
+
+    def running(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> None:
+        """Report that the tool runs now. Its arguments may differ from those that the model gave."""
+        self.announce(call_id, name, arguments)
+        call = self._open[call_id]
+        if not call.is_running:
+            call.is_running = True
+            self._send(ToolCallChanged(call_id, status="in_progress"))
+
+    def output(self, call_id: str, name: str, arguments: Mapping[str, Any], partial: ToolResult) -> None:
+        """Show the output so far: at once or a little later, and only its end if it is long."""
+        self.running(call_id, name, arguments)
+        call = self._open[call_id]
+        call.latest = partial
+        if call.timer is not None:
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        call.first_shown = call.first_shown or now
+        wait = call.last_shown + max(FIRST_INTERVAL, (now - call.first_shown) * LATER_INTERVAL) - now
+        if wait <= 0:
+            self._show(call)
+        else:
+            call.timer = loop.call_later(wait, self._show, call)
+
+    def _show(self, call: _Call) -> None:
+        call.timer = None
+        if call.latest is None:
+            return
+        text = tail(text_of(call.latest.content), TAIL)
+        call.latest = None
+        if text and text != call.shown:
+            call.shown = text
+            call.last_shown = asyncio.get_running_loop().time()
+            self._send(ToolCallChanged(call.id, content=[Content(TextContent(text))]))
+
+    def ended(self, call_id: str, result: ToolResult, *, is_error: bool) -> None:
+        """Report the end of a call. A call that was never announced has none."""
+        call = self._open.pop(call_id, None)
+        if call is None:
+            return
+        if call.timer is not None:
+            call.timer.cancel()
+        self._send(
+            ToolCallChanged(
+                call_id,
+                status="failed" if is_error else "completed",
+                content=result_content(result),
+                raw_output=raw_output(result),
+            )
+        )
+
+    def end_all(self, why: str = UNFINISHED, *, only: Callable[[str], bool] = lambda call_id: True) -> None:
+        """End the calls that are still open, because nothing will end them any more."""
+        for call_id in [each for each in self._open if only(each)]:
+            self.ended(call_id, ToolResult.text(why), is_error=True)
+
+    def discard_undescribed(self) -> None:
+        """End the calls that the model began to write and did not finish."""
+        self.end_all("The model did not finish the call.", only=lambda call_id: not self._open[call_id].is_described)
+
+
+def title(tool: Tool | None, name: str, arguments: Mapping[str, Any]) -> str:
+    return name if tool is None else tool.call_title(arguments)
+
+
+def kind(tool: Tool | None) -> Any:
+    return "other" if tool is None else tool.kind
+
+
+def locations(tool: Tool | None, arguments: Mapping[str, Any]) -> list[ToolCallLocation]:
+    return [] if tool is None else [ToolCallLocation(each.path, line=each.line) for each in tool.call_locations(arguments)]
+
+
+def change_content(change: FileChange) -> ToolCallContent:
+    """A changed file, with its old and its new text."""
+    if len(change.new_text) + len(change.old_text or "") > LONGEST_FILE:
+        return Content(TextContent(change.diff()))
+    return Diff(change.path, change.new_text, old_text=change.old_text)
+
+
+def result_content(result: ToolResult) -> list[ToolCallContent]:
+    """What people see of a result: the changed files, or else what the model sees."""
+    if result.changes:
+        return [change_content(change) for change in result.changes]
+    return [Content(block) for block in blocks(result.content)]
+
+
+def raw_output(result: ToolResult) -> Any:
+    """A result as data."""
+    text = text_of(result.content)
+    raw: dict[str, Any] = {"output": tail(text, LONGEST_RAW)} if text else {}
+    if result.details:
+        raw["details"] = result.details
+    return raw or UNSET
+
+
+def tail(text: str, longest: int) -> str:
+    """The end of a text, from the beginning of a line."""
+    if len(text) <= longest:
+        return text
+    end = text[-longest:]
+    rest = end.partition("\n")[2]
+    return f"…\n{rest or end}"
