@@ -11,6 +11,7 @@ from msgspec import Struct
 from fairlead.agent import Agent
 from fairlead.core import events as core
 from fairlead.core.messages import UserMessage
+from fairlead.core.runtime import CancelToken
 from fairlead.errors import CompactingError, ConfigError, FairleadError, NoCredentials, RunAborted
 from fairlead.protocol.acp import updates as acp
 from fairlead.protocol.acp.base import AUTH_REQUIRED
@@ -28,6 +29,8 @@ from fairlead.wire.prompts import AcceptedPrompts, PromptOutcome
 #: How the texts of errors begin that mean that the model refused, and the reasons that providers give for it.
 REFUSED = "The model refused"
 REFUSALS = frozenset({"refusal", "content_filter", "SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "RECITATION", "SPII"})
+#: Seconds that a cancelled command of an extension has to end.
+COMMAND_GRACE = 0.2
 #: Seconds that a session which is being closed waits for its prompts.
 CLOSE_PATIENCE = 1.0
 LOG_IN = "Log in with `fairlead login`, or put a provider's key into the environment of the agent, such as ANTHROPIC_API_KEY."
@@ -39,7 +42,12 @@ class _Turn(Struct, eq=False):
     outcome: asyncio.Future[PromptOutcome]
     #: Done when there is nothing left to do but to answer.
     ended: asyncio.Future[None]
-    is_cancelled: bool = False
+    #: Fires when the client cancels it.
+    cancel: CancelToken
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self.cancel.fired
 
 
 class AcpSession:
@@ -60,6 +68,8 @@ class AcpSession:
         #: What the client is about to learn from an answer, so that no update says it too.
         self._answers_options = False
         self._is_closed = False
+        #: Fires when the client cancels what is running, and with it the questions to the user.
+        self.questions = CancelToken()
         agent.session.subscribe(self._on_event, gate)
         agent.session.queue.steering.mode = "all"
 
@@ -78,7 +88,7 @@ class AcpSession:
         """Take a prompt. Returns the work on it, which can be cancelled from now on. Raises BadParams if it cannot be used."""
         content = prompt_content(blocks)
         loop = asyncio.get_running_loop()
-        turn = _Turn(loop.create_future(), loop.create_future())
+        turn = _Turn(loop.create_future(), loop.create_future(), CancelToken())
         self._turns.append(turn)
         return self._answer(turn, content)
 
@@ -99,9 +109,8 @@ class AcpSession:
         hooks = await session.extensions.ready(stoppable=True) if content.text.startswith("/") else None
         if hooks is not None and hooks.has_command(content.text):
             # It may take long and ask the user, so other prompts do not wait for it.
-            await self._stopped()
-            self.narrator.turn_begins(content.text)
-            message = await session.prompt(content.text, content.images, source="rpc")
+            await self._command(turn, content)
+            message = None
         else:
             async with self._accepting:
                 message = await self._accepted(turn, content)
@@ -116,6 +125,24 @@ class AcpSession:
                 return "end_turn"
             self._prompts.add(None, turn)
         return self._stop_reason(await turn.outcome)
+
+    async def _command(self, turn: _Turn, content: PromptContent) -> None:
+        """Run a command of an extension. If it does not end when it is cancelled, it is left alone."""
+        await self._stopped()
+        self.narrator.turn_begins(content.text)
+        work = asyncio.ensure_future(self.session.prompt(content.text, content.images, source="rpc"))
+        cancelled = asyncio.get_running_loop().create_future()
+        forget = turn.cancel.on_fire(lambda: cancelled.done() or cancelled.set_result(None))
+        try:
+            await asyncio.wait([work, cancelled], return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                await asyncio.wait([work], timeout=COMMAND_GRACE)
+        finally:
+            forget()
+        if work.done():
+            await work
+        else:
+            work.add_done_callback(_ignore_error)
 
     async def _accepted(self, turn: _Turn, content: PromptContent) -> UserMessage | None:
         """Start a run with a prompt, or steer the run that is active; None if it was cancelled or an extension handled it."""
@@ -156,7 +183,9 @@ class AcpSession:
     def stop(self) -> None:
         """Cancel every prompt that has not been answered, and everything that runs."""
         for turn in self._turns:
-            turn.is_cancelled = True
+            turn.cancel.fire()
+        questions, self.questions = self.questions, CancelToken()
+        questions.fire()
         if len(self.session.queue):
             self.session.queue.clear()
         self.session.activity.cancel()
@@ -290,6 +319,12 @@ class AcpSession:
         self._settle()
         if self._turns:  # each is answered before the session is gone
             await asyncio.wait([turn.ended for turn in self._turns], timeout=CLOSE_PATIENCE)
+
+
+def _ignore_error(work: asyncio.Future[Any]) -> None:
+    """Take the outcome of work that is left alone."""
+    if not work.cancelled():
+        work.exception()
 
 
 def as_auth_error(error: FairleadError) -> FairleadError:

@@ -99,8 +99,8 @@ class Narrator:
         self.tools.end_all()
         if self._in_turn():
             self._seen = self._session.history.leaf
-            self.show_usage()
-            self._updates.send(acp.SessionInfoUpdate(updated_at=iso(self._session.host.now_ms())))
+        self.show_usage()
+        self._updates.send(acp.SessionInfoUpdate(updated_at=iso(self._session.host.now_ms())))
 
     # Messages
 

@@ -143,7 +143,7 @@ class AcpSessions(ManySessions[AcpSession]):
         updates = Updates(session_id, self._output)
         narrator = Narrator(agent.session, updates, self._client, lambda: made.in_turn)
         made = AcpSession(session_id, agent, updates, narrator, gate=self._output)
-        agent.session.host.make_ui = lambda: AcpUi(session_id, self._requests, self._client, narrator)
+        agent.session.host.make_ui = lambda: AcpUi(session_id, self._requests, self._client, narrator, lambda: made.questions)
         return made
 
 

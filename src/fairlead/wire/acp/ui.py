@@ -6,9 +6,11 @@ A client without forms gets a question as a permission request with an option pe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from fairlead.core.approval import Allow, ApprovalAnswer, ApprovalRequest, Deny
 from fairlead.core.runtime import CancelToken, NotifyKind, Placement
@@ -28,6 +30,8 @@ from fairlead.wire.acp.client import Client
 from fairlead.wire.acp.narrator import Narrator, subagent_call
 from fairlead.wire.jsonrpc import OutboundRequests
 from fairlead.wire.questions import Unanswered
+
+R = TypeVar("R", bound=Struct)
 
 #: What the user can answer to a permission request, by the id of the option.
 ANSWERS: dict[str, ApprovalAnswer] = {
@@ -49,8 +53,16 @@ NO_ANSWER, LATER = "Do not answer", "Answer in my next message"
 class AcpUi:
     """Implements `fairlead.core.runtime.Ui` for one session."""
 
-    def __init__(self, session_id: str, requests: OutboundRequests, client: Client, narrator: Narrator) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        requests: OutboundRequests,
+        client: Client,
+        narrator: Narrator,
+        session_cancel: Callable[[], CancelToken],
+    ) -> None:
         self._session_id = session_id
+        self._session_cancel = session_cancel
         self._requests = requests
         self._client = client
         self._narrator = narrator
@@ -109,9 +121,7 @@ class AcpUi:
         call_id = self._narrator.tools.asking()
         request = acp.ElicitationForm(message, schema, session_id=self._session_id, tool_call_id=call_id)
         try:
-            answer = await self._requests.request(
-                request.method, request, acp.CreateElicitationResponse, timeout=timeout, cancel=cancel
-            )
+            answer = await self._request(request, acp.CreateElicitationResponse, timeout, cancel)
         except Unanswered:
             return None
         return (answer.content or {}).get("answer") if answer.action == "accept" else None
@@ -158,12 +168,21 @@ class AcpUi:
         """Return the id of the option that the user chose; None if there is no answer."""
         request = RequestPermissionRequest(self._session_id, call, options)
         try:
-            answer = await self._requests.request(
-                request.method, request, RequestPermissionResponse, timeout=timeout, cancel=cancel
-            )
+            answer = await self._request(request, RequestPermissionResponse, timeout, cancel)
         except Unanswered:
             return None
         return answer.outcome.option_id if isinstance(answer.outcome, SelectedPermissionOutcome) else None
+
+    async def _request(self, request: Request, result: type[R], timeout: float | None, cancel: CancelToken | None) -> R:
+        """Ask, until `cancel` fires or the client cancels what the session does. Raises Unanswered."""
+        both = CancelToken()
+        tokens = (self._session_cancel(), *(() if cancel is None else (cancel,)))
+        forget = [token.on_fire(both.fire) for token in tokens]
+        try:
+            return await self._requests.request(request.method, request, result, timeout=timeout, cancel=both)
+        finally:
+            for each in forget:
+                each()
 
     # Showing
 
