@@ -119,7 +119,7 @@ class PythonServer:
 
 @dataclass(frozen=True)
 class PythonHosts:
-    """Programs from PyPI that embed pi, in one environment. constraints.txt pins their dependencies."""
+    """Programs from PyPI that embed an agent, in one environment. constraints.txt pins their dependencies."""
 
     hosts: tuple[str, ...]
     #: Their dependencies that this project does not have.
@@ -133,6 +133,23 @@ class PythonHosts:
 
     def _fill(self, directory: Path) -> None:
         pip_install(directory, *self.hosts, *self.beside, "--constraint", str(ROOT / "constraints.txt"))
+
+
+@dataclass(frozen=True)
+class TypescriptSdk:
+    """The TypeScript SDK of ACP. It is newer than the day that the other packages are installed as of."""
+
+    version: str
+    beside: tuple[str, ...]
+
+    def module(self) -> Path:
+        """Return the path of its module. Installs it if needed."""
+        folder = provide(CACHE / f"acp-sdk-{self.version}", f"the TypeScript SDK of ACP {self.version}", self._fill)
+        return folder / "node_modules" / ACP_SDK / "dist" / "v1" / "stable" / "acp.js"
+
+    def _fill(self, directory: Path) -> None:
+        npm_install(directory, *self.beside)
+        unpack(directory / "node_modules" / ACP_SDK, ACP_SDK, self.version, lambda _: True)
 
 
 @dataclass(frozen=True)
@@ -175,6 +192,12 @@ MCP_FILES = Peer("mcp-server-filesystem", "@modelcontextprotocol/server-filesyst
 MCP_GIT = PythonServer("mcp-server-git", "2026.10.19", "mcp_server_git", ("GitPython==3.2.1", "gitdb==4.0.12", "smmap==5.0.3"))
 PI_ACP = Peer("pi-acp", "pi-acp", "0.0.34")
 ACPX = Peer("acpx", "acpx", "0.19.1")
+ACP_SDK = "@agentclientprotocol/sdk"
+ACP_TYPESCRIPT = TypescriptSdk("2.4.0", ("zod@4.1.12",))
+ACP_PYTHON = PythonHosts(
+    ("agent-client-protocol==0.12.1",),
+    ("pydantic==2.14.3", "pydantic-core==2.50.4", "annotated-types==0.8.0", "typing-inspection==0.4.5"),
+)
 CCUSAGE_PI = Peer("ccusage-pi", "@ccusage/pi", "18.0.11")
 PYTHON_HOSTS = PythonHosts(
     ("picable==0.1.0", "pi-py-sdk==0.2.1", "pi-agent-python-sdk==0.2.6", "pi-gateway==0.2.2"),
@@ -192,6 +215,8 @@ PEERS = {
     "llama": LLAMA,
     "pi-acp": PI_ACP,
     "acpx": ACPX,
+    "acp-typescript": ACP_TYPESCRIPT,
+    "acp-python": ACP_PYTHON,
     "ccusage-pi": CCUSAGE_PI,
     "python-hosts": PYTHON_HOSTS,
 }
@@ -285,7 +310,10 @@ def main() -> None:
         raise SystemExit(f"no such peer: {', '.join(unknown)}; known are {', '.join(PEERS)}")
     for name in names:
         peer = PEERS[name]
-        where = [str(bun()), str(peer.module())] if isinstance(peer, OmpClient) else peer.command()
+        if isinstance(peer, OmpClient):
+            where = [str(bun()), str(peer.module())]
+        else:
+            where = [str(node()), str(peer.module())] if isinstance(peer, TypescriptSdk) else peer.command()
         print(f"{name}: {' '.join(where)}")
 
 
