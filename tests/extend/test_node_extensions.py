@@ -327,3 +327,46 @@ async def test_a_model_of_an_extension_is_asked(tmp_path: Path) -> None:
         answer = await agent.ask("hi")
     assert str(answer).startswith("heard ") and "hi" in str(answer)
     assert notes(tmp_path) == [True, [{"type": "text", "text": 'heard "psst"'}]]
+
+
+async def test_parts_of_the_system_prompt_are_added(tmp_path: Path) -> None:
+    body = """
+  pi.on("before_agent_start", (event) => {
+    note(event.systemPromptOptions.selectedTools);
+    event.systemPromptOptions.sections.house_rules = "No tabs.";
+    event.systemPromptOptions.promptGuidelines.push("Be kind.");
+  });
+"""
+    async with scripted(tmp_path, body) as it:
+        await it.agent.ask("hi")
+        prompt = it.model.requests[0].system_prompt
+        assert prompt.endswith("<house_rules>\nNo tabs.\n</house_rules>\n\n- Be kind.") and prompt.startswith("You are")
+    assert notes(tmp_path)[0] == ["read", "bash", "edit", "write"]
+
+
+async def test_a_result_can_end_the_run(tmp_path: Path) -> None:
+    body = """
+  pi.registerTool({ name: "finish", label: "F", description: "Ends", parameters: Type.Object({}),
+    async execute() { return { content: [{ type: "text", text: "over" }], details: {}, terminate: true }; } });
+"""
+    async with scripted(tmp_path, body, turns=[calling("finish"), Turn(text="never asked")]) as it:
+        await it.agent.ask("hi")
+        await it.agent.idle()
+        assert len(it.model.requests) == 1 and it.results == [("over", False)]
+
+
+async def test_each_session_gets_a_new_instance(tmp_path: Path) -> None:
+    body = """
+  let count = 0;
+  pi.on("session_start", (event) => note([event.reason, ++count]));
+  pi.registerCommand("go", { handler: async (args, ctx) => {
+    await ctx.newSession({ withSession: async (fresh) => { await fresh.sendUserMessage("kick off"); } });
+  } });
+"""
+    async with scripted(tmp_path, body) as it:
+        await it.agent.ask("hi")
+        await it.command("/go")
+        await it.agent.idle()
+        assert user_texts(it.agent.session.messages) == ["kick off"]
+        assert it.errors == []
+    assert notes(tmp_path) == [["startup", 1], ["new", 1]]

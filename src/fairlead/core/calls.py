@@ -31,10 +31,11 @@ _NAME_SHOWN = 128
 Say = Callable[[Message], Awaitable[None]]
 
 
-async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say: Say) -> list[ToolResultMessage]:
-    """Run the calls of `answer`. Returns the results in call order."""
+async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say: Say) -> tuple[list[ToolResultMessage], bool]:
+    """Run the calls of `answer`. Returns the results in call order, and whether they end the run."""
     calls = answer.message.tool_calls()
     results: dict[int, ToolResultMessage] = {}
+    ending: set[int] = set()
     # Under `together` the result messages wait for the last tool; else each follows its tool's end.
     together = turn.schedule == "together"
 
@@ -48,6 +49,8 @@ async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say:
         details = UNSET if result.details is None else result.details
         message = ToolResultMessage(call.id, call.name, result.content, is_error, run.runtime.now_ms(), details, duration_ms)
         results[id(call)] = message
+        if result.ends_run:
+            ending.add(id(call))
         if not together:
             await say(message)
 
@@ -81,7 +84,7 @@ async def run_calls(run: LoopCallbacks, turn: TurnSetup, answer: StreamEnd, say:
     if together:
         for message in ordered:
             await say(message)
-    return ordered
+    return ordered, len(ending) == len(calls)
 
 
 def _why_not(run: LoopCallbacks) -> str | None:
@@ -234,7 +237,7 @@ def _valid(result: ToolResult) -> ToolResult:
     content: list[UserBlock] = [
         TextContent(scrub_text(block.text)) if isinstance(block, TextContent) else block for block in result.content
     ]
-    return ToolResult(content, scrub(result.details), result.changes)
+    return ToolResult(content, scrub(result.details), result.changes, result.ends_run)
 
 
 def _failure(

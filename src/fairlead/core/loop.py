@@ -140,13 +140,15 @@ async def run_agent(run: LoopCallbacks, prompts: Sequence[Message], added: list[
             break
         limits.answered()
         calls = end.message.tool_calls()
-        results = await run_calls(run, turn, end, say) if calls else []
+        results, ends_run = await run_calls(run, turn, end, say) if calls else ([], False)
         limits.turn_ended()
         await emit(TurnEnd(end.message, results))
         if cancel.fired:
             if calls:
                 end = await _unasked_turn(run, turn, added)
             break
+        if ends_run:
+            calls = []
         queue = queues.steering if calls or queues.steering else queues.follow_up
         if not calls and not queue:
             break

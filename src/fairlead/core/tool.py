@@ -36,6 +36,8 @@ class ToolResult(Struct, omit_defaults=True):
     #: The files that the call changed, as far as their texts are known and not too long. Neither the model nor the session file
     #: gets them.
     changes: list[FileChange] = []
+    #: Whether the result is the last thing the run needs. If all results of a turn say so, the model is not asked again.
+    ends_run: bool = False
 
     @classmethod
     def text(cls, text: str, details: dict[str, Any] | None = None) -> ToolResult:

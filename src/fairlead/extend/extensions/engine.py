@@ -28,7 +28,7 @@ from fairlead.extend.extensions.discovery import (
 )
 from fairlead.extend.extensions.events import EventBus, Listeners
 from fairlead.extend.extensions.outbox import Outbox
-from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations
+from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations, make_handler
 from fairlead.extend.extensions.values import checked_result
 from fairlead.session.additions import Origin, SlashCommand
 
@@ -125,6 +125,29 @@ class Engine:
         await self.close()
         self._has_required = self._has_own = self._has_projects = False
         self._failure = None
+
+    async def renew_scripts(self) -> None:
+        """Start the extensions anew that were written for pi: they expect that in each session."""
+        scripts = [extension for extension in self.extensions if extension.found.is_script]
+        for extension in scripts:
+            self._remove(extension)
+            self.extensions.remove(extension)
+        for extension in scripts:
+            try:
+                await self._load(extension.found)
+            except ExtensionNotLoaded as error:
+                self._refuse_calls(extension.found, error)
+
+    def _refuse_calls(self, found: FoundExtension, reason: ExtensionNotLoaded) -> None:
+        """Refuse all tool calls, because an extension that may be a gate is missing."""
+        extension = Extension(found, EventBus(self._bus, lambda event, work: None))
+        self.extensions.append(extension)
+        self.report(extension.path, "load", reason)
+
+        def refuse() -> None:
+            raise reason
+
+        self.listen("tool_call", make_handler(extension, refuse))
 
     async def close(self) -> None:
         """End the Node process that runs extensions, if there is one."""

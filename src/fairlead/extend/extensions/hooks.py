@@ -85,6 +85,8 @@ class ExtensionHooks:
                     await self.engine.ask_or_report(name, handler, given)
 
     async def session_started(self, reason: StartReason, previous: str | None = None) -> None:
+        if reason in ("new", "resume", "fork"):
+            await self.engine.renew_scripts()
         self.engine.begin()
         await self._discover("reload" if reason == "reload" else "startup")
         await self._notify("session_start", e.SessionStart(reason, previous))
@@ -197,7 +199,7 @@ class ExtensionHooks:
         self, tool_name: str, call_id: str, arguments: Mapping[str, Any], result: ToolResult, is_error: bool
     ) -> tuple[ToolResult, bool]:
         # Not as data too: an extension may remove something.
-        given = result = ToolResult(result.content, result.details, result.changes)
+        given = result = ToolResult(result.content, result.details, result.changes, result.ends_run)
         event = e.ToolResultEvent(tool_name, call_id, dict(arguments), result.content, result.details, is_error)
         async for answer in self._ask_each("tool_result", event):
             if answer.content is not None:

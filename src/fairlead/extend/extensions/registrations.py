@@ -227,7 +227,7 @@ class Registrations:
 
 
 def _owner(extension: Extension) -> str:
-    return f"extension {extension.name}"
+    return f"extension {extension.path if extension.found.is_script else extension.name}"
 
 
 def _stepwise(work: Any) -> Any:

@@ -22,6 +22,7 @@ from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolResult
 from fairlead.extend.extensions import events as e
+from fairlead.extend.node.prompt import changed_prompt, prompt_options
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session
@@ -46,12 +47,21 @@ class Events:
         if name in ("turn_start", "turn_end"):
             fields = {**self._turn_fields(name), **fields}
         elif name == "before_agent_start":
-            fields["systemPromptOptions"] = {"cwd": str(self._session.host.workspace.cwd), "sections": {}, "promptGuidelines": []}
+            fields["systemPromptOptions"] = prompt_options(self._session)
         elif name in ("context", "context_with_system"):
             fields["messages"] = self._with_custom_messages(fields["messages"])
         elif name == "session_before_tree":
             fields["preparation"]["commonAncestorId"] = self._common_ancestor(event)
         return {"type": name, **fields}
+
+    def decode(self, name: str, event: Any, reply: Mapping[str, Any]) -> Any:
+        """Return what a handler returned as our type, and apply what it changed in the event. Raises ConfigError or TypeError."""
+        decoded, changed = decode(name, event, reply), reply.get("changed")
+        if name != "before_agent_start" or not isinstance(changed, dict):
+            return decoded
+        opening = e.Open() if decoded is None else decoded
+        prompt = changed_prompt(self._session, event.system_prompt, cast("dict[str, Any]", changed))
+        return decoded if prompt is None or opening.system_prompt is not None else e.Open(opening.messages, prompt)
 
     def _turn_fields(self, name: str) -> dict[str, Any]:
         if name == "turn_start":
@@ -257,7 +267,7 @@ _ENCODERS: dict[str, Callable[[Any], dict[str, Any]]] = {
 
 
 def decode(name: str, event: Any, reply: Mapping[str, Any]) -> Any:
-    """Return what a handler returned as our type, and apply what it changed in the event. Raises ConfigError or TypeError."""
+    """Return what a handler returned, and apply what it changed in the event."""
     result, changed = reply.get("result"), reply.get("changed")
     if name == "tool_call" and isinstance(changed, dict):
         event.arguments = changed

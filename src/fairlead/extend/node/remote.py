@@ -13,7 +13,7 @@ from fairlead.extend.extensions.context import CommandContext, Context
 from fairlead.extend.extensions.events import EVENTS
 from fairlead.extend.extensions.registrations import Extension
 from fairlead.extend.node.bridge import NodeBridge, RemoteError
-from fairlead.extend.node.events import NEVER_EMITTED, Events, cancel_token, decode
+from fairlead.extend.node.events import NEVER_EMITTED, Events, cancel_token
 from fairlead.extend.node.program import find_node
 from fairlead.extend.node.requests import Requests, source_info
 from fairlead.extend.node.signals import Signals
@@ -121,8 +121,11 @@ class RemoteExtensions:
     # Registering
 
     def fl(self, params: Params) -> Fairlead:
-        """Return the API of the extension that asks."""
-        return self._loaded[params["extension"]][0]
+        """Return the API of the extension that asks. With `replaced`, it asks for its successor in another session."""
+        fl, extension = self._loaded[params["extension"]]
+        if params.get("replaced"):
+            return next((each for each, other in reversed(self._loaded.values()) if other.path == extension.path), fl)
+        return fl
 
     def _answers(self) -> dict[str, Answer]:
         return {
@@ -149,7 +152,7 @@ class RemoteExtensions:
             given = {"number": number, "event": self._events.encode(name, event)}
             with self.signals.of_call(cancel_token(name, event)) as signal:
                 reply = await self.call("handle", {**given, "signal": signal}, context)
-            return decode(name, event, reply)
+            return self._events.decode(name, event, reply)
 
         self._off[number] = self.fl(params).on(name, handle)
 

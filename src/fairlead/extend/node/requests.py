@@ -15,6 +15,7 @@ from fairlead.errors import BadCommand, FairleadError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext
 from fairlead.extend.extensions.values import converted
+from fairlead.extend.node.prompt import prompt_options
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model
@@ -51,6 +52,7 @@ class Requests:
             "session": self._session_entries,
             "state": lambda params: self._state(),
             "log": lambda params: _log.info("%s", params["text"]),
+            "systemPromptOptions": lambda params: prompt_options(self._session),
             "systemPrompt": lambda params: self._session.additions.system_prompt(),
             "abort": lambda params: self._context.abort(),
             "shutdown": lambda params: self._context.shutdown(),
@@ -163,21 +165,6 @@ class Requests:
             if level == "user" and path.suffix == ".json" and path.is_file():
                 found |= cast("dict[str, Any]", json.decode(path.read_bytes()))
         return found
-
-    def _system_prompt_options(self, params: Params) -> dict[str, Any]:
-        additions, tools = self._session.additions, self._session.tools.active_tools()
-        return {
-            "cwd": str(self._session.host.workspace.cwd),
-            "selectedTools": list(tools),
-            "toolSnippets": {name: tool.snippet for name, tool in tools.items() if tool.snippet},
-            "toolGuidelines": {name: list(tool.guidelines) for name, tool in tools.items() if tool.guidelines},
-            "promptGuidelines": [],
-            "sections": {},
-            "contextFiles": [
-                {"path": str(path), "content": path.read_text("utf-8", "replace")} for path in additions.context_files()
-            ],
-            "skills": [{"name": skill.name, "description": skill.description} for skill in additions.skills()],
-        }
 
     def _sessions(self, params: Params) -> list[dict[str, Any]]:
         from fairlead.session.history.listing import list_all_sessions, list_sessions
@@ -359,7 +346,7 @@ class Requests:
 
 #: The requests whose methods here have the same name.
 _AT_ONCE = (
-    "runSignal contextUsage sessionContext tools describeTool commands settings systemPromptOptions sessions modelAuth "
+    "runSignal contextUsage sessionContext tools describeTool commands settings sessions modelAuth "
     "providerKey sendMessage sendUserMessage appendEntry setSessionName getSessionName setLabel setActiveTools setModel "
     "setThinkingLevel show"
 ).split()

@@ -101,7 +101,7 @@ def decoded_result(result: Any) -> ToolResult:
     if fields.get("isError"):
         text = "".join(getattr(block, "text", "") for block in content)
         raise ToolError(text, cast("dict[str, Any]", details) if isinstance(details, dict) else None)
-    return ToolResult(content, details)
+    return ToolResult(content, details, ends_run=fields.get("terminate") is True)
 
 
 class ToolRequests:

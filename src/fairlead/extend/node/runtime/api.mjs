@@ -115,9 +115,8 @@ export function createApi(extension) {
 		},
 		unregisterMcpServer: () => {},
 		getMcpServers: () => [],
-		registerVirtualModel: (model) => {
-			throw new Error(`The virtual model ${model?.id} was not added: virtual models are not supported.`);
-		},
+		registerVirtualModel: (model) =>
+			notify("log", { text: `The virtual model ${model?.id} is not added: fairlead has no virtual models.` }),
 		unregisterVirtualModel: () => {},
 	};
 }

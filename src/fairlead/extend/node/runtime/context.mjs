@@ -155,8 +155,8 @@ export function createCommandContext(call, extension) {
 function replaced(call, extension) {
 	const ctx = createCommandContext(call, extension);
 	return Object.defineProperties(ctx, {
-		sendMessage: { value: async (message, options) => void askNow("sendMessage", { extension, message, options }) },
-		sendUserMessage: { value: async (content, options) => void askNow("sendUserMessage", { extension, content, options }) },
+		sendMessage: { value: async (message, options) => void askNow("sendMessage", { extension, replaced: true, message, options }) },
+		sendUserMessage: { value: async (content, options) => void askNow("sendUserMessage", { extension, replaced: true, content, options }) },
 	});
 }
 

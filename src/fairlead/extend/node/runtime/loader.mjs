@@ -100,7 +100,6 @@ export async function loadFactory(file, cache) {
 	jiti ??= createJiti({
 		moduleCache: false,
 		fsCache: cache ?? false,
-		tsconfigPaths: true,
 		virtualModules: virtualModules(),
 	});
 	const factory = await jiti.import(entryFile(file), { default: true });

@@ -17,6 +17,7 @@ const { abortSignal } = await import("./context.mjs");
 const { configure } = await import("./shims/agent-facts.mjs");
 const { streamProvider } = await import("./providers.mjs");
 
+const factories = new Map();
 let busy = 0;
 let gone = false;
 
@@ -37,8 +38,9 @@ const methods = {
 		configure(facts);
 		const { loadFactory } = await import("./loader.mjs");
 		rememberExtension(extension, file);
-		const factory = await loadFactory(file, cache);
-		await factory(createApi(extension));
+		// In another session the extension starts anew, from the code that was loaded before.
+		if (!factories.has(file)) factories.set(file, await loadFactory(file, cache));
+		await factories.get(file)(createApi(extension));
 	},
 	handle: counted(calls.handle),
 	tool: counted(calls.runTool),
