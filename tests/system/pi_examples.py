@@ -116,7 +116,9 @@ class _Player:
         id = f"step-{self._number}"
         self._send({"id": id, **command})
         with self._changed:
-            self._changed.wait_for(lambda: self._process.poll() is not None or any(f.get("id") == id for f in self.frames), PATIENCE)
+            self._changed.wait_for(
+                lambda: self._process.poll() is not None or any(f.get("id") == id for f in self.frames), PATIENCE
+            )
 
     def _is_running(self) -> bool:
         """Whether a run has started that has not settled."""
@@ -207,7 +209,11 @@ def _response(frame: Frame) -> str | None:
 def _message(message: Frame) -> str | None:
     if message["role"] == "system":
         return None
-    more = f" {message.get('customType')} {json.dumps(message.get('details'), sort_keys=True)}" if message["role"] == "custom" else ""
+    more = (
+        f" {message.get('customType')} {json.dumps(message.get('details'), sort_keys=True)}"
+        if message["role"] == "custom"
+        else ""
+    )
     calls = [block["name"] for block in message["content"] if isinstance(block, dict) and block.get("type") == "toolCall"]
     return f"{message['role']}{more}: {_text(message['content'])}{' calls ' + ' '.join(calls) if calls else ''}"
 

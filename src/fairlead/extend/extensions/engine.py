@@ -122,7 +122,9 @@ class Engine:
             self._remove(extension)
             forget_module(extension.module_name)
         self.extensions.clear()
-        await self.close()
+        if self._remote is not None:
+            self._keep(self._loop.create_task(self._remote.retire()))
+            self._remote = None
         self._has_required = self._has_own = self._has_projects = False
         self._failure = None
 
@@ -356,12 +358,12 @@ class Engine:
             finally:
                 self.save_state(owner, event)
 
-        def start() -> None:
-            task = self._loop.create_task(background())
-            self._background.add(task)
-            task.add_done_callback(self._background.discard)
+        self.run_on_agent_thread(lambda: self._keep(self._loop.create_task(background())))
 
-        self.run_on_agent_thread(start)
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        """Keep a task that no caller waits for."""
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     def _track_handler(self, task: asyncio.Task[Any]) -> None:
         self.handler_tasks.add(task)

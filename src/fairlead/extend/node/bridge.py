@@ -136,10 +136,14 @@ class NodeBridge:
         if await self._is_working():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_END_SECONDS):
-                    while self._calls:
-                        await asyncio.wait(self._calls.values())
+                    await self.idle()
             self._close("it was closed")
         self.kill("it was closed")
+
+    async def idle(self) -> None:
+        """Wait until no call is running."""
+        while self._calls:
+            await asyncio.wait(self._calls.values())
 
     async def _is_working(self) -> bool:
         """Whether the process answers, which it does unless it has ended or an extension blocks it."""

@@ -305,7 +305,7 @@ def _decode_input(result: dict[str, Any]) -> Any:
     return None
 
 
-def note(message: Mapping[str, Any]) -> e.Note:
+def custom_note(message: Mapping[str, Any]) -> e.Note:
     """Return a custom message of pi as ours."""
     content = _converted(str | list[UserBlock], message.get("content", ""))
     return e.Note(str(message.get("customType", "")), content, message.get("display", True) is not False, message.get("details"))
@@ -315,7 +315,7 @@ def _decode_opening(result: dict[str, Any]) -> Any:
     message, prompt = result.get("message"), result.get("systemPrompt")
     if not message and prompt is None:
         return None
-    return e.Open([note(message)] if message else [], prompt)
+    return e.Open([custom_note(message)] if message else [], prompt)
 
 
 def _decode_context(result: dict[str, Any]) -> Any:
@@ -368,7 +368,7 @@ def _decode_tree(result: dict[str, Any]) -> Any:
 
 def _decode_settle(result: dict[str, Any]) -> Any:
     drafts = [draft for draft in result.get("entries") or () if draft.get("type") == "custom_message"]
-    return e.Continue([note(draft) for draft in drafts]) if result.get("continue") and drafts else None
+    return e.Continue([custom_note(draft) for draft in drafts]) if result.get("continue") and drafts else None
 
 
 def _decode_bash(result: dict[str, Any]) -> Any:

@@ -15,6 +15,7 @@ from fairlead.extend.extensions.registrations import Extension
 from fairlead.extend.node.bridge import NodeBridge, RemoteError
 from fairlead.extend.node.events import NEVER_EMITTED, Events, cancel_token
 from fairlead.extend.node.program import find_node
+from fairlead.extend.node.quiet import QuietMessages
 from fairlead.extend.node.requests import Requests, source_info
 from fairlead.extend.node.signals import Signals
 from fairlead.extend.node.tools import ToolRequests, remote_tool
@@ -38,6 +39,7 @@ class RemoteExtensions:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.signals = Signals(lambda number: self._notify("abort", {"signal": number}))
+        self.quiet: QuietMessages
         self._bridge: NodeBridge | None = None
         self._loaded: dict[int, tuple[Fairlead, Extension]] = {}
         #: Removes the handler with each number.
@@ -81,6 +83,7 @@ class RemoteExtensions:
             cache = None if host.home.isolated else host.home.root / "cache" / "node"
             await bridge.start(find_node(env), host.cwd, env, cache)
             self._bridge = bridge
+            self.quiet = QuietMessages(self.engine.session)
 
     @property
     def is_closing(self) -> bool:
@@ -90,6 +93,14 @@ class RemoteExtensions:
     async def close(self) -> None:
         """End the Node process."""
         if self._bridge is not None:
+            self.quiet.close()
+            await self._bridge.close()
+
+    async def retire(self) -> None:
+        """End the Node process when the calls that still run in it are done, such as the command that asked for a reload."""
+        if self._bridge is not None:
+            self.quiet.close()
+            await self._bridge.idle()
             await self._bridge.close()
 
     # Calling

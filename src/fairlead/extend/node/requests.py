@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Raw, json
 
-from fairlead.core.messages import ImageContent, UserBlock
+from fairlead.core.messages import CustomMessage, ImageContent, UserBlock
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import BadCommand, FairleadError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext
 from fairlead.extend.extensions.values import converted
+from fairlead.extend.node.events import custom_note
 from fairlead.extend.node.prompt import prompt_options
 
 if TYPE_CHECKING:
@@ -218,6 +219,11 @@ class Requests:
         message, options = params["message"], _fields(params.get("options"))
         deliver = options.get("deliverAs")
         content = message.get("content", "")
+        if options.get("triggerTurn") is False and deliver is None and self._session.activity.is_streaming:
+            note = custom_note(message)
+            now = self._session.host.now_ms()
+            self._remote.quiet.add(CustomMessage(note.custom_type, note.content, note.display, now, note.details))
+            return
         self._remote.fl(params).send_message(
             message.get("customType", ""),
             content if isinstance(content, str) else converted(list[UserBlock], content, "content"),

@@ -101,6 +101,8 @@ class Run:
                 added = list(self._added)
                 if await self._continues(end) or await self._is_continued_by_extensions(end, added):
                     continue
+                if await self._is_continued_at_the_end():
+                    continue
                 if not self._takes_prompts(every=self._cancel.fired):
                     break
                 await self._open_prompts()
@@ -227,6 +229,17 @@ class Run:
         await self._make_room()
         return not self._cancel.fired
 
+    async def _is_continued_at_the_end(self) -> bool:
+        """Have extensions handle the end of the pass before the session settles. Returns whether the run continues with what
+        they sent."""
+        parts = self._parts
+        hooks = parts.extensions.hooks
+        if self._ended or self._cancel.fired or hooks is None or not hooks.wants("agent_end"):
+            return False
+        await parts.events.emit(AgentEnd(self._added), self._cancel)
+        self._ended_pass(will_retry=False)
+        return not parts.queues.has_prompts and self._takes_queued()
+
     def _was_cut_off(self) -> bool:
         """Whether a stream rule ended the last answer. If so, the model is told the rule."""
         rules = self._parts.rules
@@ -241,6 +254,9 @@ class Run:
 
     def _end(self, *, will_retry: bool = False) -> None:
         self._parts.events.notify(AgentEnd(self._added, will_retry))
+        self._ended_pass(will_retry=will_retry)
+
+    def _ended_pass(self, *, will_retry: bool) -> None:
         self._ended = True
         self._parts.state.is_ending = not will_retry
         self._added, self._prompts = [], []
