@@ -25,6 +25,7 @@ This module holds:
     Ui, NoUi                        how the agent asks the user
     ApprovalRequest, Allow, Deny,   whether a tool call may run: the question and
     FileChange                      its answers, and what the call would change
+    McpServer                       an MCP server for one agent, without a file
     Model, ModelStream,             your own model: what it is, how it is called,
     ModelRequest, PartialMessage,   how it answers, and the signal to stop
     CancelToken
@@ -43,6 +44,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairlead.agent import Agent
     from fairlead.agent.functions import tool
+    from fairlead.agent.mcp_server import McpServer
     from fairlead.agent.options import AgentOptions, Hooks, Telemetry
     from fairlead.agent.result import Result
     from fairlead.core.approval import Allow, ApprovalRequest, Deny, FileChange
@@ -69,6 +71,7 @@ __all__ = [
     "FairleadError",
     "FileChange",
     "Hooks",
+    "McpServer",
     "Model",
     "ModelRequest",
     "ModelStream",
@@ -99,6 +102,7 @@ _HOMES = {
     "FairleadError": "fairlead.errors",
     "FileChange": "fairlead.core.approval",
     "Hooks": "fairlead.agent.options",
+    "McpServer": "fairlead.agent.mcp_server",
     "Model": "fairlead.core.model",
     "ModelStream": "fairlead.core.model",
     "NoUi": "fairlead.core.runtime",

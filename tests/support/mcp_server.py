@@ -2,6 +2,7 @@
 
 mcp_server.py         on standard input and output
 mcp_server.py http    as streamable HTTP on loopback; it writes its port to its standard output
+mcp_server.py sse     the same as HTTP with server-sent events
 """
 
 from __future__ import annotations
@@ -144,12 +145,12 @@ def dialogue() -> list[Any]:
     return [UserMessage("Who are you?"), AssistantMessage("A server.")]
 
 
-def serve_http() -> None:
+def serve_http(kind: str) -> None:
     import uvicorn
 
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
-    app = server.streamable_http_app()
+    app = server.sse_app() if kind == "sse" else server.streamable_http_app()
     running = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=0))
     listener.listen()
     print(listener.getsockname()[1], flush=True)
@@ -167,8 +168,8 @@ def end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["http"]:
+    if sys.argv[1:2] in (["http"], ["sse"]):
         end_with_parent()
-        serve_http()
+        serve_http(sys.argv[1])
     else:
         server.run()

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairlead.agent.mcp_server import server_configs
 from fairlead.agent.options import AgentOptions
 from fairlead.config.files import is_absent
 from fairlead.config.home import Home, user_folder
@@ -77,12 +78,13 @@ class AgentExtensions:
         return UserAdditions(find_search_paths, skill_commands=settings.enable_skill_commands, warn=self._warn)
 
     def servers(self, workspace: Workspace) -> McpServers | None:
-        """Return the MCP servers, or None if no file configures any. The files are read when the servers are first needed."""
+        """Return the MCP servers, or None if there are none. The files are read when the servers are first needed."""
         options = self._options
         usual = self._home.mcp_files(workspace.cwd) if options.find_mcp else ()
         # A directory in place of the project's file may be one that a sandbox put there.
         found = [each for each in usual if not is_absent(each[1]) and (each[0] == "user" or not os.path.isdir(each[1]))]  # noqa: PTH112
-        if not found and not options.mcp_config:
+        given = server_configs(options.mcp_servers)
+        if not found and not options.mcp_config and not given:
             return None
         from fairlead.extend.mcp.servers import McpOptions, McpServers, config_files
 
@@ -91,6 +93,7 @@ class AgentExtensions:
         return McpServers(
             McpOptions(
                 config_files=config_files(found, named, self._home.boundary(cwd)),
+                given=given,
                 is_trusted=lambda: self.is_trusted(cwd),
                 is_wanted=options.wants_tool,
                 warn=self._warn,

@@ -11,6 +11,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from fairlead.agent.assembly import Shared
+from fairlead.agent.mcp_server import McpServer
 from fairlead.agent.options import AgentOptions, Hooks, OnApproval, Telemetry, suggestion
 from fairlead.agent.tool_set import ToolSet
 from fairlead.config.home import PeerHome
@@ -70,6 +71,7 @@ class AgentKeywords:
         prompt_templates: Sequence[str | Path] = (),
         find_mcp: bool = True,
         mcp_config: Sequence[str | Path] = (),
+        mcp_servers: Mapping[str, McpServer] = {},
         extensions: Sequence[str | Path] = (),
         find_extensions: bool = True,
         extension_errors: OnError = "exit",
@@ -142,6 +144,7 @@ class AgentKeywords:
             prompt_templates: Additional prompt templates: files, or directories of files.
             find_mcp: Whether to look for MCP servers in the usual files.
             mcp_config: Additional files that configure MCP servers.
+            mcp_servers: MCP servers of this agent alone, by name.
             extensions: Additional extensions: files or directories.
             find_extensions: Whether to look for other extensions: in the usual directories, the settings and installed
                 packages.

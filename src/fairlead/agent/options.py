@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, U
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from fairlead.agent.mcp_server import McpServer
 from fairlead.agent.tool_set import ToolSet
 from fairlead.config.home import PeerHome
 from fairlead.config.settings import ApprovalMode, SandboxMode, SettingsGroup
@@ -115,6 +116,8 @@ class AgentOptions(Struct, kw_only=True):
     #: Whether to look for MCP servers in the usual files, and additional files to read.
     find_mcp: bool = True
     mcp_config: Sequence[str | Path] = ()
+    #: MCP servers of this agent alone, by name. They need no file and no trust, and replace servers of the same name in files.
+    mcp_servers: Mapping[str, McpServer] = {}
     #: Additional extensions, as files or directories, and whether to look for others in the usual directories, in the
     #: settings and in installed packages.
     extensions: Sequence[str | Path] = ()

@@ -46,6 +46,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
     cwd: str | None = None
     headers: Mapping[str, str] = {}
+    #: Whether the server at the URL uses HTTP with server-sent events, which streamable HTTP has replaced.
+    is_sse: bool = False
     #: Seconds that a call may take. None uses the limit for all tools.
     timeout: float | None = None
 

@@ -1,4 +1,4 @@
-"""Connects to an MCP server, through a child process or streamable HTTP."""
+"""Connects to an MCP server, through a child process, streamable HTTP, or HTTP with server-sent events."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def connected_client(
 
 async def _transport(connection: McpConnection, config: ServerConfig, workspace: Workspace) -> Transport:
     if config.url:
-        return cast("Transport", _http(connection, config))
+        return cast("Transport", (_sse if config.is_sse else _http)(connection, config))
     cwd = workspace.cwd if config.cwd is None else workspace.resolve(config.cwd)
     program, *arguments = config.command
     if "/" in program:
@@ -115,6 +115,28 @@ async def _http(connection: McpConnection, config: ServerConfig) -> AsyncGenerat
                 # With a time limit, unlike in the `mcp` package: a process that must exit cannot wait for a server.
                 with anyio.move_on_after(_GOODBYE_TIMEOUT, shield=True):
                     await _end_http_session(http, config.url, connection.session_id)
+
+
+@asynccontextmanager
+async def _sse(connection: McpConnection, config: ServerConfig) -> AsyncGenerator[tuple[Any, Any]]:
+    import httpx2
+    from mcp.client.sse import sse_client
+
+    async def note_response(response: httpx2.Response) -> None:
+        if response.status_code >= 400:
+            connection.status = response.status_code
+
+    def make_http(
+        headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
+    ) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks={"response": [note_response]})
+
+    learn_headers(config.headers.items())
+    learn_url(config.url)
+    async with sse_client(
+        config.url, dict(config.headers), timeout=_HTTP_CONNECT, sse_read_timeout=_HTTP_SILENCE, httpx_client_factory=make_http
+    ) as streams:
+        yield streams
 
 
 async def _end_http_session(http: Any, url: str, session_id: str) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from fairlead.config.home import Level
 from fairlead.config.process import run_in_thread
-from fairlead.core.events import ExtensionError
+from fairlead.core.events import CommandsChanged, ExtensionError
 from fairlead.core.runtime import CancelToken
 from fairlead.errors import ExtensionNotLoaded
 from fairlead.extend.mcp.config import McpConfigFile
@@ -48,6 +48,8 @@ class McpOptions(Struct, frozen=True, kw_only=True):
 
     #: Configuration files, in order. If two servers have the same name, the later one is used.
     config_files: Sequence[McpConfigFile]
+    #: Servers that the program has handed over. They need no trust, and come before those of the same name in files.
+    given: Sequence[ServerConfig] = ()
     #: Whether the project may start programs.
     is_trusted: Callable[[], Awaitable[bool]]
     #: Whether the model may use the tool with a given name.
@@ -134,7 +136,7 @@ class McpServers:
         return self._servers
 
     async def _start(self) -> None:
-        """Connect to the user's servers, then to those that depend on the project, once it is known whether it is trusted."""
+        """Connect to the servers of the program and the user, then to those that depend on the project, once it is trusted."""
         from fairlead.extend.mcp.config import load_servers
         from fairlead.extend.mcp.tools import server_keys
 
@@ -145,9 +147,14 @@ class McpServers:
         own = load_servers([file for file in options.config_files if file.origin.scope != "project"], env, problems)
         options.warn(problems)
         with_project = load_servers(options.config_files, env, problems)
-        if (own or with_project) and not await self._has_package():
+        if (own or with_project or options.given) and not await self._has_package():
             return
-        keys = server_keys(dict.fromkeys(config.name for config in (*own, *with_project)))
+        given = {config.name: config for config in options.given}
+        options.warn([_is_replaced(config) for config in own if config.name in given])
+        own = [config for config in own if config.name not in given]
+        with_project = [config for config in with_project if config.name not in given]
+        keys = server_keys(dict.fromkeys(config.name for config in (*options.given, *own, *with_project)))
+        self._connect_servers(options.given, keys)
         certain = [config for config in own if config in with_project]
         self._connect_servers(certain, keys)
         chosen = own
@@ -196,6 +203,8 @@ class McpServers:
         self._options.warn(problems)
         unwanted = {tool.name for tool in tools if not self._options.is_wanted(tool.name)}
         toolbox.replace(owner, tools, inactive=unwanted)
+        if server.offer.prompts:
+            self._host.notify(CommandsChanged())
         if server.offer.resources:
             self._offer_resources()
 
@@ -212,6 +221,10 @@ class McpServers:
         assert self._host is not None and self._toolbox is not None
         self._options.warn([text])
         self._host.notify(ExtensionError(f"mcp:{server.config.name}", kind, text))
+
+
+def _is_replaced(config: ServerConfig) -> str:
+    return f'{config.origin.path}: the MCP server "{config.name}" is left out: the program has handed over one of that name.'
 
 
 def _owner(server: McpServer) -> str:
