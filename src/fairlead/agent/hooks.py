@@ -30,7 +30,7 @@ def handlers(hooks: Hooks) -> dict[str, Callable[[Any], Awaitable[Any]]]:
 
 
 def _isolated(function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
-    """Return a coroutine function that calls a hook in a task or on a thread of its own.
+    """Return a coroutine function that calls a hook in its own task or thread.
 
     Code of extensions is watched step by step, and what it prints goes to stderr. The program's own code is left alone.
     """

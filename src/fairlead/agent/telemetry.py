@@ -4,7 +4,7 @@ A run is a span `invoke_agent`; the model calls (`chat`) and the tool calls (`ex
 sub-agent is below the tool call that started it.
 
 Listeners of a session are called in the task that causes the event. So the span of a run becomes the current one in the task of
-the run, and the span of a tool call in the task that runs the tool: spans of the program's own tools are below it.
+the run, and the span of a tool call in the task that runs the tool: spans that a tool of the program makes are below it.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ class McpServers:
 
 
 def _is_replaced(config: ServerConfig) -> str:
-    return f'{config.origin.path}: the MCP server "{config.name}" is left out: the program has handed over one of that name.'
+    return f'{config.origin.path}: the MCP server "{config.name}" is left out: the program has handed over one with this name.'
 
 
 def _owner(server: McpServer) -> str:
