@@ -16,12 +16,12 @@ from fairlead.errors import CompactingError, ConfigError, FairleadError, NoCrede
 from fairlead.protocol.acp import updates as acp
 from fairlead.protocol.acp.base import AUTH_REQUIRED
 from fairlead.protocol.acp.content import ContentBlock
-from fairlead.protocol.acp.sessions import PromptResponse, SessionConfigOption, StopReason
+from fairlead.protocol.acp.sessions import PromptResponse, SessionConfigOption, SessionModeState, StopReason
 from fairlead.session.events import Gate
 from fairlead.session.session import Session
 from fairlead.wire.acp.content import PromptContent, prompt_content
 from fairlead.wire.acp.narrator import Narrator
-from fairlead.wire.acp.options import MODEL, THINKING, choose_level, choose_model, config_options
+from fairlead.wire.acp.options import MODE, MODEL, THINKING, choose_level, choose_model, config_options, mode_named, mode_state
 from fairlead.wire.acp.updates import Updates
 from fairlead.wire.jsonrpc import INTERNAL_ERROR, BadParams, RpcError
 from fairlead.wire.prompts import AcceptedPrompts, PromptOutcome
@@ -66,7 +66,7 @@ class AcpSession:
         self._background: set[asyncio.Task[None]] = set()
         self._commands: list[acp.AvailableCommand] | None = None
         #: What the client is about to learn from an answer, so that no update says it too.
-        self._answers_options = False
+        self._answers_mode = self._answers_options = False
         self._is_closed = False
         #: Fires when the client cancels what is running, and with it the questions to the user.
         self.questions = CancelToken()
@@ -218,7 +218,10 @@ class AcpSession:
                 self._settled(event)
             case core.ModelSelected() | core.ThinkingLevelChanged():
                 self._tell_options()
-            case core.SessionReplaced():
+            case core.ApprovalModeChanged():
+                self._tell_mode()
+                self._tell_options()
+            case core.CommandsChanged() | core.SessionReplaced():
                 self.announce_commands()
             case _:
                 return
@@ -248,8 +251,20 @@ class AcpSession:
     # Options
 
     @property
+    def modes(self) -> SessionModeState:
+        return mode_state(self.session.approval_mode)
+
+    @property
     def options(self) -> list[SessionConfigOption]:
         return config_options(self.session)
+
+    def set_mode(self, mode_id: str) -> None:
+        """Change the approval mode. Raises BadParams if there is no such mode."""
+        self._answers_mode = True
+        try:
+            self.session.set_approval_mode(mode_named(mode_id))
+        finally:
+            self._answers_mode = False
 
     def set_option(self, option_id: str, value: str | bool) -> list[SessionConfigOption]:
         """Change an option, and return all of them. Raises BadParams if there is no such option or value."""
@@ -258,15 +273,21 @@ class AcpSession:
         self._answers_options = True
         try:
             match option_id:
+                case "mode":
+                    self.session.set_approval_mode(mode_named(value))
                 case "model":
                     choose_model(self.session, value)
                 case "thinking":
                     choose_level(self.session, value)
                 case _:
-                    raise BadParams(f"Unknown option {option_id!r}. The options are: {MODEL}, {THINKING}")
+                    raise BadParams(f"Unknown option {option_id!r}. The options are: {MODE}, {MODEL}, {THINKING}")
         finally:
             self._answers_options = False
         return self.options
+
+    def _tell_mode(self) -> None:
+        if not self._answers_mode:
+            self._updates.send(acp.CurrentModeUpdate(self.session.approval_mode))
 
     def _tell_options(self) -> None:
         if not self._answers_options:

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 async def _new(server: AcpServer, params: s.NewSessionRequest) -> Answer:
     session = await server.sessions.new(params)
-    return Answer(s.NewSessionResponse(session.id, config_options=session.options), _begin(session))
+    return Answer(s.NewSessionResponse(session.id, modes=session.modes, config_options=session.options), _begin(session))
 
 
 async def _load(server: AcpServer, params: s.LoadSessionRequest) -> Answer:
     session = await server.sessions.load(params)
     session.narrator.replay()
-    return Answer(s.LoadSessionResponse(config_options=session.options), _begin(session))
+    return Answer(s.LoadSessionResponse(modes=session.modes, config_options=session.options), _begin(session))
 
 
 async def _resume(server: AcpServer, params: s.ResumeSessionRequest) -> Answer:
     session = await server.sessions.load(params)
-    return Answer(s.ResumeSessionResponse(config_options=session.options), _begin(session))
+    return Answer(s.ResumeSessionResponse(modes=session.modes, config_options=session.options), _begin(session))
 
 
 def _begin(session: AcpSession) -> Any:
@@ -69,6 +69,11 @@ def _cancel_prompt(server: AcpServer, params: s.PromptRequest) -> None:
         session.stop()
 
 
+def _set_mode(server: AcpServer, params: s.SetSessionModeRequest) -> s.SetSessionModeResponse:
+    server.sessions.get(params.session_id).set_mode(params.mode_id)
+    return s.SetSessionModeResponse()
+
+
 def _set_option(server: AcpServer, params: s.SetSessionConfigOptionRequest) -> s.SetSessionConfigOptionResponse:
     session = server.sessions.get(params.session_id)
     return s.SetSessionConfigOptionResponse(session.set_option(params.config_id, params.value))
@@ -93,6 +98,7 @@ ROUTES: tuple[RequestRoute, ...] = (
     RequestRoute(s.CloseSessionRequest, _close),
     RequestRoute(s.DeleteSessionRequest, _delete),
     RequestRoute(s.PromptRequest, _prompt, when="late", cancel=_cancel_prompt),
+    RequestRoute(s.SetSessionModeRequest, _set_mode),
     RequestRoute(s.SetSessionConfigOptionRequest, _set_option),
     RequestRoute(i.AuthenticateRequest, _authenticate, when="late"),
     RequestRoute(i.LogoutRequest, _logout),

@@ -61,6 +61,7 @@ class Narrator:
             core.ExtensionError: lambda event: self.notice("error", "An extension or the session failed", event.error),
             core.SessionInfoChanged: lambda event: self._updates.send(acp.SessionInfoUpdate(title=event.name)),
             core.SubagentEvent: self._subagent,
+            core.TodosChanged: lambda event: self.show_plan(),
         }
 
     def send_event(self, event: core.Event) -> None:

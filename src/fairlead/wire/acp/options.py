@@ -1,26 +1,56 @@
-"""What a client can choose in a session: the model and the thinking level."""
+"""What a client can choose in a session: the approval mode, the model and the thinking level."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import groupby
+from typing import cast
 
+from fairlead.config.settings import ApprovalMode
 from fairlead.core.model import THINKING_LEVELS, Model
 from fairlead.protocol.acp.sessions import (
     SessionConfigOption,
     SessionConfigSelect,
     SessionConfigSelectGroup,
     SessionConfigSelectOption,
+    SessionMode,
+    SessionModeState,
 )
 from fairlead.session.session import Session
 from fairlead.wire.jsonrpc import BadParams
 
 #: The ids of the options.
-MODEL, THINKING = "model", "thinking"
+MODE, MODEL, THINKING = "mode", "model", "thinking"
+
+#: The name and the description of each approval mode.
+MODES: Mapping[ApprovalMode, tuple[str, str]] = {
+    "auto": ("Auto", "Run every tool call without asking"),
+    "write": ("Edit", "Change files of the workspace without asking, and ask before everything else"),
+    "ask": ("Ask", "Ask before every tool call that changes something"),
+    "deny": ("Read only", "Refuse every tool call that changes something"),
+}
+
+
+def mode_named(mode_id: str) -> ApprovalMode:
+    """Return an approval mode. Raises BadParams if it does not exist."""
+    if mode_id not in MODES:
+        raise BadParams(f"Unknown mode {mode_id!r}. The modes are: {', '.join(MODES)}")
+    return cast("ApprovalMode", mode_id)
+
+
+def mode_state(mode: ApprovalMode) -> SessionModeState:
+    """Return the approval modes, and the one in force."""
+    modes = [SessionMode(each, name, description=about) for each, (name, about) in MODES.items()]
+    return SessionModeState(current_mode_id=mode, available_modes=modes)
 
 
 def config_options(session: Session) -> list[SessionConfigOption]:
     """Return all options with their values. An option with nothing to choose is left out."""
-    found: list[SessionConfigOption] = []
+    modes = [SessionConfigSelectOption(each, name, description=about) for each, (name, about) in MODES.items()]
+    about = "What runs without a question"
+    found: list[SessionConfigOption] = [
+        SessionConfigSelect(MODE, "Approvals", session.approval_mode, modes, category="mode", description=about)
+    ]
     if (model := session.model) is not None:
         found.append(SessionConfigSelect(MODEL, "Model", model_id(model), _models(session, model), category="model"))
     levels = session.models.levels()
