@@ -223,3 +223,26 @@ def test_sessions_work_at_the_same_time(tmp_path: Path) -> None:
         assert client.prompt(quick, "quick") == "end_turn"
         client.host.provider.release()
         assert client.answer_to(waiting)["result"] == {"stopReason": "end_turn"}
+
+
+# The end of the process
+
+
+def test_nothing_is_left_behind_when_the_editor_goes_away(tmp_path: Path) -> None:
+    with acp(tmp_path, [calls(bash(LASTING))]) as client:
+        client.begin(client.new(), "go")
+        client.host.began.wait()
+        assert client.host.leave() == 0
+        client.host.lasting_command_ended()
+
+
+def test_cancel_ends_a_turn_during_a_compaction(tmp_path: Path) -> None:
+    summary = {"match": "summary", **ENDLESS}
+    turns = [says("long " * 3000, usage={"input": 19_000, "output": 900}), summary, says("next")]
+    with acp(tmp_path, turns, model="fake/fake-small", settings={"compaction": {"keepRecentTokens": 100}}) as client:
+        session = client.new()
+        prompt = client.begin(session, "word " * 300)
+        client.until("compaction_update", status="in_progress")
+        client.cancel(session)
+        assert client.answer_to(prompt)["result"] == {"stopReason": "cancelled"}
+        client.until("compaction_update", status="cancelled")
