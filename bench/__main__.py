@@ -1,4 +1,4 @@
-"""Compare fairlead with pi 1.5 and pi 0.87. Prints medians and budgets.
+"""Compare fairlead with pi 1.5, pi 0.87 and pi-acp. Prints medians and budgets.
 
 All do the same workloads, in turn, against the same scripted provider.
 
@@ -13,7 +13,7 @@ import os
 import statistics
 import sys
 
-from bench import report
+from bench import acp, report
 from bench.budgets import OWN, OWN_DELTA, verdicts
 from bench.contestants import Contestant, contestants
 from bench.driver import BenchError
@@ -23,7 +23,7 @@ from bench.works import WORKS, Figures, Work
 def main() -> None:
     options = arguments()
     load_before = os.getloadavg()[0]
-    everyone = contestants()
+    everyone = (*contestants(), *acp.contestants())
     warm_up(everyone)
     medians: dict[str, dict[str, Figures]] = {}
     failures: dict[str, str] = {}
@@ -55,7 +55,7 @@ def warm_up(everyone: tuple[Contestant, ...]) -> None:
     """Start each agent once without measuring, so that the files of all are in the system's cache."""
     for contestant in everyone:
         try:
-            WORKS["start"].measure(contestant)
+            WORKS["acp-start" if contestant.protocol == "acp" else "start"].measure(contestant)
         except BenchError as error:
             progress(f"{contestant.name} does not start: {error}")
 
@@ -77,6 +77,8 @@ def measure(name: str, everyone: tuple[Contestant, ...], runs: int, failures: di
 
 
 def takes_part(contestant: Contestant, work: Work) -> bool:
+    if contestant.protocol != work.protocol:
+        return False
     if work.alone:
         return contestant.name == OWN
     return work.both_forms or contestant.name != OWN_DELTA

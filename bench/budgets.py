@@ -1,4 +1,4 @@
-"""The budgets of fairlead, relative to the faster of pi 1.5 and pi 0.87 on the same machine in the same run."""
+"""The budgets of fairlead, relative to the faster of pi 1.5 and pi 0.87, or to pi-acp, on the same machine in the same run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from bench.works import WORKS, Figures
 
-OWN, OWN_DELTA = "fairlead", "fairlead, delta"
-PEERS = ("pi 1.5", "pi 0.87")
+OWN, OWN_DELTA, OWN_ACP = "fairlead", "fairlead, delta", "fairlead acp"
+PEERS = ("pi 1.5", "pi 0.87", "pi-acp")
 
 #: Medians by workload and contestant, without workloads that were not run or that a contestant failed.
 Medians = Mapping[str, Mapping[str, Figures]]
@@ -51,6 +51,9 @@ _RATIOS = [
     ("stream", "first", OWN, 0.5),
     ("turns-200", "wall", OWN, 0.5),
     ("open", "wall", OWN, 0.5),
+    ("acp-start", "wall", OWN_ACP, 0.5),
+    ("acp-start", "memory", OWN_ACP, 0.4),
+    ("acp-output", "bytes", OWN_ACP, 1.0),
 ]
 
 #: pairs of workloads; the second is ten times the first
@@ -66,7 +69,7 @@ _NAMES = {
     "wall": "wall s",
     "cpu": "CPU s",
     "memory": "memory MiB",
-    "bytes": "bytes in delta form",
+    "bytes": "bytes",
     "first": "prompt to first delta, s",
 }
 

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bench import peers
 from bench.driver import AgentProcess
@@ -33,6 +33,8 @@ def setup(fl):
 class Contestant:
     name: str
     command: tuple[str, ...]
+    #: What it speaks: it takes part in the workloads over this protocol.
+    protocol: Literal["rpc", "acp"] = "rpc"
 
 
 def own(*extra: str) -> tuple[str, ...]:

@@ -16,9 +16,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
+from bench import acp
 from bench.contestants import Contestant, running
 from bench.driver import AgentProcess, BenchError, Frame
 from bench.rules import matching
@@ -39,6 +41,7 @@ class Work:
     slow: bool = False
     #: Measured for fairlead only, because no budget compares it with others.
     alone: bool = False
+    protocol: Literal["rpc", "acp"] = "rpc"
 
 
 def start(contestant: Contestant) -> Figures:
@@ -127,6 +130,8 @@ WORKS = {
     "open": Work("opening 10,000 entries, then get_messages", lambda who: open_session(who, 10_000)),
     "open-idle": Work("10,000 entries opened by an idle process", lambda who: open_when_idle(who, 10_000), alone=True),
     "open-idle-long": Work("100,000 entries opened by an idle process", lambda who: open_when_idle(who, 100_000), alone=True),
+    "acp-start": Work("process start to the answer to ACP's initialize", acp.start, protocol="acp"),
+    "acp-output": Work("35,000 lines of output over ACP", acp.output, protocol="acp"),
     "rules": Work("100,000 characters against 50 stream rules", lambda who: matching(100_000), alone=True),
     "rules-long": Work("1,000,000 characters against 50 stream rules", lambda who: matching(1_000_000), alone=True),
 }
