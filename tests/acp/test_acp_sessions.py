@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 from tests.support.acp import acp, acp_again
 from tests.support.stage import bash, calls, says
+from tests.support.surroundings import FAIRLEAD
 
 AUTH_REQUIRED, NOT_FOUND, INVALID_PARAMS = -32000, -32002, -32602
 
@@ -74,6 +76,19 @@ def test_a_session_continues_in_another_process_and_another_mode(tmp_path: Path)
             assert other.updates(session, "user_message_chunk", "agent_message_chunk", since=since) == []
             other.prompt(session, "more")
             assert "from the editor" in str(other.host.provider.requests[-1].body["messages"])
+
+
+def test_a_conversation_from_a_terminal_continues_in_an_editor(tmp_path: Path) -> None:
+    with acp(tmp_path, [says("in the terminal"), says("in the editor")]) as client:
+        around = client.host.around
+        command = [FAIRLEAD, "-p", "--model", "fake/fake-1", "asked in the terminal"]
+        subprocess.run(command, cwd=around.cwd, env=dict(around.env), check=True, capture_output=True, stdin=subprocess.DEVNULL)
+        (listed,) = client.call("session/list", cwd=client.cwd)["sessions"]
+        assert listed["title"] == "asked in the terminal"
+        client.call("session/load", sessionId=listed["sessionId"], cwd=client.cwd, mcpServers=[])
+        assert client.said(None, "user_message_chunk") == "asked in the terminal"
+        assert client.said() == "in the terminal"
+        assert client.prompt(listed["sessionId"], "and now") == "end_turn"
 
 
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])

@@ -29,6 +29,18 @@ def test_the_call_of_a_sub_agent_is_announced_then_asked_about_then_run(tmp_path
         assert client.statuses(call["toolCallId"])[-1] == "failed"
 
 
+def test_a_permitted_call_of_a_sub_agent_runs(tmp_path: Path) -> None:
+    turns = [GIVES, *worker(calls(bash("echo x > out"))), says("worked"), says("done")]
+    with acp(tmp_path, turns, flags=["--approval", "ask"]) as client:
+        session = client.new()
+        prompt = client.begin(session, "go")
+        asked = client.asked("session/request_permission")
+        client.permit(asked, "allow_once")
+        assert client.answer_to(prompt)["result"] == {"stopReason": "end_turn"}
+        assert client.statuses(asked["params"]["toolCall"]["toolCallId"]) == ["pending", "in_progress", "completed"]
+        assert Path(client.cwd, "out").read_text() == "x\n"
+
+
 def test_what_a_sub_agent_says_is_not_shown_as_the_answer(tmp_path: Path) -> None:
     turns = [GIVES, says("all done"), {"match": "Worker runs it", "text": "secret words of the worker"}]
     with acp(tmp_path, turns) as client:

@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from fairlead.agent import Agent
+from fairlead.agent.mcp_server import McpServer
 from fairlead.agent.options import ASK, TASK, TODO_WRITE
-from fairlead.errors import FairleadError
+from fairlead.errors import BadOption, FairleadError
 from fairlead.protocol.acp import sessions as acp
 from fairlead.protocol.acp.base import AUTH_REQUIRED, RESOURCE_NOT_FOUND
 from fairlead.session.history.conversation import Conversation
@@ -118,11 +120,14 @@ class AcpSessions(ManySessions[AcpSession]):
             base,
             cwd=cwd,
             add_dirs=[*base.add_dirs, *(_folder("additionalDirectories", each) for each in directories or ())],
+            mcp_servers={**base.mcp_servers, **dict(map(_server, servers or ()))},
             default_tools=[*dict.fromkeys([*base.default_tools, *MORE_TOOLS])],
             conversation=conversation,
         )
         try:
             agent = Agent(options, shared=self.common.shared)
+        except BadOption as error:
+            raise BadParams(str(error)) from None
         except FairleadError as error:
             raise as_auth_error(error) from None
         try:
@@ -155,3 +160,24 @@ def _folder(name: str, path: str) -> Path:
     except ValueError:  # a null byte
         pass
     raise BadParams(f"{name}: expected the absolute path of a directory, found {path!r}")
+
+
+def _server(value: Any) -> tuple[str, McpServer]:
+    """Return the name of an MCP server that a client hands over, and the server. Raises BadParams if it cannot be used."""
+    match value:
+        case {"type": "http"}:
+            declared = acp.McpServerHttp
+        case {"type": "sse"}:
+            declared = acp.McpServerSse
+        case _:
+            declared = acp.McpServerStdio
+    try:
+        server: acp.McpServer = msgspec.convert(value, declared)
+    except msgspec.ValidationError as error:
+        raise BadParams(f"mcpServers: {error}") from None
+    if isinstance(server, acp.McpServerStdio):
+        env = {each.name: each.value for each in server.env}
+        return server.name, McpServer(command=server.command, args=server.args, env=env)
+    headers = {each.name: each.value for each in server.headers}
+    kind = "sse" if isinstance(server, acp.McpServerSse) else "http"
+    return server.name, McpServer(url=server.url, headers=headers, type=kind)
