@@ -140,3 +140,14 @@ def test_the_model_of_a_session_is_shown_and_can_be_changed(tmp_path: Path) -> N
             {"configId": "thinking", "value": "loud"},
         ):
             assert client.refusal("session/set_config_option", sessionId=session, **wrong)["code"] == -32602
+
+
+def test_a_call_that_the_model_did_not_finish_ends(tmp_path: Path) -> None:
+    long = {"name": "write", "arguments": {"path": "a", "content": "x" * 400}}
+    settings = {"retry": {"enabled": True, "maxRetries": 3, "baseDelayMs": 1}}
+    with acp(tmp_path, [{"toolCalls": [long], "dropAfter": 3}, says("fine")], settings=settings) as client:
+        session = client.new()
+        assert client.prompt(session) == "end_turn"
+        (ident,) = call_ids(client.updates(session))
+        assert client.statuses(ident) == ["pending", "failed"]
+        assert not Path(client.cwd, "a").exists()

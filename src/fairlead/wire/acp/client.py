@@ -18,7 +18,6 @@ class Client(Struct):
     pages: bool = False
     #: Runs the agent in a terminal to log in.
     terminal_login: bool = False
-    has_initialized: bool = False
 
     def initialize(self, capabilities: ClientCapabilities) -> None:
         """Take what the client says about itself."""
@@ -28,4 +27,3 @@ class Client(Struct):
         self.forms = elicitation is not None and elicitation.form is not None
         self.pages = elicitation is not None and elicitation.url is not None
         self.terminal_login = capabilities.auth.terminal
-        self.has_initialized = True

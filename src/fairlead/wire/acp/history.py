@@ -57,7 +57,7 @@ def _updates(
         case BashExecutionMessage():
             yield acp.ToolCall(
                 entry_id,
-                f"`{message.command}`",
+                f"`{message.command.strip().partition(chr(10))[0]}`",
                 kind="execute",
                 status="failed" if message.exit_code else "completed",
                 content=[Content(TextBlock(tail(message.output, LONGEST_RESULT)))] if message.output else [],

@@ -41,6 +41,8 @@ class Narrator:
         self._has_plan = False
         #: What the client knows about the usage.
         self._usage: acp.UsageUpdate | None = None
+        #: What the session cost. Counting it reads the whole history, so that happens once per run; each answer adds its own cost.
+        self._cost = 0.0 if session.history.leaf is None else session.usage.totals.cost
         #: The entry up to which the client has seen the conversation, and whether something happened since that it has not.
         self._seen: str | None = session.history.leaf
         self._has_missed = False
@@ -93,14 +95,14 @@ class Narrator:
             self._updates.send(update)
         self._seen = self._session.history.leaf
         self.show_plan()
-        self.show_usage()
+        self.count_usage()
 
     def _settled(self, event: core.AgentSettled) -> None:
         self._updates.flush()
         self.tools.end_all()
         if self._in_turn():
             self._seen = self._session.history.leaf
-        self.show_usage()
+        self.count_usage()
         self._updates.send(acp.SessionInfoUpdate(updated_at=iso(self._session.host.now_ms())))
 
     # Messages
@@ -124,7 +126,7 @@ class Narrator:
         elif isinstance(event, BlockStart):
             self._message_id = self._message_id or self._new_id()
             self._kinds[event.index] = type(event.block)
-            if isinstance(event.block, ToolCall):
+            if isinstance(event.block, ToolCall) and event.block.id and event.block.name:
                 self.tools.announce(event.block.id, event.block.name, None)
 
     def _message_ended(self, event: core.MessageEnd) -> None:
@@ -132,9 +134,10 @@ class Narrator:
         if isinstance(message, AssistantMessage):
             self._updates.flush()
             self._message_id = ""
-            if message.stop_reason in ("error", "aborted"):
-                self.tools.discard_undescribed()
-            self.show_usage()
+            is_whole = message.stop_reason not in ("error", "aborted")
+            self.tools.discard_unfinished({call.id for call in message.tool_calls()} if is_whole else set())
+            self._cost += message.usage.cost.total
+            self._show_usage()
         elif isinstance(message, CustomMessage) and message.display:
             for block in blocks(message.content):
                 self._updates.send(acp.AgentMessageChunk(block, message_id=self._new_id()))
@@ -184,12 +187,17 @@ class Narrator:
             self._has_plan = bool(entries)
             self._updates.send(acp.Plan(entries))
 
-    def show_usage(self) -> None:
+    def count_usage(self) -> None:
+        """Add up what the session cost so far, with compactions and sub-agents, and show it."""
+        self._cost = self._session.usage.totals.cost
+        self._show_usage()
+
+    def _show_usage(self) -> None:
         """Show how much of the context is in use, and what the session cost."""
         context = self._session.usage.context
         if context is None or context.tokens is None or not context.window:
             return
-        cost = acp.Cost(amount=self._session.usage.totals.cost, currency="USD")
+        cost = acp.Cost(amount=self._cost, currency="USD")
         update = acp.UsageUpdate(used=context.tokens, size=context.window, cost=cost)
         if update != self._usage:
             self._usage = update

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from msgspec import UNSET, Struct
@@ -169,9 +169,12 @@ class ToolReports:
         for call_id in [each for each in self._open if only(each)]:
             self.ended(call_id, ToolResult.text(why), is_error=True)
 
-    def discard_undescribed(self) -> None:
-        """End the calls that the model began to write and did not finish."""
-        self.end_all("The model did not finish the call.", only=lambda call_id: not self._open[call_id].is_described)
+    def discard_unfinished(self, finished: Collection[str]) -> None:
+        """End the calls that the model began to write, except those that it finished."""
+        self.end_all(
+            "The model did not finish the call.",
+            only=lambda call_id: not self._open[call_id].is_described and call_id not in finished,
+        )
 
 
 def title(tool: Tool | None, name: str, arguments: Mapping[str, Any]) -> str:
