@@ -60,7 +60,7 @@ def test_types_are_typescript(dialect: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--dialect", "klingon"], "Unknown dialect 'klingon'. The dialects are: pi, pi-2025, omp, xcsh, opal"),
+        (["--dialect", "klingon"], "Unknown dialect 'klingon'. The dialects are: pi, pi-2025, omp, xcsh, opal, acp"),
         (["--dialect"], "usage: fairlead schema"),
         (["pi"], "usage: fairlead schema"),
         (["--typescript=yes"], "usage: fairlead schema"),

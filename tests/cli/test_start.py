@@ -65,7 +65,7 @@ def test_the_name_it_was_started_by_chooses_the_dialect_and_omp_is_the_default(
 def test_an_unknown_dialect_is_an_error_that_lists_them(fairlead: Command) -> None:
     done = fairlead("--mode", "rpc", "--dialect", "klingon", input=GET_STATE)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "Error: Unknown dialect 'klingon'. The dialects are: pi, pi-2025, omp, xcsh, opal\n"
+    assert done.stderr == "Error: Unknown dialect 'klingon'. The dialects are: pi, pi-2025, omp, xcsh, opal, acp\n"
 
 
 def test_files_are_refused_in_rpc_mode(fairlead: Command) -> None:

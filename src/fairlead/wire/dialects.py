@@ -174,17 +174,17 @@ DIALECTS: dict[str, Dialect] = {
             has_node_launcher=True,
         ),
         Dialect(
-            name="acp",
-            program="fairlead-acp",
-            module="fairlead.wire.acp.serve",
-            ignored_flags=("max_frame_bytes", "provider_session_id", "updates"),
-            is_server=True,
-        ),
-        Dialect(
             name="opal",
             program="opal-server",
             module="fairlead.wire.opal.serve",
             ignored_flags=("max_frame_bytes", "max_time", "provider_session_id", "updates"),
+            is_server=True,
+        ),
+        Dialect(
+            name="acp",
+            program="fairlead-acp",
+            module="fairlead.wire.acp.serve",
+            ignored_flags=("max_frame_bytes", "provider_session_id", "updates"),
             is_server=True,
         ),
     )

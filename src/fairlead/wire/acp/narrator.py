@@ -41,7 +41,7 @@ class Narrator:
         self._has_plan = False
         #: What the client knows about the usage.
         self._usage: acp.UsageUpdate | None = None
-        #: What the session cost. Counting it reads the whole history, so that happens once per run; each answer adds its own cost.
+        #: What the session cost. Counting it reads the whole history, so that happens once per run; answers add theirs.
         self._cost = 0.0 if session.history.leaf is None else session.usage.totals.cost
         #: The entry up to which the client has seen the conversation, and whether something happened since that it has not.
         self._seen: str | None = session.history.leaf
