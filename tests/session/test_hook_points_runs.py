@@ -62,7 +62,7 @@ async def test_extensions_hear_of_a_whole_run_in_order(tmp_path: Path) -> None:
     await talk(session, "hi")
     assert hooks.events == heard, "the same, in the same order"
     assert hooks.told[:3] == ["start startup", "agent_start", "turn_start"]
-    assert hooks.told[-2:] == ["(agent_end)", "(agent_settled)"], "nobody is waited for at the very end"
+    assert hooks.told[-2:] == ["agent_end", "(agent_settled)"], "the run waits for its end to be heard, not for what follows"
 
 
 async def test_a_run_goes_on_when_an_extension_has_heard_and_an_abort_does_not_wait_for_it(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.system.pi_examples import Example, Frame, bash, says, tool
 
 NEW: Frame = {"type": "new_session"}
 FORKS: Frame = {"type": "get_fork_messages"}
+PRESET = {"provider": "scripted", "model": "two", "thinkingLevel": "high", "tools": ["read"], "instructions": "Plan."}
 MANY = [says(f"answer {number}") for number in range(8)]
 
 
@@ -86,9 +88,7 @@ STEPS: dict[str, Example] = {
     "preset": Example(
         ["/preset", "/preset none", "/preset plan", "hello", "/preset"],
         MANY,
-        files={
-            ".pi/presets.json": '{"plan": {"provider": "scripted", "model": "two", "thinkingLevel": "high", "tools": ["read"], "instructions": "Plan."}}'
-        },  # noqa: E501
+        files={".pi/presets.json": json.dumps({"plan": PRESET})},
     ),
     "project-trust": Example(["hello"], MANY, files={".pi/settings.json": "{}"}),
     "protected-paths": Example(

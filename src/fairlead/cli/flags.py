@@ -341,6 +341,8 @@ def help_text() -> str:
         "  fairlead logout [PROVIDER]             forget a stored key or login",
         "  fairlead trust [PATH]                  let a project run its own extensions and servers",
         "  fairlead rules test FILE [flags]       show what a stream rule matches",
+        "  fairlead install|remove|update SOURCE  manage packages of pi: npm:NAME, git:URL or a path",
+        "  fairlead list                          show the packages that are installed",
         "  fairlead replay FILE [--fast]          be the agent of a recording that --record made",
         "  fairlead schema [--dialect NAME]       print the protocol as JSON Schema, or with --typescript as types",
         "",

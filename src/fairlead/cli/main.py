@@ -20,16 +20,21 @@ if TYPE_CHECKING:
     from fairlead.wire.pi.profile import Profile
 
 SMALLEST_FRAME = 1024
-#: Subcommands, each a function of the same name in this module of `fairlead.cli`.
+#: Subcommands, each a function of the same name (or the one after the colon) in this module of `fairlead.cli`.
 _COMMANDS = {
     "login": "login",
     "logout": "login",
     "export": "commands",
+    "install": "packages",
+    "list": "packages:list_packages",
+    "remove": "packages",
     "replay": "replay",
     "rules": "rules",
     "schema": "commands",
     "shim": "shim",
     "trust": "commands",
+    "uninstall": "packages",
+    "update": "packages",
 }
 #: Modes that serve a host in the dialect with the same name.
 _SERVERS = ("acp", "opal")
@@ -73,8 +78,9 @@ def _dispatch(argv: Sequence[str], program: Program) -> int:
     if argv[:1] and argv[0] in _COMMANDS:
         from importlib import import_module
 
-        module = import_module(f"fairlead.cli.{_COMMANDS[argv[0]]}")
-        command: Callable[[Sequence[str], Program], int] = getattr(module, argv[0])
+        name, _, function = _COMMANDS[argv[0]].partition(":")
+        module = import_module(f"fairlead.cli.{name}")
+        command: Callable[[Sequence[str], Program], int] = getattr(module, function or argv[0])
         return command(argv[1:], program)
     if argv[:1] == ["acp"]:
         argv = ["--mode", *argv]

@@ -6,22 +6,12 @@ out, and so does what cannot be understood, except for approvals: those are read
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, cast
 
-from fairlead.config import files, json_files
+from fairlead.config.packages import with_packages
 from fairlead.config.settings_files import PATHS
 from fairlead.core.model import THINKING_LEVELS
-from fairlead.errors import ConfigError
-
-#: The version at the end of a package's name on npm, and the parts of a source in git.
-_VERSION = re.compile(r"(?<=.)@[^@/]*$")
-_GIT = re.compile(
-    r"(?:git:|git\+)?(?:(?:https?|ssh|git)://|git@|(?<=git:))(?:[^@/]*@)?(?P<host>[^/:]+)[:/](?P<path>[^@#]+?)(?:\.git)?(?:[@#].*)?$"
-)
-#: What a package of pi can bring: the keys of its manifest, and the folders that count without one.
-_RESOURCES = ("extensions", "skills", "prompts", "themes")
 
 #: Settings whose name means something else in omp.
 _OTHER_MEANING = ("skills", "tools", "mcp", "output", "prompts", "defaultModel", "defaultProvider")
@@ -37,54 +27,7 @@ def from_peer(values: dict[str, Any], folder: Path, *, omp: bool) -> dict[str, A
     for key in PATHS:
         if isinstance(names := found.get(key), list):
             found[key] = [name for name in cast("list[Any]", names) if not _chooses(name)]
-    if brought := [path for package in _list(values.get("packages")) for path in _extensions_of(package, folder)]:
-        found["extensions"] = [*_list(found.get("extensions")), *brought]
-    return found
-
-
-def _extensions_of(package: Any, folder: Path) -> list[str]:
-    """Return where an installed package of pi has its extensions. They count as named: one of them may protect the user.
-
-    A package that is not installed brings nothing. pi would install it, or start without it.
-    """
-    described = cast("dict[str, Any]", package) if isinstance(package, dict) else {"source": package}
-    source = described.get("source")
-    if not isinstance(source, str) or described.get("extensions") == []:
-        return []
-    installed = _installed_package(source, folder)
-    if installed.is_file():
-        return [str(installed)]
-    manifest = installed / "package.json"
-    try:
-        declared = json_files.parse_object(manifest, files.read_bytes(manifest) or b"").get("pi")
-    except ConfigError:
-        declared = None
-    if isinstance(declared, dict):
-        if "extensions" in declared:
-            return [str(installed)]
-        # What a manifest does not name is not looked for, unless the settings choose among what the package brings.
-        if described is not package and any(kind in declared for kind in _RESOURCES):
-            return []
-    if (installed / "extensions").is_dir():
-        return [str(installed / "extensions")]
-    # A local folder that brings nothing else is an extension itself.
-    is_local = not source.startswith("npm:") and _GIT.match(source) is None
-    brings_others = any((installed / kind).exists() for kind in _RESOURCES)
-    return [str(installed)] if is_local and installed.is_dir() and not brings_others else []
-
-
-def _installed_package(source: str, folder: Path) -> Path:
-    """Return the folder in which pi installs a package: from npm, from git, or where it is."""
-    kind, _, name = source.partition(":")
-    if kind == "npm":
-        return folder / "npm" / "node_modules" / _VERSION.sub("", name)
-    if match := _GIT.match(source):
-        return folder / "git" / match["host"] / match["path"]
-    return folder / Path(source).expanduser()
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
+    return with_packages({**found, "packages": values.get("packages")}, folder)
 
 
 def _chooses(name: Any) -> bool:

@@ -95,6 +95,10 @@ def parse_settings(home: Home, path: Path, data: bytes) -> dict[str, Any]:
         from fairlead.config.peer_settings import from_peer
 
         return from_peer(values, path.parent, omp=home.has_omp_layout)
+    if "packages" in values:
+        from fairlead.config.packages import with_packages
+
+        return with_packages(values, path.parent)
     return values
 
 

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
 
-from msgspec import DecodeError, json
-
-from fairlead.config.files import read_bytes
-from fairlead.errors import ConfigError
+from fairlead.config.packages import manifest_paths, read_manifest
 
 #: The names of files that pi, omp and xcsh load as extensions, and of those that make a folder such an extension.
 SCRIPT_SUFFIXES = frozenset((".js", ".ts", ".mjs", ".mts", ".cjs", ".cts", ".jsx", ".tsx"))
 _INDEX_FILES = ("index.ts", "index.js", "index.mts", "index.mjs")
-#: The keys of a `package.json` that hold a manifest.
-_MANIFEST_KEYS = ("pi", "omp", "xcsh")
 
 
 def script_files(path: Path) -> list[Path]:
@@ -57,33 +50,3 @@ def script_name(place: Path, file: Path) -> str:
     if place == file:
         return file.stem
     return place.name if file.stem == "index" and file.parent == place else f"{place.name}/{file.stem}"
-
-
-def read_manifest(folder: Path) -> dict[str, list[str]] | None:
-    """Return the lists of paths in the manifest of a package; None if the folder has no manifest."""
-    try:
-        package = json.decode(read_bytes(folder / "package.json") or b"{}")
-    except (ConfigError, DecodeError, UnicodeDecodeError):
-        return None
-    fields = cast("dict[str, Any]", package) if isinstance(package, dict) else {}
-    found = next((fields[key] for key in _MANIFEST_KEYS if isinstance(fields.get(key), dict)), None)
-    if found is None:
-        return None
-    lists = cast("dict[str, Any]", found)
-    return {key: [str(each) for each in cast("list[Any]", value)] for key, value in lists.items() if isinstance(value, list)}
-
-
-def manifest_paths(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    """Return the paths in a package that patterns name, without those that patterns with `!` exclude."""
-    named = [
-        path for pattern in patterns if not pattern.startswith(("!", "-")) for path in _matching(folder, pattern.lstrip("+"))
-    ]
-    excluded = {path for pattern in patterns if pattern.startswith(("!", "-")) for path in _matching(folder, pattern[1:])}
-    return [path for path in dict.fromkeys(named) if path not in excluded]
-
-
-def _matching(folder: Path, pattern: str) -> list[Path]:
-    plain = os.path.normpath(pattern)
-    if any(char in plain for char in "*?["):
-        return sorted(folder.glob(plain))
-    return [folder / plain] if os.path.lexists(folder / plain) else []

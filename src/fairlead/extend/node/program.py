@@ -51,3 +51,15 @@ def _bundled_node() -> str | None:
         return None
     folder = Path(spec.origin).parent
     return next((str(path) for path in (folder / "bin" / "node", folder / "node.exe") if path.is_file()), None)
+
+
+def npm_command(env: Mapping[str, str]) -> list[str]:
+    """Return the command that starts npm: `npm` on the PATH, else the one from the extra `node`. Raises ConfigError."""
+    found = shutil.which("npm", path=env.get("PATH"))
+    if found is not None:
+        return [found]
+    bundled = _bundled_node()
+    if bundled is None:
+        raise ConfigError("Packages need npm. Install Node, or the extra fairlead[node], which brings it.")
+    script = Path(bundled).parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    return [bundled, str(script)]

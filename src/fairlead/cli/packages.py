@@ -1,0 +1,78 @@
+"""`fairlead install`, `remove`, `list` and `update`: packages of pi, with extensions, skills and prompts.
+
+Each is a function that takes the words after its name and the program that fairlead was started as. It returns the exit code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairlead.cli.console import complain, say
+from fairlead.cli.flags import UsageError
+from fairlead.config.home import Home
+
+if TYPE_CHECKING:
+    from fairlead.extend.package_manager import PackageManager
+    from fairlead.wire.dialects import Program
+
+
+def install(words: Sequence[str], program: Program) -> int:
+    """Install a package and list it in the settings. Raises UsageError or ConfigError."""
+    source, local = _source_and_scope(words, "install SOURCE [--local]")
+    folder = _manager(program, local=local).install(source, Path.cwd())
+    say(f"Installed {source} in {folder}")
+    return 0
+
+
+def remove(words: Sequence[str], program: Program) -> int:
+    """Delete a package and take it off the settings. Raises UsageError or ConfigError."""
+    source, local = _source_and_scope(words, "remove SOURCE [--local]")
+    if not _manager(program, local=local).remove(source):
+        complain(f"{source} is not installed. `fairlead list` shows what is.")
+        return 1
+    say(f"Removed {source}")
+    return 0
+
+
+uninstall = remove
+
+
+def update(words: Sequence[str], program: Program) -> int:
+    """Update one package, or all. Raises UsageError or ConfigError."""
+    given = [word for word in words if word not in ("--extensions", "--extension", "--all")]
+    if len(given) > 1 or any(word.startswith("-") for word in given):
+        raise UsageError("usage: fairlead update [SOURCE]")
+    for source in _manager(program, local=False).update(given[0] if given else None):
+        say(f"{'Left as it is: ' if source.kind == 'local' else 'Updated '}{source.text}")
+    return 0
+
+
+def list_packages(words: Sequence[str], program: Program) -> int:
+    """Print the packages of the user and of the project. Raises UsageError or ConfigError."""
+    if words:
+        raise UsageError("usage: fairlead list")
+    for title, local in (("User packages:", False), ("Project packages:", True)):
+        packages = _manager(program, local=local).packages()
+        if packages:
+            say(title)
+        for package in packages:
+            say(f"  {package.source.text}\n    {package.path or 'not installed'}")
+    return 0
+
+
+def _manager(program: Program, *, local: bool) -> PackageManager:
+    from fairlead.extend.package_manager import PackageManager
+
+    home = Home.find(os.environ, peer=program.home)
+    return PackageManager(home, os.environ, Path.cwd() if local else None)
+
+
+def _source_and_scope(words: Sequence[str], usage: str) -> tuple[str, bool]:
+    flags = [word for word in words if word.startswith("-")]
+    sources = [word for word in words if not word.startswith("-")]
+    if len(sources) != 1 or not set(flags) <= {"-l", "--local"}:
+        raise UsageError(f"usage: fairlead {usage}")
+    return sources[0], bool(flags)

@@ -1,0 +1,153 @@
+"""Packages of pi: where they are installed, and what they bring. `packages` in the settings lists them.
+
+A package comes from npm (`npm:NAME`), from git (`git:HOST/PATH`, a URL), or is a folder or file (`./path`). npm packages are in
+`npm/node_modules` beside the settings file that lists them, git repositories in `git`. Others stay where they are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+from msgspec import Struct
+
+from fairlead.config import files, json_files
+from fairlead.errors import ConfigError
+
+#: What a package can bring that has a meaning here.
+Kind: TypeAlias = Literal["extensions", "skills", "prompts"]
+
+#: The parts of a package on npm, and of a source in git.
+_NPM = re.compile(r"npm:(?P<name>(?:@[^/@]+/)?[^@/]+)(?:@(?P<version>.+))?$")
+_GIT = re.compile(
+    r"(?:git:|git\+)?(?P<url>(?:(?:https?|ssh|git|file)://|git@|(?<=git:))(?:[^@/]*@)?(?P<host>[^/:]*)[:/](?P<path>[^@#]+?)(?:\.git)?)"
+    r"(?:[@#](?P<ref>.*))?$"
+)
+#: All that a package can bring: the keys of its manifest, and the folders that count without one.
+_RESOURCES = ("extensions", "skills", "prompts", "themes")
+#: The keys of a `package.json` that hold a manifest.
+MANIFEST_KEYS = ("pi", "omp", "xcsh")
+
+
+class PackageSource(Struct, frozen=True):
+    """Where a package comes from."""
+
+    text: str
+    kind: Literal["npm", "git", "local"]
+    #: The package on npm, `HOST/PATH` in git, or the path. Two sources with the same identity are the same package.
+    identity: str
+    #: What git clones, and the version or reference that was asked for.
+    url: str = ""
+    ref: str | None = None
+
+    def folder(self, base: Path) -> Path:
+        """Return where the package is, if it is installed. `base` is the folder of the settings that list it."""
+        if self.kind == "npm":
+            return base / "npm" / "node_modules" / self.identity
+        if self.kind == "git":
+            return base / "git" / self.identity
+        return base / Path(self.identity).expanduser()
+
+
+def parse_source(text: str) -> PackageSource:
+    """Return where a package comes from. What is neither a package of npm nor a URL is a path."""
+    if match := _NPM.match(text):
+        return PackageSource(text, "npm", match["name"], ref=match["version"])
+    if match := _GIT.match(text):
+        given = match["url"]
+        url = given if "://" in given or given.startswith("git@") else f"https://{given}"
+        host = match["host"] or "local"
+        return PackageSource(text, "git", f"{host}/{match['path'].strip('/')}", url, match["ref"])
+    return PackageSource(text, "local", text)
+
+
+def with_packages(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return settings with the resources of their packages among the paths that they list. `folder` holds their file."""
+    packages = values.get("packages")
+    if not isinstance(packages, list):
+        return values
+    found = {key: value for key, value in values.items() if key != "packages"}
+    for kind in ("extensions", "skills", "prompts"):
+        if brought := [path for package in cast("list[Any]", packages) for path in _brought(package, kind, folder)]:
+            named = found.get(kind)
+            found[kind] = [*(cast("list[Any]", named) if isinstance(named, list) else ()), *brought]
+    return found
+
+
+def _brought(package: Any, kind: Kind, folder: Path) -> list[str]:
+    """Return the paths of one kind that a listed package brings.
+
+    Its extensions count as named: one of them may protect the user. A package that is not installed brings nothing. pi would
+    install it, or start without it.
+    """
+    described = cast("dict[str, Any]", package) if isinstance(package, dict) else {"source": package}
+    source = described.get("source")
+    if not isinstance(source, str) or described.get(kind) == []:
+        return []
+    parsed = parse_source(source)
+    paths = package_paths(parsed, parsed.folder(folder), kind, filtered=described is package)
+    chosen = described.get(kind)
+    if isinstance(chosen, list) and paths:
+        patterns = [str(each) for each in cast("list[Any]", chosen)]
+        named = [path for path in manifest_paths(parsed.folder(folder), patterns) if path.is_file()]
+        paths = [str(path) for path in named if any(path.is_relative_to(allowed) for allowed in paths)] or paths
+    return paths
+
+
+def package_paths(source: PackageSource, installed: Path, kind: Kind, *, filtered: bool = False) -> list[str]:
+    """Return the paths of one kind that a package brings: those in its manifest, or the folder with the usual name.
+
+    Args:
+        source: where the package comes from.
+        installed: where it is.
+        kind: what to look for.
+        filtered: whether the settings choose among what the package brings.
+    """
+    if installed.is_file():
+        return [str(installed)] if kind == "extensions" else []
+    declared = read_manifest(installed)
+    if declared is not None:
+        if kind in declared:
+            return [str(installed)] if kind == "extensions" else [str(path) for path in manifest_paths(installed, declared[kind])]
+        # What a manifest does not name is not looked for, unless the settings choose among what the package brings.
+        if not filtered and any(each in declared for each in _RESOURCES):
+            return []
+    if (installed / kind).is_dir():
+        return [str(installed / kind)]
+    # A local folder that brings nothing else is an extension itself.
+    brings_others = any((installed / each).exists() for each in _RESOURCES)
+    is_extension = kind == "extensions" and source.kind == "local" and installed.is_dir() and not brings_others
+    return [str(installed)] if is_extension else []
+
+
+def read_manifest(folder: Path) -> dict[str, list[str]] | None:
+    """Return the lists of paths in the manifest of a package; None if the folder has no manifest."""
+    path = folder / "package.json"
+    try:
+        package = json_files.parse_object(path, files.read_bytes(path) or b"{}")
+    except ConfigError:
+        return None
+    found = next((package[key] for key in MANIFEST_KEYS if isinstance(package.get(key), dict)), None)
+    if found is None:
+        return None
+    lists = cast("dict[str, Any]", found)
+    return {key: [str(each) for each in cast("list[Any]", value)] for key, value in lists.items() if isinstance(value, list)}
+
+
+def manifest_paths(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """Return the paths in a package that patterns name, without those that patterns with `!` exclude."""
+    wanted = [pattern.lstrip("+") for pattern in patterns if not pattern.startswith(("!", "-"))]
+    unwanted = [pattern[1:] for pattern in patterns if pattern.startswith(("!", "-"))]
+    named = [path for pattern in wanted for path in _matching(folder, pattern)]
+    excluded = {path for pattern in unwanted for path in _matching(folder, pattern)}
+    return [path for path in dict.fromkeys(named) if path not in excluded]
+
+
+def _matching(folder: Path, pattern: str) -> list[Path]:
+    plain = os.path.normpath(pattern).lstrip("/")
+    if any(char in plain for char in "*?["):
+        return sorted(folder.glob(plain))
+    return [folder / plain] if os.path.lexists(folder / plain) else []

@@ -1,0 +1,180 @@
+"""Installs, updates and removes packages of pi, with the user's npm and git, where pi keeps them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from msgspec import Struct
+
+from fairlead.config import files, json_files
+from fairlead.config.home import Home
+from fairlead.config.packages import PackageSource, package_paths, parse_source
+from fairlead.errors import ConfigError
+
+#: pi's own packages, which extensions name as peers, are provided by the runtime. npm must not install them.
+_NPM_FLAGS = ("--legacy-peer-deps", "--no-audit", "--no-fund")
+
+
+class ConfiguredPackage(Struct, frozen=True):
+    """A package that settings list."""
+
+    source: PackageSource
+    scope: Literal["user", "project"]
+    #: Where it is, if it is installed.
+    path: Path | None
+
+
+class PackageManager:
+    """The packages that one settings file lists: the user's, or with `project` those of the project in that directory."""
+
+    def __init__(self, home: Home, env: Mapping[str, str], project: Path | None = None) -> None:
+        self._env = env
+        self._base = home.root if project is None else project / home.project_names[0]
+        self._settings = self._base / "settings.json"
+        self._scope: Literal["user", "project"] = "user" if project is None else "project"
+        if project is None and home.has_omp_layout:
+            raise ConfigError("Packages are listed in pi's settings. omp and xcsh have their own package managers.")
+
+    def packages(self) -> list[ConfiguredPackage]:
+        """Return the packages that the settings list. Raises ConfigError if the file cannot be read."""
+        found: list[ConfiguredPackage] = []
+        for entry in self._entries():
+            source = parse_source(_source_of(entry))
+            path = source.folder(self._base)
+            found.append(ConfiguredPackage(source, self._scope, path if path.exists() else None))
+        return found
+
+    def install(self, text: str, cwd: Path) -> Path:
+        """Install a package and list it. Returns where it is. Raises ConfigError if that fails."""
+        source = parse_source(text)
+        if source.kind == "local":
+            path = cwd / Path(text).expanduser()
+            if not path.exists():
+                raise ConfigError(f"{path} does not exist.")
+            source = parse_source(os.path.relpath(path.resolve(), self._base.resolve()))
+            source = PackageSource(source.text, "local", source.text)
+        self._fetch(source)
+        folder = source.folder(self._base)
+        if not any(package_paths(source, folder, kind) for kind in ("extensions", "skills", "prompts")):
+            if source.kind != "local":
+                self._delete(source)
+            raise ConfigError(f"{text} brings no extensions, skills or prompts.")
+        self._list(source)
+        return folder
+
+    def update(self, text: str | None = None) -> list[PackageSource]:
+        """Install the newest version of a listed package, or of all, that no version pins. Returns those it looked at.
+
+        Raises ConfigError if the package is not listed, or an update fails.
+        """
+        wanted = None if text is None else self._identity(text)
+        sources = [each.source for each in self.packages() if wanted is None or each.source.identity == wanted]
+        if wanted is not None and not sources:
+            raise ConfigError(f"{text} is not installed. `fairlead list` shows what is.")
+        for source in sources:
+            if source.kind != "local":
+                self._fetch(source)
+        return sources
+
+    def remove(self, text: str) -> bool:
+        """Delete a package and take it off the list. Returns False if it was not listed."""
+        wanted = self._identity(text)
+        entries = self._entries()
+        kept = [entry for entry in entries if parse_source(_source_of(entry)).identity != wanted]
+        if len(kept) == len(entries):
+            return False
+        source = next(each.source for each in self.packages() if each.source.identity == wanted)
+        if source.kind != "local":
+            self._delete(source)
+        json_files.change_object(self._settings, "packages", kept)
+        return True
+
+    # Inside
+
+    def _identity(self, text: str) -> str:
+        """Return what two sources of the same package have in common. A path may be given in several ways."""
+        source = parse_source(text)
+        if source.kind != "local":
+            return source.identity
+        given = Path(text).expanduser().resolve()
+        same = (each.source for each in self.packages() if each.path is not None and each.path.resolve() == given)
+        return next((each.identity for each in same if each.kind == "local"), source.identity)
+
+    def _entries(self) -> list[Any]:
+        data = files.read_if_present(self._settings)
+        listed: Any = None if data is None else json_files.parse_object(self._settings, data).get("packages")
+        return cast("list[Any]", listed) if isinstance(listed, list) else []
+
+    def _list(self, source: PackageSource) -> None:
+        """List a package. An entry of the same package keeps its place, and what it chooses."""
+        entries = self._entries()
+        for place, entry in enumerate(entries):
+            if parse_source(_source_of(entry)).identity == source.identity:
+                chooses = cast("dict[str, Any]", entry) if isinstance(entry, dict) else None
+                entries[place] = source.text if chooses is None else {**chooses, "source": source.text}
+                break
+        else:
+            entries.append(source.text)
+        self._base.mkdir(parents=True, exist_ok=True)
+        json_files.change_object(self._settings, "packages", entries)
+
+    def _fetch(self, source: PackageSource) -> None:
+        if source.kind == "npm":
+            root = self._base / "npm"
+            root.mkdir(parents=True, exist_ok=True)
+            if not (root / "package.json").exists():
+                (root / "package.json").write_text(json.dumps({"name": "pi-packages", "private": True}) + "\n")
+            spec = source.identity + (f"@{source.ref}" if source.ref else "@latest")
+            self._npm("install", spec, "--prefix", str(root.resolve()), *_NPM_FLAGS, cwd=root)
+        elif source.kind == "git":
+            self._clone(source)
+
+    def _clone(self, source: PackageSource) -> None:
+        folder = source.folder(self._base)
+        if not (folder / ".git").exists():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            self._run(["git", "clone", "-q", source.url, str(folder)], folder.parent)
+        else:
+            self._run(["git", "fetch", "-q", "--tags", "origin"], folder)
+        target = source.ref or "origin/HEAD"
+        if source.ref and self._succeeds(["git", "rev-parse", "-q", "--verify", f"origin/{source.ref}"], folder):
+            target = f"origin/{source.ref}"  # a branch, not a tag or a commit
+        self._run(["git", "reset", "-q", "--hard", target], folder)
+        if (folder / "package.json").exists():
+            self._npm("install", "--omit=dev", *_NPM_FLAGS, cwd=folder)
+
+    def _delete(self, source: PackageSource) -> None:
+        if source.kind == "npm":
+            root = self._base / "npm"
+            self._npm("uninstall", source.identity, "--prefix", str(root.resolve()), *_NPM_FLAGS, cwd=root)
+        else:
+            shutil.rmtree(source.folder(self._base), ignore_errors=True)
+
+    def _npm(self, *arguments: str, cwd: Path) -> None:
+        from fairlead.extend.node.program import npm_command
+
+        self._run([*npm_command(self._env), *arguments], cwd)
+
+    def _run(self, command: Sequence[str], cwd: Path) -> None:
+        try:
+            done = subprocess.run(command, cwd=cwd, env=dict(self._env), capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise ConfigError(f"{command[0]} could not be started: {error.strerror}.") from error
+        if done.returncode:
+            said = (done.stderr or done.stdout).strip().splitlines()
+            raise ConfigError(f"{' '.join(command[:3])} failed: {' '.join(said[-3:])}")
+
+    def _succeeds(self, command: Sequence[str], cwd: Path) -> bool:
+        return subprocess.run(command, cwd=cwd, env=dict(self._env), capture_output=True, check=False).returncode == 0
+
+
+def _source_of(entry: Any) -> str:
+    """Return the source in an entry of the list, which is a text or an object."""
+    described = cast("dict[str, Any]", entry).get("source") if isinstance(entry, dict) else entry
+    return str(described)

@@ -1,0 +1,121 @@
+"""Packages of pi: installed with the user's npm and git, listed where pi lists them, and loaded from there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tests.cli.command import Command
+
+EXTENSION = 'export default (pi) => { pi.registerCommand("hi", { description: "Greets", handler: async () => {} }); };'
+MANIFEST = json.dumps({"name": "greeter", "pi": {"extensions": ["./src/*.ts", "!src/old.ts"], "prompts": ["./texts"]}})
+
+#: Stands in for npm: installs a package from a folder beside it.
+NPM = """#!/bin/sh
+echo "$@" >> "$HOME/npm.log"
+command="$1"; shift
+case "$command" in
+  install) case "$1" in @*/*) name="${1%@*}" ;; -*) exit 0 ;; *) name="${1%%@*}" ;; esac
+    mkdir -p node_modules && cp -r "$HOME/registry/$name" node_modules/ ;;
+  uninstall) rm -r "node_modules/$1" ;;
+esac
+"""
+
+
+def put(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def package(folder: Path) -> Path:
+    files = {"src/index.ts": EXTENSION, "src/old.ts": "throw new Error('old')", "texts/review.md": "Review."}
+    return put(folder, {"package.json": MANIFEST, **files})
+
+
+def commands(fairlead: Command, *flags: str) -> list[str]:
+    """The slash commands that an agent offers."""
+    flags = ("--dialect", "pi", "--mode", "rpc", "--on-eof", "finish", *flags)
+    done = fairlead(*flags, input='{"id":1,"type":"get_commands"}\n')
+    assert done.returncode == 0, done.stderr
+    frames = [json.loads(line) for line in done.stdout.splitlines()]
+    (answer,) = [frame for frame in frames if frame.get("command") == "get_commands"]
+    return [command["name"] for command in answer["data"]["commands"]]
+
+
+def test_a_folder_is_listed_and_stays_where_it_is(fairlead: Command) -> None:
+    folder = package(fairlead.around.cwd / "greeter")
+    done = fairlead("install", "./greeter")
+    assert (done.returncode, done.stderr) == (0, "") and str(folder.name) in done.stdout
+    assert commands(fairlead) == ["hi", "review"]
+    assert "greeter" in fairlead("list").stdout
+    assert fairlead("update", "./greeter").stdout.startswith("Left as it is")
+    assert fairlead("remove", str(folder)).stdout == f"Removed {folder}\n"
+    assert fairlead("remove", str(folder)).returncode == 1
+    assert commands(fairlead) == [] and folder.is_dir()
+
+
+def test_a_repository_is_cloned_and_updated(fairlead: Command, tmp_path: Path) -> None:
+    origin = package(tmp_path / "origin")
+    (origin / "package.json").write_text(json.dumps({"pi": {"extensions": ["src/index.ts"]}}))
+    git = ["git", "-C", str(origin), "-c", "user.name=x", "-c", "user.email=x@x"]
+    for arguments in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "one"], ["tag", "v1"]):
+        subprocess.run([*git, *arguments], check=True)
+    npm(fairlead)
+    assert fairlead("install", f"git:file://{origin}").returncode == 0
+    assert commands(fairlead) == ["hi"]
+    (origin / "src/index.ts").write_text(EXTENSION.replace('"hi"', '"hello"'))
+    subprocess.run([*git, "commit", "-qam", "two"], check=True)
+    assert fairlead("update").stdout.startswith("Updated git:file://")
+    assert commands(fairlead) == ["hello"]
+    assert fairlead("install", f"git:file://{origin}@v1").returncode == 0
+    assert commands(fairlead) == ["hi"]
+    settings = json.loads((fairlead.around.home / "settings.json").read_text())
+    assert settings["packages"] == [f"git:file://{origin}@v1"]
+
+
+def npm(fairlead: Command) -> Path:
+    """Have `npm` on the PATH be a script that installs from a folder, which is returned."""
+    script = put(fairlead.around.home.parent / "bin", {"npm": NPM}) / "npm"
+    script.chmod(0o755)
+    env = cast("dict[str, str]", fairlead.around.env)
+    env["PATH"] = f"{script.parent}{os.pathsep}{env['PATH']}"
+    return Path(env["HOME"]) / "registry"
+
+
+def test_a_package_comes_from_npm(fairlead: Command) -> None:
+    registry = npm(fairlead)
+    package(registry / "greeter")
+    assert fairlead("install", "npm:greeter@1.0.0").returncode == 0
+    assert json.loads((fairlead.around.home / "settings.json").read_text())["packages"] == ["npm:greeter@1.0.0"]
+    assert commands(fairlead) == ["hi", "review"]
+    assert fairlead("remove", "npm:greeter").returncode == 0
+    assert commands(fairlead) == []
+    log = (registry.parent / "npm.log").read_text().splitlines()
+    assert log[0].startswith("install greeter@1.0.0 --prefix ") and log[0].endswith("--legacy-peer-deps --no-audit --no-fund")
+
+
+def test_a_package_of_a_project_is_loaded_only_if_the_project_is_trusted(fairlead: Command) -> None:
+    package(fairlead.around.cwd / ".fairlead" / "greeter")
+    assert fairlead("install", "--local", ".fairlead/greeter").returncode == 0
+    assert commands(fairlead) == [] and commands(fairlead, "--approve") == ["hi", "review"]
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["install"], "usage: fairlead install SOURCE [--local]"),
+        (["install", "./none"], "none does not exist."),
+        (["install", "./empty"], "brings no extensions, skills or prompts"),
+        (["update", "npm:none"], "npm:none is not installed"),
+    ],
+)
+def test_what_cannot_be_done_is_said(fairlead: Command, words: list[str], error: str) -> None:
+    put(fairlead.around.cwd, {"empty/themes/x.json": "{}"})
+    done = fairlead(*words)
+    assert done.returncode in (1, 2) and error in done.stderr
