@@ -39,13 +39,14 @@ class Verdict:
 
 def verdicts(medians: Medians) -> list[Verdict]:
     """Return a verdict for every budget that the measured workloads cover."""
-    return [*_against_peer(medians), *_unchanged(medians), *_rates(medians), *_growth(medians)]
+    return [*_against_peer(medians), *_unchanged(medians), *_gates(medians), *_rates(medians), *_growth(medians)]
 
 
 #: workload, figure, measured form, and the allowed share of the peer's figure
 _RATIOS = [
     ("start", "wall", OWN, 0.33),
     ("start", "memory", OWN, 0.4),
+    ("start-script", "wall", OWN, 0.8),
     *((work, figure, OWN, 0.5) for work in ("stream", "long", "paced", "paced-long") for figure in ("cpu", "memory")),
     *((work, "bytes", OWN_DELTA, 1.0) for work in ("stream", "long", "paced", "paced-long")),
     ("stream", "first", OWN, 0.5),
@@ -88,6 +89,13 @@ def _unchanged(medians: Medians) -> Iterator[Verdict]:
     if figures := medians.get("start-extended", {}).get(OWN):
         wall, plain = figures["wall"], figures["plain"]
         yield Verdict(f"{WORKS['start-extended'].title}: wall s, times that without", wall, None, wall / plain, 1.05)
+
+
+def _gates(medians: Medians) -> Iterator[Verdict]:
+    """A gate in TypeScript adds little to a tool call."""
+    if figures := medians.get("hooked", {}).get(OWN):
+        cost = figures["each"] * 1000
+        yield Verdict(f"{WORKS['hooked'].title}: ms for each call", cost, None, cost, 2, "ms")
 
 
 def _rates(medians: Medians) -> Iterator[Verdict]:

@@ -29,6 +29,19 @@ def setup(fl):
 """
 
 
+#: An extension for pi with a gate before every tool call.
+GATE = """
+import type { ExtensionAPI } from "@earendil-works/pi-coding-agent";
+
+export default function (pi: ExtensionAPI) {
+	pi.on("tool_call", async (event) => {
+		const input = event.input as { command?: string };
+		if (input.command?.includes("rm -rf")) return { block: true, reason: "Not that." };
+	});
+}
+"""
+
+
 @dataclass(frozen=True)
 class Contestant:
     name: str
@@ -53,15 +66,26 @@ def contestants() -> tuple[Contestant, ...]:
 
 
 @contextlib.contextmanager
-def running(contestant: Contestant, turns: Sequence[Turn], extensions: int = 0) -> Generator[AgentProcess]:
-    """Start a contestant in RPC mode against a provider that plays `turns`, with a number of idle extensions in our home."""
+def running(contestant: Contestant, turns: Sequence[Turn], extensions: int = 0, *, gate: bool = False) -> Generator[AgentProcess]:
+    """Start a contestant in RPC mode against a provider that plays `turns`, with a number of idle extensions in our home.
+
+    With `gate`, an extension in TypeScript is named, and the contestant has loaded it once before, so that it is compiled.
+    """
     with scripted_provider(turns) as port, tempfile.TemporaryDirectory(prefix="fairlead-bench-") as root:
         environment, directory = surroundings(Path(root), port)
         for number in range(extensions):
             path = Path(environment["FAIRLEAD_HOME"], "extensions", f"idle_{number}.py")
             path.parent.mkdir(exist_ok=True)
             path.write_text(IDLE_EXTENSION)
-        agent = AgentProcess([*contestant.command, "--mode", "rpc", "--model", "scripted/one"], environment, directory)
+        command = [*contestant.command, "--mode", "rpc", "--model", "scripted/one"]
+        if gate:
+            path = Path(root, "gate.ts")
+            path.write_text(GATE)
+            command += ["-e", str(path)]
+            first = AgentProcess(command, environment, directory)
+            first.ask("get_state", 60)
+            first.finish()
+        agent = AgentProcess(command, environment, directory)
         try:
             yield agent
         finally:

@@ -9,7 +9,17 @@ from collections.abc import Mapping
 from bench.budgets import Medians, Verdict
 from bench.works import WORKS
 
-_UNITS = {"wall": "s", "plain": "s", "first": "s", "switch": "s", "cpu": "s", "memory": "MiB", "bytes": "MB", "updates": "MB"}
+_UNITS = {
+    "wall": "s",
+    "plain": "s",
+    "each": "s",
+    "first": "s",
+    "switch": "s",
+    "cpu": "s",
+    "memory": "MiB",
+    "bytes": "MB",
+    "updates": "MB",
+}
 
 
 def circumstances(runs: int, load_before: float) -> str:

@@ -1,6 +1,7 @@
 """The workloads. Each starts an agent, makes it do one thing, and returns figures.
 
 plain          seconds; the same workload without its special part, right before it
+each           seconds; what the special part costs each time
 wall, first    seconds; `first` is from the prompt to the first delta, in the first prompt of a process
 switch         seconds until a session is open, before its messages are requested
 cpu            seconds of CPU in the agent's threads, without children, and without the start unless that is the workload
@@ -60,6 +61,21 @@ def start_extended(contestant: Contestant) -> Figures:
         return {"wall": wall, "plain": plain["wall"], "memory": agent.finish()}
 
 
+def start_scripted(contestant: Contestant) -> Figures:
+    """Measure a start with one extension in TypeScript."""
+    with running(contestant, [{"text": "ok"}], gate=True) as agent:
+        wall = ready(agent)
+        cpu = agent.cpu_seconds()
+        return {"wall": wall, "cpu": cpu, "memory": agent.finish()}
+
+
+def hooked(contestant: Contestant, count: int) -> Figures:
+    """Measure turns with a gate in TypeScript before each call, right after the same turns without it."""
+    plain = turns(contestant, count)
+    gated = turns(contestant, count, gate=True)
+    return {"wall": gated["wall"], "plain": plain["wall"], "each": (gated["wall"] - plain["wall"]) / count}
+
+
 def stream(contestant: Contestant, pieces: int, delay_ms: int) -> Figures:
     """Measure one prompt that is answered with a number of pieces of eight characters."""
     with running(contestant, [{"text": prose(pieces), "chunk": PIECE, "delayMs": delay_ms}]) as agent:
@@ -73,10 +89,10 @@ def stream(contestant: Contestant, pieces: int, delay_ms: int) -> Figures:
         return {"wall": wall, "first": first, "cpu": cpu, **written, "memory": agent.finish()}
 
 
-def turns(contestant: Contestant, count: int) -> Figures:
+def turns(contestant: Contestant, count: int, *, gate: bool = False) -> Figures:
     """Measure one prompt for which the model runs a number of commands that do nothing, one per turn."""
     call = {"toolCalls": [{"name": "bash", "arguments": {"command": "true"}}]}
-    with running(contestant, [*[call] * count, {"text": "done"}]) as agent:
+    with running(contestant, [*[call] * count, {"text": "done"}], gate=gate) as agent:
         ready(agent)
         before = agent.cpu_seconds()
         sent = agent.send(id="prompt", type="prompt", message="go")
@@ -121,6 +137,8 @@ def opening(agent: AgentProcess, path: Path, messages: int) -> Figures:
 WORKS = {
     "start": Work("process start to the first get_state answer", start),
     "start-extended": Work("the same start with 20 idle extensions", start_extended, alone=True),
+    "start-script": Work("the same start with an extension in TypeScript", start_scripted),
+    "hooked": Work("200 turns with a gate in TypeScript", lambda who: hooked(who, 200)),
     "stream": Work("2,000 pieces in a burst", lambda who: stream(who, 2_000, 0), both_forms=True),
     "long": Work("20,000 pieces in a burst", lambda who: stream(who, 20_000, 0), both_forms=True),
     "paced": Work("2,000 pieces, 1 ms apart", lambda who: stream(who, 2_000, 1), both_forms=True),

@@ -160,5 +160,6 @@ STEPS: dict[str, Example] = {
         files={"a.txt": "one\ntwo\n", "b.txt": "one more\n"},
     ),
     "widget-placement": Example(["hello"], MANY),
+    "with-deps": Example(turns=after(tool("parse_duration", duration="2 days"), tool("parse_duration", duration="nonsense"))),
     "working-indicator": Example(["/working-indicator", "/working-indicator pulse", "/working-indicator nonsense"], MANY),
 }

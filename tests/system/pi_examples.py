@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -11,8 +12,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from bench import peers
 from bench.contestants import Turn, scripted_provider, surroundings
 from bench.peers import PI_15
 
@@ -22,6 +24,31 @@ Frame = dict[str, Any]
 QUIET, PATIENCE = 0.4, 25.0
 
 EXAMPLES = PI_15.package_directory / "examples" / "extensions"
+
+
+#: The examples that need packages from npm.
+WITH_DEPENDENCIES = ("custom-provider-anthropic", "with-deps")
+
+
+def examples() -> list[str]:
+    """The names of all examples."""
+    PI_15.command()
+    found = [path for path in EXAMPLES.iterdir() if path.suffix == ".ts" or (path / "index.ts").is_file()]
+    return sorted(path.name.removesuffix(".ts") for path in found)
+
+
+def example_file(name: str) -> Path:
+    """The file of an example, with its packages beside it if it needs any."""
+    if name in WITH_DEPENDENCIES:
+        folder = peers.provide(peers.CACHE / f"pi-examples-{PI_15.version}", "the packages of pi's examples", _add_packages)
+        return folder / name / "index.ts"
+    return EXAMPLES / name / "index.ts" if (EXAMPLES / name).is_dir() else EXAMPLES / f"{name}.ts"
+
+
+def _add_packages(folder: Path) -> None:
+    for name in WITH_DEPENDENCIES:
+        shutil.copytree(EXAMPLES / name, folder / name)
+        peers.npm_install(folder / name, "--omit=dev", "--ignore-scripts")
 
 
 def bash(command: str) -> Turn:
@@ -201,7 +228,8 @@ def _response(frame: Frame) -> str | None:
                 if each["sourceInfo"]["source"] != _BUILTIN
             ]
         )
-    data = frame.get("data") if isinstance(frame.get("data"), dict) else {}
+    given: Any = frame.get("data")
+    data = cast("Frame", given) if isinstance(given, dict) else {}
     outcome = data.get("disposition") or data.get("output") or data.get("cancelled") or ""
     return f"response {frame['command']} {'ok' if frame['success'] else frame.get('error')} {outcome}".rstrip()
 
@@ -214,7 +242,8 @@ def _message(message: Frame) -> str | None:
         if message["role"] == "custom"
         else ""
     )
-    calls = [block["name"] for block in message["content"] if isinstance(block, dict) and block.get("type") == "toolCall"]
+    blocks = cast("list[Frame]", message["content"]) if isinstance(message["content"], list) else []
+    calls = [block["name"] for block in blocks if block.get("type") == "toolCall"]
     return f"{message['role']}{more}: {_text(message['content'])}{' calls ' + ' '.join(calls) if calls else ''}"
 
 
@@ -240,7 +269,7 @@ def _normalised(lines: list[str], root: str) -> list[str]:
     """The lines without colours, and without what is different each time."""
     result: list[str] = []
     for line in lines:
-        line = _SPINNER.sub("\u280b", _CODES.sub("", line)).replace(root, "ROOT").replace(str(EXAMPLES), "EXAMPLES")
+        line = _SPINNER.sub("\u280b", _CODES.sub("", line)).replace(root, "ROOT")
         for pattern, name in _CHANGING:
             line = pattern.sub(name, line)
         if not result or result[-1] != line or not _SPINNER.search(line):

@@ -282,6 +282,11 @@ class Extensions:
         assert self.calls is not None, "only what was loaded is loaded again"
         await self.calls.reload(load)
 
+    async def heard(self) -> None:
+        """Wait until extensions have handled the events that were sent so far."""
+        if self.hooks is not None:
+            await self.hooks.heard()
+
     def position_changed(self) -> None:
         """The conversation is another one, or has moved within its tree."""
         if self.hooks is not None:

@@ -178,6 +178,10 @@ class Hooks(CallHooks, Protocol):
         """The conversation is another one, or has moved within its tree: extensions read again what they keep in it."""
         ...
 
+    async def heard(self) -> None:
+        """Wait until extensions have handled the events that nothing waited for."""
+        ...
+
     async def sent(self) -> None:
         """Wait until the session has received everything that extensions have sent."""
         ...

@@ -103,6 +103,9 @@ class ExtensionHooks:
     def position_changed(self) -> None:
         self.engine.restore_states()
 
+    async def heard(self) -> None:
+        await self._background_events.idle()
+
     async def sent(self) -> None:
         await self.engine.outbox.sent()
 

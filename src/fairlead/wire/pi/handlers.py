@@ -204,14 +204,17 @@ def _get_last_assistant_text(server: PiServer, command: c.GetLastAssistantText) 
     return c.LastText(answer.text().strip() or None if answer is not None else None)
 
 
-def _set_model(server: PiServer, command: c.SetModel) -> Model:
+async def _set_model(server: PiServer, command: c.SetModel) -> Model:
     if command.persist and server.session.models.find(command.provider, command.model_id):
         server.persist("defaultModel", f"{command.provider}/{command.model_id}")
-    return server.session.models.set_model(command.provider, command.model_id)
+    model = server.session.models.set_model(command.provider, command.model_id)
+    await server.session.extensions.heard()
+    return model
 
 
-def _cycle_model(server: PiServer, command: c.CycleModel) -> c.CycledModel | None:
+async def _cycle_model(server: PiServer, command: c.CycleModel) -> c.CycledModel | None:
     cycled = server.session.models.cycle_model()
+    await server.session.extensions.heard()
     return None if cycled is None else c.CycledModel(*cycled, server.session.thinking)
 
 
