@@ -37,7 +37,7 @@ STEPS: dict[str, Example] = {
     "custom-compaction": Example(["one", "two", {"type": "compact"}], MANY),
     "custom-footer": Example(["/footer", "hello", "/footer"], MANY),
     "custom-header": Example(["/builtin-header", "hello"], MANY),
-    "debug-provider": Example(["/debug-provider nonsense", "/debug-provider off", "hello"], MANY),
+    "debug-provider": Example(["/debug-provider nonsense", "/debug-provider on", "hello", "/debug-provider"], MANY),
     "dirty-repo-guard": Example(["hello", NEW, NEW], MANY, [{"value": "No, let me commit first"}], git=True),
     "doom-overlay": Example(["/doom-overlay"], MANY),
     "dynamic-resources": Example(["/dynamic", "/skill:dynamic-resources now"], MANY),
@@ -56,6 +56,7 @@ STEPS: dict[str, Example] = {
     "input-transform": Example(["?quick what", "ping", "time", "plain"], MANY),
     "input-transform-streaming": Example(["plain", "?deep what", "look at this"], MANY),
     "interactive-shell": Example([{"type": "bash", "command": "echo one"}, {"type": "bash", "command": "echo two"}], MANY),
+    "jev-router": Example(["hello", {"type": "set_model", "provider": "jev", "modelId": "auto"}], MANY),
     "message-renderer": Example(["/status", "/status all good", "hello"], MANY),
     "minimal-mode": Example(
         turns=after(

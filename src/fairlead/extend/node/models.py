@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead.core.messages import ThinkingContent, ToolCall, Usage
 from fairlead.core.model import Model, ModelMessage, ModelRequest, StreamEnd, ToolSpec
 from fairlead.core.runtime import CancelToken
-from fairlead.errors import ProviderError
+from fairlead.errors import FairleadError, ProviderError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import Context
 from fairlead.extend.extensions.values import converted
@@ -46,27 +46,60 @@ async def complete(session: Session, model: Model, context: Mapping[str, Any], o
     raise ProviderError("The model gave no answer.")
 
 
+class StreamContext(Context):
+    """The context of a call in which an extension asks its model. `events` gets what the model's answer consists of."""
+
+    def __init__(self, remote: RemoteExtensions) -> None:
+        super().__init__(remote.engine, Deadline(None))
+        #: pi's stream events; None ends them.
+        self.events: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue()
+
+
 def remote_stream(remote: RemoteExtensions, number: int) -> ProviderStream:
     """Return a stream that has an extension call its model."""
 
     async def stream(model: Model, request: ModelRequest, cancel: CancelToken) -> AsyncIterator[Piece]:
-        context = Context(remote.engine, Deadline(None))
+        context = StreamContext(remote)
         system = {"role": "system", "content": request.system_prompt, "tools": request.tools, "timestamp": 0}
         transcript = {"systemPrompt": request.system_prompt, "messages": [system, *request.messages], "tools": request.tools}
+        options = {"reasoning": request.thinking, "maxTokens": request.max_tokens, **_auth(remote, model)}
         with remote.signals.of_call(cancel) as signal:
-            given = {"number": number, "model": model, "context": transcript, "signal": signal}
-            options = {"reasoning": request.thinking, "maxTokens": request.max_tokens}
-            answer = await remote.call("stream", {**given, "options": options}, context)
+            given = {"number": number, "model": model, "context": transcript, "signal": signal, "options": options}
+            answering = asyncio.ensure_future(remote.call("stream", given, context))
+            answering.add_done_callback(lambda _: context.events.put_nowait(None))
+            try:
+                while (event := await context.events.get()) is not None:
+                    for piece in _pieces(event):
+                        yield piece
+                answer = await answering
+            finally:
+                answering.cancel()
         if answer.get("stopReason") in ("error", "aborted"):
             raise ProviderError(str(answer.get("errorMessage") or "The extension's model failed."))
-        for block in answer.get("content") or ():
-            match block.get("type"):
-                case "text":
-                    yield str(block.get("text", ""))
-                case "thinking":
-                    yield converted(ThinkingContent, block, "thinking")
-                case _:
-                    yield converted(ToolCall, block, "toolCall")
         yield converted(Usage, answer.get("usage") or {}, "usage")
 
     return stream
+
+
+def _auth(remote: RemoteExtensions, model: Model) -> dict[str, Any]:
+    """Return the key and headers for a model that an extension asks; nothing if there is no key, as in pi."""
+    try:
+        auth = remote.engine.host.registry.auth(model)
+    except FairleadError:
+        return {}
+    return {"apiKey": auth.api_key, "headers": auth.headers}
+
+
+def _pieces(event: Mapping[str, Any]) -> list[Piece]:
+    """Return what an event of pi's streams adds to the answer."""
+    match event.get("type"):
+        case "text_delta":
+            return [str(event.get("delta", ""))]
+        case "thinking_delta":
+            return [ThinkingContent(str(event.get("delta", "")))]
+        case "thinking_end" if event.get("signature"):
+            return [ThinkingContent("", str(event["signature"]))]
+        case "toolcall_end":
+            return [converted(ToolCall, event.get("toolCall"), "toolCall")]
+        case _:
+            return []

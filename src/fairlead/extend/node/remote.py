@@ -150,6 +150,7 @@ class RemoteExtensions:
             "unregisterProvider": lambda params: self.fl(params).unregister_provider(params["name"]),
             "failed": self._failed,
             "waits": self._waits,
+            "streamEvent": self._stream_event,
             "flush": lambda params: self.engine.outbox.send(),
         }
 
@@ -206,6 +207,13 @@ class RemoteExtensions:
         context = self._contexts.get(params["call"])
         if isinstance(context, CommandContext) and context.on_wait is not None:
             _after_what_is_due(context.on_wait)
+
+    def _stream_event(self, params: Params) -> None:
+        from fairlead.extend.node.models import StreamContext
+
+        context = self._contexts.get(params["call"])
+        if isinstance(context, StreamContext):
+            context.events.put_nowait(params["event"])
 
     def _failed(self, params: Params) -> None:
         """An extension failed outside of any call."""

@@ -2,7 +2,6 @@
 // modules instead, under all names that these packages have had.
 
 import { createRequire } from "node:module";
-import fs from "node:fs";
 import path from "node:path";
 import * as agentCore from "./shims/agent-core.mjs";
 import * as ai from "./shims/ai.mjs";
@@ -102,16 +101,7 @@ export async function loadFactory(file, cache) {
 		fsCache: cache ?? false,
 		virtualModules: virtualModules(),
 	});
-	const factory = await jiti.import(entryFile(file), { default: true });
+	const factory = await jiti.import(path.resolve(file), { default: true });
 	if (typeof factory !== "function") throw new Error("Extension does not export a valid factory function");
 	return factory;
-}
-
-/** The real path of the file: what it imports is looked up beside the file itself, not beside a link to it. */
-function entryFile(file) {
-	try {
-		return fs.realpathSync(file);
-	} catch {
-		return path.resolve(file);
-	}
 }

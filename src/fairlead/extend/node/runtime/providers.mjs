@@ -9,13 +9,30 @@ export async function streamProvider({ number, model, context, options, signal }
 	const { config } = registered.get(number);
 	const stop = signalOf(signal);
 	try {
-		const stream = config.streamSimple(model, context, { ...options, signal: stop });
-		for await (const event of await stream) {
-			const { partial, ...plain } = event;
-			notify("streamEvent", { call, event: plain });
+		const stream = await config.streamSimple(model, context, { ...options, signal: stop });
+		let streamed = false;
+		for await (const event of stream) {
+			const { type, delta, toolCall, partial, contentIndex } = event;
+			streamed ||= type.endsWith("_delta") || type === "toolcall_end";
+			const signature = type === "thinking_end" ? partial?.content?.[contentIndex]?.thinkingSignature : undefined;
+			notify("streamEvent", { call, event: { type, delta, toolCall, signature } });
 		}
-		return await (await stream).result();
+		const message = await stream.result();
+		if (!streamed) for (const event of whole(message)) notify("streamEvent", { call, event });
+		return message;
 	} finally {
 		dropSignal(signal);
 	}
+}
+
+/** The events of an answer that an extension gave in one piece. */
+function whole(message) {
+	return (message.content ?? []).flatMap((block) => {
+		if (block.type === "text") return [{ type: "text_delta", delta: block.text }];
+		if (block.type === "toolCall") return [{ type: "toolcall_end", toolCall: block }];
+		return [
+			{ type: "thinking_delta", delta: block.thinking },
+			{ type: "thinking_end", signature: block.thinkingSignature },
+		];
+	});
 }
