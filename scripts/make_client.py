@@ -19,7 +19,7 @@ from msgspec import NODEFAULT, Struct
 
 from fairlead.protocol.opal.events import EVENTS as OPAL_EVENTS
 from fairlead.protocol.opal.methods import METHODS
-from fairlead.protocol.pi import commands, frames, host_requests, omp_commands, session_commands
+from fairlead.protocol.pi import commands, frames, host_requests, omp_commands, protocol_2025, session_commands
 from fairlead.protocol.pi.commands import BASIC_COMMANDS, Command
 from fairlead.wire.pi.schema import FRAMES
 
@@ -43,6 +43,8 @@ HAND_WRITTEN = {"prompt", "abort_and_prompt"}
 IDS = {"PromptResult", "BashExecutionUpdate"}
 #: Frames that the client handles itself.
 UNSEEN = {"Response", "RpcChunk"}
+#: Frames that only pi-2025 has.
+FRAMES_2025 = (protocol_2025.Compaction, protocol_2025.Error)
 
 GROUPS: dict[str, tuple[str, Sequence[type[Command]]]] = {
     "basic": ("BasicMethods", list(BASIC_COMMANDS.values())),
@@ -61,7 +63,8 @@ HOMES = {
 
 def texts() -> dict[str, str]:
     """Return the text of each generated module, formatted."""
-    made = {"events.py": events_module(), "opal/events.py": opal_events_module(), "opal/methods.py": opal_module()}
+    made = {"events.py": events_module(), "opal/events.py": opal_events_module()}
+    made |= {"opal/methods.py": opal_module("async "), "opal/sync_methods.py": opal_module("")}
     for name, (mixin, declared) in GROUPS.items():
         made[f"generated/{name}.py"] = methods_module(mixin, declared, "async ")
         made[f"generated/sync_{name}.py"] = methods_module(f"Sync{mixin}", declared, "")
@@ -92,21 +95,23 @@ def methods_module(mixin: str, declared: Iterable[type[Command]], kind: str) -> 
     )
 
 
-def opal_module() -> str:
+def opal_module(kind: str) -> str:
+    base, mixin = ("Caller", "OpalMethods") if kind else ("SyncCaller", "SyncOpalMethods")
     methods: list[str] = []
     for name, declared in METHODS.items():
-        methods.append(method(name.replace("/", "_"), declared, declared.result, "async ", wire_name=name))
+        methods.append(method(name.replace("/", "_"), declared, declared.result, kind, wire_name=name))
     body = "\n\n".join(methods)
+    what = "a coroutine method" if kind else "a method"
     return "\n".join(
         [
-            f'"""Methods of Opal, a coroutine method for each.\n\n{NOTE}\n"""',
+            f'"""Methods of Opal, {what} for each.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
             "from typing import TYPE_CHECKING, Any",
             "from msgspec import UNSET, UnsetType",
-            "from fairlead.client.generated.base import Caller",
+            f"from fairlead.client.generated.base import {base}",
             "if TYPE_CHECKING:",
             *imports(body, opal=True),
-            "class OpalMethods(Caller):",
+            f"class {mixin}({base}):",
             f'    """{OPAL_METHODS}"""',
             body,
         ]
@@ -157,7 +162,7 @@ def imports(body: str, *, opal: bool = False) -> list[str]:
 
 
 def events_module() -> str:
-    shown = [frame for frame in FRAMES if frame.__name__ not in UNSEEN]
+    shown = [frame for frame in (*FRAMES, *FRAMES_2025) if frame.__name__ not in UNSEEN]
     inner = sorted(each.__name__ for each in frames.InnerEvent.__args__)
     own = ["Event", "Restarted", "UnknownEvent", "UnparsedLine"]
     names = sorted([*(frame.__name__ for frame in shown), *inner, "InnerEvent", *own])
@@ -166,7 +171,7 @@ def events_module() -> str:
             f'"""The events of the pi family, as a client gets them.\n\n{NOTE}\n"""',
             "from __future__ import annotations",
             f"from fairlead.client.event_base import {', '.join(own)}",
-            "from fairlead.protocol.pi import frames, host_requests",
+            "from fairlead.protocol.pi import frames, host_requests, protocol_2025",
             f"from fairlead.protocol.pi.frames import InnerEvent, {', '.join(inner)}",
             f"__all__ = {names!r}",
             *(event_class(frame) for frame in shown),

@@ -26,6 +26,8 @@ class Agent:
 
     name: str
     command: Callable[[], Sequence[str]]
+    #: Whether it sends responses. pi of 2025 did not, and has only three commands.
+    responses: bool = True
 
 
 FAIRLEAD = [
@@ -34,6 +36,7 @@ FAIRLEAD = [
     Agent("fairlead-omp", lambda: [own()[0], "--dialect", "omp"]),
     Agent("fairlead-xcsh", lambda: [own()[0], "--dialect", "xcsh"]),
 ]
+FAIRLEAD_2025 = Agent("fairlead-pi-2025", lambda: [own()[0], "--dialect", "pi-2025"], responses=False)
 PI = [
     Agent("pi-0.73", lambda: peers.PI_073.command()),
     Agent("pi-0.87", lambda: peers.PI_087.command()),
@@ -47,7 +50,7 @@ async def running(agent: Agent, *turns: Turn, root: Path, **options: Any) -> Asy
     with scripted_provider(turns) as port:
         environment, directory = peer_surroundings(Path(tempfile.mkdtemp(dir=root)), port)
         argv = [*await asyncio.to_thread(agent.command), "--mode", "rpc", "--model", "scripted/one"]
-        async with Client.start(argv, cwd=directory, env=environment, **options) as client:
+        async with Client.start(argv, cwd=directory, env=environment, responses=agent.responses, **options) as client:
             yield client
 
 

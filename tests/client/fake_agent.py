@@ -37,6 +37,11 @@ class FakeAgent:
                 return frame
             self.others.append(frame)
 
+    async def next_line(self) -> Frame | None:
+        """Wait for the next line of the client, whatever it is. None at the end."""
+        line = await self._reader.readline()
+        return json.loads(line) if line else None
+
     def say(self, *frames: Frame) -> None:
         """Send frames in one write."""
         self._writer.write(b"".join(json.dumps(frame).encode() + b"\n" for frame in frames))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 
 import pytest
 from tests.client.fake_agent import PATIENCE, SETTLED, fake_agent, run_frames
 
 from fairlead.client import events
+from fairlead.client.decoding import MOST_OPEN_FRAMES, Chunk, ChunkAssembler
 from fairlead.errors import AgentGone, CommandRefused, NoAnswer
 
 
@@ -164,9 +167,6 @@ async def test_unknown_events_fields_messages_and_lines_are_kept() -> None:
 
 
 async def test_a_line_in_chunks_is_put_together() -> None:
-    import base64
-    import json
-
     async with fake_agent() as (client, agent):
         stream = client.events()
         agent.say({"type": "ready", "supportedProtocolVersions": [1, 2]})
@@ -179,3 +179,32 @@ async def test_a_line_in_chunks_is_put_together() -> None:
         reminder = await anext(stream)
         assert isinstance(reminder, events.TodoReminder)
         assert reminder.todos == [{"content": "x" * 1000}]
+
+
+def part(id: str, index: int, count: int, data: bytes) -> Chunk:
+    return Chunk(id, index, count, base64.b64encode(data).decode())
+
+
+def test_parts_of_frames_that_are_never_completed_are_dropped_and_others_survive() -> None:
+    chunks = ChunkAssembler(most_bytes=1000)
+    assert chunks.add(part("first", 0, 2, b"x" * 900)) is None
+    assert chunks.add(part("second", 1, 2, b"y" * 200)) is None  # the first one is dropped
+    assert chunks.add(part("second", 0, 2, b"x" * 200)) == b"x" * 200 + b"y" * 200
+    assert chunks.add(part("first", 1, 2, b"x")) is None
+    for number in range(MOST_OPEN_FRAMES):
+        assert chunks.add(part(f"more {number}", 0, 2, b"x")) is None
+    assert chunks.add(part("first", 0, 2, b"x")) is None
+    assert chunks.add(Chunk("broken", 0, 1, "x")) is None
+    assert chunks.add(part("more 1", 1, 2, b"y")) == b"xy"
+    chunks.clear()
+    assert chunks.add(part("more 2", 1, 2, b"y")) is None
+    assert chunks.add(part("huge", 0, 2, b"x" * 2000)) is None
+    assert chunks.add(part("small", 0, 1, b"z")) == b"z"
+
+
+async def test_a_malformed_part_does_not_end_the_client() -> None:
+    async with fake_agent() as (client, agent):
+        stream = client.events()
+        agent.say({"type": "rpc_chunk", "chunkId": 1, "index": "a", "count": None, "data": 2}, {"type": "turn_start"})
+        assert isinstance(await anext(stream), events.UnknownEvent)
+        assert isinstance(await anext(stream), events.TurnStart)

@@ -5,7 +5,8 @@
     SyncRun, SyncRunStream          the same for blocking programs
     Approval, ExtensionUiRequest    what the agent asks the user
     HostCall                        a call of a tool that the host offers
-    HostUriResult                   the content of a URI that the host serves, for `Client.send`
+    UriContent                      the content of a URI that the host serves
+    HostUriResult                   the same as a line of the protocol, for `Client.send`
     MessageAssembler                builds a message from its updates
     StopTimes                       how long an agent may take to end
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from fairlead.client.events import ExtensionUiRequest
     from fairlead.client.process import StopTimes
     from fairlead.client.runs import Result, Run, RunStream
-    from fairlead.client.serving import Approval, HostCall
+    from fairlead.client.serving import Approval, HostCall, UriContent
     from fairlead.client.sync import SyncClient, SyncRun, SyncRunStream
     from fairlead.protocol.pi.host_requests import HostUriResult
 
@@ -48,6 +49,7 @@ __all__ = [
     "SyncClient",
     "SyncRun",
     "SyncRunStream",
+    "UriContent",
 ]
 
 _HOMES = {
@@ -64,6 +66,7 @@ _HOMES = {
     "SyncClient": "fairlead.client.sync",
     "SyncRun": "fairlead.client.sync",
     "SyncRunStream": "fairlead.client.sync",
+    "UriContent": "fairlead.client.serving",
 }
 
 

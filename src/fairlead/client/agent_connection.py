@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import itertools
 import re
 import time
@@ -16,10 +15,10 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from fairlead.client.assembly import UpdateMerger
-from fairlead.client.connection import Connection, log
-from fairlead.client.decoding import Chunk, FrameDecoder, Response, typed_value
+from fairlead.client.connection import LONGEST_LINE, Connection, log
+from fairlead.client.decoding import Chunk, ChunkAssembler, FrameDecoder, Response, typed_value
 from fairlead.client.event_base import Event, Restarted, UnknownEvent, with_line
-from fairlead.client.events import EVENTS, MessageUpdate, Ready
+from fairlead.client.events import EVENTS, Compaction, Error, MessageUpdate, Ready
 from fairlead.client.generated.base import Caller
 from fairlead.client.process import AgentProcess, Launch, StopTimes
 from fairlead.client.runs import Run, RunTracker
@@ -41,6 +40,8 @@ MOST_RESTARTS, RESTART_WINDOW = 3, 60.0
 MOST_UNREAD = 1 << 20
 #: The version of omp's protocol in which no answer is too long.
 CHUNKED_VERSION = 2
+#: Commands that succeed without any sign in pi-2025, which has no responses.
+SILENT = frozenset({"prompt", "abort"})
 
 
 class AgentConnection(Connection[str], Caller):
@@ -55,13 +56,15 @@ class AgentConnection(Connection[str], Caller):
         timeout: float | None,
         restart: bool,
         stop_times: StopTimes,
+        responses: bool,
     ) -> None:
         super().__init__(reader, writer, launch, timeout=timeout, stop_times=stop_times, merger=UpdateMerger())
         self._numbers = itertools.count(1)
         self._decoder = FrameDecoder(EVENTS)
-        self._chunks: dict[str, list[bytes]] = {}
+        self._chunks = ChunkAssembler(LONGEST_LINE)
         self._services = HostServices(self.send, self._post, self._start_task)
-        self._tracker = RunTracker(self._raw_state, self._start_task)
+        self._responses = responses
+        self._tracker = RunTracker(self._raw_state, self._start_task, asks_state=responses)
         self._restart = restart and launch is not None
         self._restarts: list[float] = []
         self._restarting = False
@@ -105,6 +108,9 @@ class AgentConnection(Connection[str], Caller):
             self._tracker.abort_asked()
         ident = id or self._next_id()
         line = msgspec.json.encode({"id": ident, **fields, "type": name})
+        if name in SILENT and not self._responses:
+            await self._write(line)
+            return UNSET
         response: Response = await self._exchange(ident, name, line, timeout, late=name in LATE)
         if name == "get_state":
             self._learn(response.data)
@@ -115,8 +121,7 @@ class AgentConnection(Connection[str], Caller):
         return response.data
 
     async def _prompt(self, name: str, fields: dict[str, Any], timeout: float | UnsetType | None) -> Run:
-        if self._services.has_news:
-            await self._publish_tools()
+        await self._publish(only_news=True)
         run = Run(self._next_id(), str(fields["message"]), self._waits)
         self._tracker.add(run, joins=name == "prompt")
         try:
@@ -133,10 +138,17 @@ class AgentConnection(Connection[str], Caller):
         with suppress(ClientError):
             await self._command("abort", {})
 
-    async def _publish_tools(self, *, at_once: bool = False) -> None:
-        self._services.has_news = False
-        tools = [_without_none(msgspec.to_builtins(tool)) for tool in self._services.definitions()]
-        await self._command("set_host_tools", {"tools": tools}, at_once=at_once)
+    async def _publish(self, *, only_news: bool = False, at_once: bool = False) -> None:
+        """Send the tools and URI schemes of the host, or only what the agent does not know yet."""
+        tools, uris = self._services, self._services.uris
+        if tools.has_news or (tools.definitions() and not only_news):
+            tools.has_news = False
+            definitions = [_without_none(msgspec.to_builtins(tool)) for tool in tools.definitions()]
+            await self._command("set_host_tools", {"tools": definitions}, at_once=at_once)
+        if uris.has_news or (uris.schemes() and not only_news):
+            uris.has_news = False
+            schemes = [_without_none(msgspec.to_builtins(scheme)) for scheme in uris.schemes()]
+            await self._command("set_host_uri_schemes", {"schemes": schemes}, at_once=at_once)
 
     async def _raw_state(self) -> dict[str, Any]:
         data = await self._command("get_state", {})
@@ -153,7 +165,8 @@ class AgentConnection(Connection[str], Caller):
         if isinstance(frame, Response):
             self._handle_response(frame, line)
         elif isinstance(frame, Chunk):
-            self._handle_chunk(frame)
+            if (whole := self._chunks.add(frame)) is not None:
+                self._handle_line(whole)
         else:
             self._handle_event(frame)
 
@@ -161,6 +174,8 @@ class AgentConnection(Connection[str], Caller):
         if type(event) is not MessageUpdate:  # by far the most frequent event, and only readers care
             self._tracker.handle(event)
             self._services.handle(event)
+            if not self._responses:
+                self._handle_without_responses(event)
         if isinstance(event, Ready) and CHUNKED_VERSION in (event.supported_protocol_versions or []):
             self._start_task(self._negotiate())
         self._hub.put(event, event.size)
@@ -188,6 +203,24 @@ class AgentConnection(Connection[str], Caller):
             raw: Any = lenient.decode(line)
             self._handle_event(with_line(UnknownEvent("response"), raw))
 
+    def _handle_without_responses(self, event: Event) -> None:
+        """Let the events of pi-2025 stand in for responses.
+
+        An error is about the oldest command that waits, and otherwise about the newest prompt without a run of its own.
+        """
+        waiting = [(id, request) for id, request in self._requests.items() if not request.answer.done()]
+        if isinstance(event, Compaction) and not event.auto:
+            for id, request in waiting:
+                if request.name == "compact":
+                    request.answer.set_result(Response(id, request.name, data=Raw(msgspec.json.encode(event.raw))))
+        elif isinstance(event, Error):
+            if waiting:
+                _, request = waiting[0]
+                request.answer.set_exception(CommandRefused(event.error, command=request.name))
+            elif (run := self._tracker.newest_without_a_run()) is not None:
+                self._tracker.remove(run)
+                run.fail(CommandRefused(event.error, command="prompt"))
+
     def _culprit(self, response: Response) -> str | None:
         """The request that an error without an id is about.
 
@@ -201,14 +234,6 @@ class AgentConnection(Connection[str], Caller):
         if name not in (None, "parse"):
             return next((id for id, request in waiting if request.name == name), None)
         return min(waiting, key=lambda each: each[1].late, default=(None, None))[0]
-
-    def _handle_chunk(self, chunk: Chunk) -> None:
-        parts = self._chunks.setdefault(chunk.chunk_id, [])
-        with suppress(ValueError):
-            parts.append(base64.b64decode(chunk.data))
-        if len(parts) >= chunk.count:
-            del self._chunks[chunk.chunk_id]
-            self._handle_line(b"".join(parts))
 
     async def _negotiate(self) -> None:
         """Let an agent split long frames that it would otherwise shorten."""
@@ -274,8 +299,7 @@ class AgentConnection(Connection[str], Caller):
         self._process = await AgentProcess.start(self._launch)
         self._reader, self._writer = self._process.reader, self._process.writer
         self._reading = asyncio.get_running_loop().create_task(self._read())
-        if self._services.definitions():
-            await self._publish_tools(at_once=True)
+        await self._publish(at_once=True)
         file = self._session_file
         if file is None or not await asyncio.to_thread(Path(file).exists):
             await self._learn_session(at_once=True)

@@ -17,7 +17,7 @@ from fairlead.client.generated.omp import OmpMethods
 from fairlead.client.generated.session import SessionMethods
 from fairlead.client.process import Launch, StopTimes
 from fairlead.client.runs import Result, Run, RunStream
-from fairlead.client.serving import ApprovalHandler, HostCall, QuestionHandler
+from fairlead.client.serving import ApprovalHandler, HostCall, QuestionHandler, UriReader, UriWriter
 from fairlead.core.functions import FunctionTool
 from fairlead.core.messages import ImageContent
 
@@ -42,13 +42,17 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
         launch: Launch | None = None,
         restart: bool = False,
         stop_times: StopTimes | None = None,
+        responses: bool = True,
     ) -> None:
         """Talk to an agent over two streams. `Client.start` starts a process instead.
 
         `timeout` is the number of seconds that the agent has to answer a command; None means no limit. Commands that take long
-        by nature (prompt, bash, compact and some more) have none unless a call says so.
+        by nature (prompt, bash, compact and some more) have none unless a call says so. `responses` is False for agents that send
+        no responses: pi of 2025, and `fairlead --dialect pi-2025`.
         """
-        super().__init__(reader, writer, launch, timeout=timeout, restart=restart, stop_times=stop_times or StopTimes())
+        super().__init__(
+            reader, writer, launch, timeout=timeout, restart=restart, stop_times=stop_times or StopTimes(), responses=responses
+        )
 
     @classmethod
     def start(
@@ -60,14 +64,18 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
         timeout: float | None = TIMEOUT,
         restart: bool = False,
         stop_times: StopTimes | None = None,
+        responses: bool = True,
     ) -> Client:
         """Return a client that starts an agent on entry to `async with`, and ends it on exit.
 
         `argv` is the command line, such as `["fairlead", "--mode", "rpc", "--dialect", "pi"]`. `cwd` and `env` are by default
         those of this process. With `restart`, an agent that dies is started again and resumes its session: see `fairlead.client`.
+        `timeout` and `responses` are explained at `Client`.
         Entering raises AgentGone if the agent cannot be started.
         """
-        return cls(timeout=timeout, launch=Launch(list(argv), cwd, env), restart=restart, stop_times=stop_times)
+        return cls(
+            timeout=timeout, launch=Launch(list(argv), cwd, env), restart=restart, stop_times=stop_times, responses=responses
+        )
 
     # Prompting
 
@@ -174,9 +182,41 @@ class Client(AgentConnection, BasicMethods, SessionMethods, OmpMethods):
 
         return add if function is None else add(function)
 
+    def uri_reader(
+        self, scheme: str, *, description: str | None = None, immutable: bool | None = None
+    ) -> Callable[[UriReader], UriReader]:
+        """Serve the URIs of a scheme with a function, sync or async, as a decorator.
+
+            @client.uri_reader("notes")
+            def read_note(uri: str) -> str:
+                return NOTES[uri]
+
+        The function gets the URI and returns its content: a text, or a `UriContent` that says more. An exception is the error
+        that the model sees. `immutable` says that the content never changes. The agent gets the schemes with the next prompt, or
+        at `publish_tools`.
+        """
+
+        def add(function: UriReader) -> UriReader:
+            self._services.uris.add_reader(scheme, function, description, immutable)
+            return function
+
+        return add
+
+    def uri_writer(self, scheme: str) -> Callable[[UriWriter], UriWriter]:
+        """Let the model write to the URIs of a scheme, with a function that gets the URI and its new content, as a decorator."""
+
+        def add(function: UriWriter) -> UriWriter:
+            self._services.uris.add_writer(scheme, function)
+            return function
+
+        return add
+
     async def publish_tools(self) -> None:
-        """Send the tools to the agent now. Raises CommandRefused if the agent has no host tools, or refuses one of these."""
-        await self._publish_tools()
+        """Send the tools and URI schemes to the agent now.
+
+        Raises CommandRefused if the agent has no host tools or URIs, or refuses one of these.
+        """
+        await self._publish()
 
     def on_question(self, handler: QuestionHandler) -> QuestionHandler:
         """Answer questions to the user with a function, sync or async, as a decorator.

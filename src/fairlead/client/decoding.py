@@ -7,6 +7,8 @@ it came, and a message or block of an unknown kind becomes `Unknown`. So a clien
 
 from __future__ import annotations
 
+import base64
+import logging
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Union, cast
@@ -17,6 +19,11 @@ from msgspec import inspect as types
 
 from fairlead.client.event_base import Event, Unknown, UnknownEvent, UnparsedLine, with_line
 from fairlead.core import lenient
+
+#: Frames in parts that a client keeps while parts are missing.
+MOST_OPEN_FRAMES = 16
+
+log = logging.getLogger("fairlead.client")
 
 
 class Response(Struct, tag_field="type", tag="response"):
@@ -69,8 +76,8 @@ class FrameDecoder:
         kind: Any = raw.get("type")
         if kind == "response":
             return _response(raw)
-        if kind == "rpc_chunk" and {"chunkId", "index", "count", "data"} <= raw.keys():
-            return Chunk(raw["chunkId"], raw["index"], raw["count"], raw["data"])
+        if kind == "rpc_chunk" and (chunk := _chunk(raw)) is not None:
+            return chunk
         declared = self._events.get(kind) if isinstance(kind, str) else None
         if declared is None:
             return with_line(UnknownEvent(kind if isinstance(kind, str) else ""), raw)
@@ -162,6 +169,64 @@ def _response(raw: Mapping[str, Any]) -> Response:
         error=None if error is None else str(error),
         code=raw.get("code"),
     )
+
+
+def _chunk(raw: dict[str, Any]) -> Chunk | None:
+    try:
+        return msgspec.convert(raw, Chunk)
+    except msgspec.ValidationError:
+        return None
+
+
+class _OpenFrame(Struct):
+    """The parts of a frame that have come so far, by their index."""
+
+    parts: dict[int, bytes]
+    size: int = 0
+
+
+class ChunkAssembler:
+    """Joins the parts of long frames. Memory is bounded even if an agent never sends the last part of its frames.
+
+    It keeps at most `MOST_OPEN_FRAMES` incomplete frames, and at most `most_bytes` of them all. Beyond that it drops the frame
+    that began first.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._frames: dict[str, _OpenFrame] = {}
+        self._size = 0
+
+    def add(self, chunk: Chunk) -> bytes | None:
+        """Take in a part. Returns the whole frame if it was the last one that was missing."""
+        try:
+            data = base64.b64decode(chunk.data)
+        except ValueError:
+            self._drop(chunk.chunk_id, "a part of it cannot be decoded")
+            return None
+        frame = self._frames.setdefault(chunk.chunk_id, _OpenFrame({}))
+        frame.size += len(data) - len(frame.parts.get(chunk.index, b""))
+        self._size += len(data) - len(frame.parts.get(chunk.index, b""))
+        frame.parts[chunk.index] = data
+        if len(frame.parts) >= chunk.count:
+            self._remove(chunk.chunk_id)
+            return b"".join(frame.parts[index] for index in sorted(frame.parts))
+        while self._size > self._most_bytes or len(self._frames) > MOST_OPEN_FRAMES:
+            self._drop(next(iter(self._frames)), "too many parts of frames wait for the rest")
+        return None
+
+    def clear(self) -> None:
+        """Forget all incomplete frames."""
+        self._frames.clear()
+        self._size = 0
+
+    def _drop(self, id: str, why: str) -> None:
+        log.warning("dropped the incomplete frame %s: %s", id, why)
+        self._remove(id)
+
+    def _remove(self, id: str) -> None:
+        frame = self._frames.pop(id, None)
+        self._size -= frame.size if frame else 0
 
 
 class LineSplitter:

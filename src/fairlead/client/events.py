@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from fairlead.client.event_base import Event, Restarted, UnknownEvent, UnparsedLine
-from fairlead.protocol.pi import frames, host_requests
+from fairlead.protocol.pi import frames, host_requests, protocol_2025
 from fairlead.protocol.pi.frames import (
     InnerEvent,
     TextDelta,
@@ -30,9 +30,11 @@ __all__ = [
     "AutoRetryStart",
     "AvailableCommandsUpdate",
     "BashExecutionUpdate",
+    "Compaction",
     "CompactionEnd",
     "CompactionStart",
     "EntryAppended",
+    "Error",
     "Event",
     "ExtensionError",
     "ExtensionUiRequest",
@@ -243,6 +245,14 @@ class ExtensionError(frames.ExtensionError, Event, tag="extension_error"):
     """An extension failed; the run continues."""
 
 
+class Compaction(protocol_2025.Compaction, Event, tag="compaction"):
+    """A summary has replaced the older part of the conversation."""
+
+
+class Error(protocol_2025.Error, Event, tag="error"):
+    """A command is invalid or failed, or a compaction failed."""
+
+
 #: All events by type.
 EVENTS: dict[str, type[Event]] = {
     "ready": Ready,
@@ -285,4 +295,6 @@ EVENTS: dict[str, type[Event]] = {
     "subagent_progress": SubagentProgress,
     "subagent_event": SubagentEvent,
     "extension_error": ExtensionError,
+    "compaction": Compaction,
+    "error": Error,
 }

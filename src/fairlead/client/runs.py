@@ -119,7 +119,7 @@ class Run:
         if failed and (self.abort_asked or aborted):
             stopped = True  # pi reports an abort during a tool as an error
         result = Result(
-            text=last.text() if last else "",
+            text=_text(last) if last else "",
             messages=self.messages,
             usage=total_usage(self.messages),
             stop_reason=last.stop_reason if last else None,
@@ -179,14 +179,18 @@ def total_usage(messages: list[Message]) -> Usage:
 class RunTracker:
     """Follows the events of an agent and settles its runs.
 
-    `get_state` asks the agent for its state as JSON. `start_task` runs a coroutine in the background.
+    `get_state` asks the agent for its state as JSON. `start_task` runs a coroutine in the background. Without `asks_state`, every
+    `agent_end` is the end of a run, as in pi-2025, which has no state to ask for.
     """
 
     def __init__(
         self,
         get_state: Callable[[], Awaitable[dict[str, Any]]],
         start_task: Callable[[Coroutine[Any, Any, None]], object],
+        *,
+        asks_state: bool = True,
     ) -> None:
+        self._asks_state = asks_state
         self._get_state = get_state
         self._start_task = start_task
         self._runs: list[Run] = []
@@ -204,7 +208,7 @@ class RunTracker:
         if disposition == "handled" or told.get("agentInvoked") is False:
             self.remove(run)
             run.settle(handled=True)
-        elif disposition is None and run.text.startswith("/") and not run.done:
+        elif disposition is None and run.text.startswith("/") and not run.done and self._asks_state:
             self._start_task(self._watch_for_handled(run))
 
     def add(self, run: Run, *, joins: bool) -> None:
@@ -222,6 +226,12 @@ class RunTracker:
 
     def find(self, id: object) -> Run | None:
         return next((run for run in self._runs if run.id == id), None)
+
+    def newest_without_a_run(self) -> Run | None:
+        """Return the prompt that came last, unless the run in progress is its own."""
+        if not self._runs or (len(self._runs) == 1 and self._runs[0].started):
+            return None
+        return self._runs[-1]
 
     def fail_all(self, error: ClientError) -> None:
         """Fail every run, because the agent is gone."""
@@ -275,7 +285,10 @@ class RunTracker:
             return
         for run in self._runs:
             run.ended = run.started
-        self._look()
+        if self._asks_state:
+            self._look()
+        else:
+            self._settle()
 
     def _handle_prompt_result(self, event: PromptResult) -> None:
         run = self.find(event.id)
@@ -320,6 +333,11 @@ class RunTracker:
             if not run.started and not run.done:
                 self.remove(run)
                 run.settle(handled=True)
+
+
+def _text(message: AssistantMessage) -> str:
+    content: Any = message.content  # an agent may leave it out
+    return message.text() if isinstance(content, list) else ""
 
 
 def _is_busy(state: dict[str, Any]) -> bool:

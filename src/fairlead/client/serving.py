@@ -1,4 +1,4 @@
-"""What a host serves to the agent: its tools, and answers to questions and approvals.
+"""What a host serves to the agent: its tools and URIs, and answers to questions and approvals.
 
 Without a handler, every question is answered at once with "cancelled" and every approval with "deny", so a program without a
 user never hangs.
@@ -14,10 +14,10 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Literal, TypeAlias, cast
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from fairlead.client.event_base import Event
-from fairlead.client.events import ExtensionUiRequest, HostToolCall, HostToolCancel
+from fairlead.client.events import ExtensionUiRequest, HostToolCall, HostToolCancel, HostUriCancel, HostUriRequest
 from fairlead.core.approval import Allow, Deny
 from fairlead.core.functions import FunctionTool, as_tool_result
 from fairlead.core.tool import ToolResult
@@ -28,6 +28,8 @@ from fairlead.protocol.pi.host_requests import (
     HostToolDefinition,
     HostToolResult,
     HostToolUpdate,
+    HostUriResult,
+    HostUriScheme,
     ReplyLine,
 )
 
@@ -81,6 +83,82 @@ class HostCall:
         self._report(output)
 
 
+class UriContent(Struct, kw_only=True):
+    """The content of a URI, for a reader that says more than the text."""
+
+    text: str
+    #: `text/plain` if None.
+    content_type: str | None = None
+    #: Notes for the model, which follow the text.
+    notes: list[str] | None = None
+    #: Whether the content never changes; None: what the scheme says.
+    immutable: bool | None = None
+
+
+UriReader: TypeAlias = Callable[[str], str | UriContent | Awaitable[str | UriContent]]
+UriWriter: TypeAlias = Callable[[str, str], Awaitable[None] | None]
+
+
+class HostUris:
+    """The URIs that functions of the host serve, by scheme."""
+
+    def __init__(self) -> None:
+        self._schemes: dict[str, HostUriScheme] = {}
+        self._readers: dict[str, UriReader] = {}
+        self._writers: dict[str, UriWriter] = {}
+        #: Whether schemes were added that the agent does not know yet.
+        self.has_news = False
+
+    def add_reader(self, scheme: str, function: UriReader, description: str | None, immutable: bool | None) -> None:
+        """Serve the URIs of a scheme with a function, instead of the one before, if any."""
+        declared = self._declare(scheme)
+        declared.description, declared.immutable = description, immutable
+        self._readers[declared.scheme] = function
+
+    def add_writer(self, scheme: str, function: UriWriter) -> None:
+        """Write to the URIs of a scheme with a function, instead of the one before, if any."""
+        declared = self._declare(scheme)
+        declared.writable = True
+        self._writers[declared.scheme] = function
+
+    def schemes(self) -> Sequence[HostUriScheme]:
+        """Return all schemes in the form of `set_host_uri_schemes`."""
+        return list(self._schemes.values())
+
+    def serves(self, uri: str) -> bool:
+        return _scheme(uri) in self._schemes
+
+    async def result(self, request: HostUriRequest) -> HostUriResult:
+        """Return the answer to a request. It never raises because of what the host's function does."""
+        scheme = _scheme(request.url)
+        try:
+            if request.operation == "write":
+                if scheme not in self._writers:
+                    raise ToolError(f"{scheme}:// cannot be written")
+                content = "" if request.content is UNSET else request.content
+                await called(self._writers[scheme], request.url, content)
+                return HostUriResult(id=request.id)
+            if scheme not in self._readers:
+                raise ToolError(f"{scheme}:// cannot be read")
+            value = await called(self._readers[scheme], request.url)
+            told = value if isinstance(value, UriContent) else UriContent(text=str(value))
+            return HostUriResult(
+                id=request.id,
+                content=told.text,
+                content_type=told.content_type,
+                notes=told.notes,
+                immutable=told.immutable,
+            )
+        except Exception as error:
+            if not isinstance(error, ToolError):
+                log.debug("the host's function for %s failed", request.url, exc_info=True)
+            return HostUriResult(id=request.id, is_error=True, error=str(error) or type(error).__name__)
+
+    def _declare(self, scheme: str) -> HostUriScheme:
+        self.has_news = True
+        return self._schemes.setdefault(scheme.lower(), HostUriScheme(scheme=scheme.lower()))
+
+
 class HostServices:
     """Answers what the agent asks of its host.
 
@@ -104,6 +182,7 @@ class HostServices:
         self.on_approval: ApprovalHandler | None = None
         #: Whether tools were added that the agent does not know yet.
         self.has_news = False
+        self.uris = HostUris()
 
     # Tools
 
@@ -132,7 +211,9 @@ class HostServices:
         match event:
             case HostToolCall() if event.tool_name in self._tools:
                 self._serve_call(event)
-            case HostToolCancel():
+            case HostUriRequest() if self.uris.serves(event.url):
+                self._open[event.id] = (self._start_task(self._serve_uri(event)), None)
+            case HostToolCancel() | HostUriCancel():
                 self._cancel(event.target_id)
             case ExtensionUiRequest(method="cancel"):
                 self._cancel(str(event.target_id))
@@ -189,6 +270,11 @@ class HostServices:
             result, is_error = ToolResult.text(str(error) or type(error).__name__), True
         self._open.pop(event.id, None)
         await self._reply(HostToolResult(id=event.id, result=_as_sent(result), is_error=is_error or None))
+
+    async def _serve_uri(self, event: HostUriRequest) -> None:
+        result = await self.uris.result(event)
+        self._open.pop(event.id, None)
+        await self._reply(result)
 
     # A question
 
@@ -254,12 +340,16 @@ async def in_thread(function: Callable[[], Any]) -> Any:
     return await done
 
 
-async def called(handler: Callable[[Any], Any], question: Any) -> Any:
+async def called(handler: Callable[..., Any], *arguments: Any) -> Any:
     """Call a handler: on the event loop if it is a coroutine function, otherwise on a thread, where it may block."""
     if inspect.iscoroutinefunction(handler):
-        return await handler(question)
-    value = await in_thread(lambda: handler(question))
+        return await handler(*arguments)
+    value = await in_thread(lambda: handler(*arguments))
     return await value if inspect.isawaitable(value) else value
+
+
+def _scheme(uri: str) -> str:
+    return uri.partition(":")[0].lower()
 
 
 def _as_sent(result: ToolResult) -> frames.ToolResult:

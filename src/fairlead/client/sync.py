@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
-from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
 from fairlead.client.agent_connection import TIMEOUT
 from fairlead.client.client import Client
-from fairlead.client.event_base import Event
-from fairlead.client.event_stream import EventStream, calling_thread
 from fairlead.client.generated.sync_basic import SyncBasicMethods
 from fairlead.client.generated.sync_omp import SyncOmpMethods
 from fairlead.client.generated.sync_session import SyncSessionMethods
 from fairlead.client.process import StopTimes
 from fairlead.client.runs import Result, Run, RunStream
-from fairlead.client.serving import ApprovalHandler, QuestionHandler
+from fairlead.client.serving import ApprovalHandler, QuestionHandler, UriReader, UriWriter
+from fairlead.client.sync_base import SyncConnection, SyncEvents
 from fairlead.core.messages import ImageContent
-from fairlead.errors import ClientError
 from fairlead.protocol.pi.host_requests import ReplyLine
 
 T = TypeVar("T")
@@ -47,28 +42,6 @@ class SyncRun:
         return self._client.do(self._run.wait(timeout))
 
 
-class SyncEvents(Iterator[Event]):
-    """Events, one after another. `close` ends the iteration early."""
-
-    def __init__(self, client: SyncClient, stream: EventStream[Event] | RunStream) -> None:
-        self._client = client
-        self._stream = stream
-        self._ready: list[Event] = []
-
-    def __next__(self) -> Event:
-        if not self._ready:
-            self._ready = self._client.do(self._stream.batch())[::-1]  # many per change of thread
-            if not self._ready:
-                raise StopIteration
-        return self._ready.pop()
-
-    def close(self) -> None:
-        """Stop reading. The events that are left are dropped."""
-        self._ready = []
-        if isinstance(self._stream, EventStream):
-            self._client.do(self._stream.aclose())
-
-
 class SyncRunStream(SyncEvents):
     """A run with its events: iterate over them, and call `result`."""
 
@@ -81,7 +54,7 @@ class SyncRunStream(SyncEvents):
         return self.run.wait(timeout)
 
 
-class SyncClient(SyncBasicMethods, SyncSessionMethods, SyncOmpMethods):
+class SyncClient(SyncConnection[Client], SyncBasicMethods, SyncSessionMethods, SyncOmpMethods):
     """An agent in another process, for programs without an event loop.
 
         with SyncClient.start(["fairlead", "--mode", "rpc", "--dialect", "pi"]) as client:
@@ -90,13 +63,6 @@ class SyncClient(SyncBasicMethods, SyncSessionMethods, SyncOmpMethods):
     It has the methods of `Client`, which block until they are done. Several threads may use it. Do not call it from a handler
     or tool that is a coroutine function: these run on the thread of the client.
     """
-
-    def __init__(self, client: Callable[[], Client]) -> None:
-        """Run the client that `client` makes, on a new thread. `SyncClient.start` is the usual way."""
-        self._make = client
-        self._client: Client | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
 
     @classmethod
     def start(
@@ -108,59 +74,14 @@ class SyncClient(SyncBasicMethods, SyncSessionMethods, SyncOmpMethods):
         timeout: float | None = TIMEOUT,
         restart: bool = False,
         stop_times: StopTimes | None = None,
+        responses: bool = True,
     ) -> SyncClient:
         """Return a client that starts an agent on entry to `with`, and ends it on exit. It takes what `Client.start` takes."""
-        return cls(lambda: Client.start(argv, cwd=cwd, env=env, timeout=timeout, restart=restart, stop_times=stop_times))
-
-    # Its life
-
-    def __enter__(self) -> Self:
-        """Start the agent. Raises AgentGone if that is not possible."""
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="fairlead-client", daemon=True)
-        self._thread.start()
-
-        async def enter() -> Client:
-            return await self._make().__aenter__()
-
-        try:
-            self._client = self.do(enter())
-        except BaseException:
-            self._end_thread()
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
-
-    def stop(self) -> int | None:
-        """End the agent, as `Client.stop` does. Returns its exit code."""
-        code = None
-        if self._client is not None and self._thread is not None:
-            code = self.do(self._client.stop())
-        self._end_thread()
-        return code
-
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the thread of the client and return its result. Ctrl-C cancels it."""
-        if self._loop is None or self._thread is None:
-            work.close()
-            raise ClientError("The client is not running. Use it in `with`.")
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise ClientError("A coroutine function cannot use the SyncClient that calls it. Make it a plain function.")
-        number = threading.get_ident()
-
-        async def as_this_thread() -> T:
-            calling_thread.set(number)
-            return await work
-
-        future = asyncio.run_coroutine_threadsafe(as_this_thread(), self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        return cls(
+            lambda: Client.start(
+                argv, cwd=cwd, env=env, timeout=timeout, restart=restart, stop_times=stop_times, responses=responses
+            )
+        )
 
     # What `Client` does
 
@@ -200,13 +121,7 @@ class SyncClient(SyncBasicMethods, SyncSessionMethods, SyncOmpMethods):
         finally:
             self.do(_left(block))
 
-    def events(self) -> SyncEvents:
-        """Return an iterator of all events from now on, as `Client.events` does."""
-
-        async def begin() -> EventStream[Event]:
-            return self._agent.events()
-
-        return SyncEvents(self, self.do(begin()))
+    # Serving the agent
 
     @overload
     def tool(self, function: F) -> F: ...
@@ -229,8 +144,18 @@ class SyncClient(SyncBasicMethods, SyncSessionMethods, SyncOmpMethods):
         return add if function is None else add(function)
 
     def publish_tools(self) -> None:
-        """Send the tools to the agent now, as `Client.publish_tools` does."""
+        """Send the tools and URI schemes to the agent now, as `Client.publish_tools` does."""
         self.do(self._agent.publish_tools())
+
+    def uri_reader(
+        self, scheme: str, *, description: str | None = None, immutable: bool | None = None
+    ) -> Callable[[UriReader], UriReader]:
+        """Serve the URIs of a scheme with a function, as `Client.uri_reader` does."""
+        return self._agent.uri_reader(scheme, description=description, immutable=immutable)
+
+    def uri_writer(self, scheme: str) -> Callable[[UriWriter], UriWriter]:
+        """Let the model write to the URIs of a scheme, as `Client.uri_writer` does."""
+        return self._agent.uri_writer(scheme)
 
     def on_question(self, handler: QuestionHandler) -> QuestionHandler:
         """Answer questions to the user with a function, as `Client.on_question` does."""
@@ -250,24 +175,8 @@ class SyncClient(SyncBasicMethods, SyncSessionMethods, SyncOmpMethods):
 
     # Inside
 
-    @property
-    def _agent(self) -> Client:
-        if self._client is None:
-            raise ClientError("The client is not running. Use it in `with`.")
-        return self._client
-
     def _call(self, name: str, timeout: float | UnsetType | None, /, **fields: Any) -> Any:
         return self.do(getattr(self._agent, name)(timeout=timeout, **fields))
-
-    def _end_thread(self) -> None:
-        loop, thread = self._loop, self._thread
-        if loop is None or thread is None:
-            return
-        self._thread = None
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 async def _entered(block: AbstractAsyncContextManager[T]) -> T:
