@@ -1,22 +1,13 @@
-#!/usr/bin/env python3
-"""A first host: a chat in the terminal.
-
-    python examples/first_host.py [FLAG...]
-
-It shows the answer as it arrives, asks before a tool changes anything, and survives failures. Ctrl-C aborts a run, and the end
-of the input (Ctrl-D) ends the program. With the flag `--continue` it resumes the last session of this directory.
-"""
-
-from __future__ import annotations
+"""A first host: a chat in the terminal, with approvals, abort, resume and failures. docs/first-host.md explains it."""
 
 import asyncio
 import signal
 import sys
 
-from fairlead.client import Approval, Client, events
+from fairlead.client import Approval, Client
 from fairlead.errors import ClientError
 
-FLAGS = ["--mode", "rpc", "--dialect", "pi", "--approval", "ask", *sys.argv[1:]]
+AGENT = ["fairlead", "--mode", "rpc", "--dialect", "pi", "--approval", "ask", *sys.argv[1:]]
 
 
 def decide(approval: Approval) -> bool:
@@ -24,24 +15,17 @@ def decide(approval: Approval) -> bool:
 
 
 async def main() -> None:
-    async with Client.start(["fairlead", *FLAGS], restart=True) as client:
+    async with Client.start(AGENT, restart=True) as client:
         client.on_approval(decide)
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, lambda: asyncio.ensure_future(client.abort()))
         while prompt := (await asyncio.to_thread(sys.stdin.readline)).strip():
             try:
                 async with client.run(prompt) as run:
-                    async for event in run:
-                        match event:
-                            case events.MessageUpdate(assistant_message_event=events.TextDelta(delta=text)):
-                                print(text, end="", flush=True)
-                            case events.ToolExecutionStart(tool_name=name):
-                                print(f"\n[{name}]", flush=True)
-                            case _:
-                                pass
+                    async for text in run.text():
+                        print(text, end="", flush=True)
                 print("\n(aborted)" if (await run).aborted else "", flush=True)
             except ClientError as error:
                 print(f"\nThat did not work: {error}", flush=True)
 
 
-if __name__ == "__main__":
-    asyncio.run(main())
+asyncio.run(main())

@@ -8,7 +8,6 @@
 // aborts the run and its tools.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { createInterface } from "node:readline";
 import { setTimeout as wait } from "node:timers/promises";
 
 const shelves = new Map([
@@ -66,7 +65,7 @@ const content = (text) => ({ content: [{ type: "text", text }] });
 const textOf = (message) => message.content.map((block) => block.text ?? "").join("");
 const say = (text) => text && console.log(text);
 
-/** Run a tool and answer, unless nobody waits for it any more. */
+/** Run a tool and answer, unless the call was cancelled. */
 async function work({ id, toolName, arguments: given }) {
   const cancelling = new AbortController();
   running.set(id, { toolName, cancelling });
@@ -102,7 +101,18 @@ send({ id: "tools", type: "set_host_tools", tools: definitions });
 send({ id: "prompt", type: "prompt", message: process.argv.slice(2).join(" ") || "How many lamps are there?" });
 process.on("SIGINT", () => send({ type: "abort" }));
 
-for await (const line of createInterface({ input: agent.stdout })) {
+/** Yield the lines of a stream. Only LF ends a line: readline would also split at U+2028, which JSON texts may contain. */
+async function* linesOf(stream) {
+  stream.setEncoding("utf8"); // so that a character which arrives in two pieces stays whole
+  let rest = "";
+  for await (const data of stream) {
+    const lines = (rest + data).split("\n");
+    rest = lines.pop();
+    yield* lines;
+  }
+}
+
+for await (const line of linesOf(agent.stdout)) {
   const frame = JSON.parse(line);
   hear[frame.type]?.(frame);
   if (frame.type === "agent_settled" || frame.success === false) agent.stdin.end(); // this ends the agent

@@ -4,7 +4,7 @@
 //
 // Another agent of the family, or another way to start this one: AGENT="pi" node chat.ts
 import { createInterface } from "node:readline";
-import { RunError, spawnAgent, type ApprovalDecision, type Run } from "fairlead-client";
+import { ClientError, ConnectionClosedError, spawnAgent, type ApprovalDecision, type Run } from "fairlead-client";
 
 const terminal = createInterface({ input: process.stdin, output: process.stdout });
 const lines = terminal[Symbol.asyncIterator]();
@@ -45,7 +45,7 @@ try {
       const { status, usage } = await run;
       console.log(`\n[${status}, ${usage.totalTokens} tokens]`);
     } catch (error) {
-      if (!(error instanceof RunError)) throw error;
+      if (!(error instanceof ClientError) || error instanceof ConnectionClosedError) throw error;
       console.log(`\n[Failed: ${error.message}]`);
     }
   }

@@ -1,29 +1,28 @@
-// A host: one prompt in the session of this folder, with approvals, abort, resume and failure.
-//
-//     node host.ts "What is in this folder?"
-import { ConnectionClosedError, RunError, spawnAgent } from "fairlead-client";
+// A first host: a chat in the terminal, with approvals, abort, resume and failures. docs/first-host.md explains it.
+import { createInterface } from "node:readline";
+import { ClientError, ConnectionClosedError, spawnAgent, type Run } from "fairlead-client";
 
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
 const client = await spawnAgent({
-  args: ["--approval", "ask", "--continue"], // resumes the latest session of this folder
-  ui: { approve: ({ title }) => (title.includes("rm ") ? "deny" : "allow") },
+  args: ["--dialect", "pi", "--approval", "ask", ...process.argv.slice(2)],
+  ui: {
+    async approve({ title }) {
+      console.log(`${title}\nAllow this? [y/N]`);
+      return (await lines.next()).value === "y" ? "allow" : "deny";
+    },
+  },
 });
-const stop = new AbortController();
-process.once("SIGINT", () => stop.abort());
-try {
-  const run = client.prompt(process.argv[2] ?? "What is in this folder?", { signal: stop.signal });
-  for await (const event of run) {
-    if (event.type === "tool_execution_start") console.log(`[${event.toolName}]`);
-    if (event.type === "message_update" && event.assistantMessageEvent.type === "text_delta") {
-      process.stdout.write(event.assistantMessageEvent.delta);
-    }
+let run: Run | undefined;
+process.on("SIGINT", () => void run?.abort());
+for (let line = await lines.next(); !line.done; line = await lines.next()) {
+  try {
+    run = client.prompt(line.value);
+    for await (const text of run.text()) process.stdout.write(text);
+    console.log((await run).status === "aborted" ? "\n(aborted)" : "");
+  } catch (error) {
+    if (!(error instanceof ClientError)) throw error;
+    console.log(`\nThat did not work: ${error.message}`);
+    if (error instanceof ConnectionClosedError) await client.restart(); // resumes the session
   }
-  const { status, usage } = await run;
-  console.log(`\n${status}: ${usage.totalTokens} tokens, $${usage.cost.toFixed(4)}`);
-} catch (error) {
-  process.exitCode = 1;
-  if (error instanceof RunError) console.error(`The run failed: ${error.message}`);
-  else if (error instanceof ConnectionClosedError) console.error(`The agent is gone: ${error.message}`);
-  else throw error;
-} finally {
-  await client.stop();
 }
+await client.stop();

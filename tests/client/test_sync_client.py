@@ -49,6 +49,8 @@ def test_it_asks_streams_and_runs_tools(tmp_path: Path) -> None:
         assert "".join(pieces) == run.result().text == "Three lamps."
         assert "3 of lamp" in str(run.result().messages)
         assert stock
+        with client.run("Again?") as run:
+            assert "".join(run.text()) == "Three lamps."
 
 
 def test_errors_are_those_of_the_async_client(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The example of a host that uses the client does what it says."""
+"""The examples of hosts that use the Python client, and the first extension, do what they say."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from tests.support.stage import ENDLESS, Turn, bash, calls, says
 
 from fairlead.testing import ProviderServer
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "first_host.py"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PATIENCE = 30
 
 
 @contextmanager
-def host(cwd: Path, *turns: Turn, flags: Sequence[str] = ()) -> Generator[tuple[subprocess.Popen[str], IO[str], IO[str]]]:
+def host(
+    name: str, cwd: Path, *turns: Turn, flags: Sequence[str] = ()
+) -> Generator[tuple[subprocess.Popen[str], IO[str], IO[str]]]:
+    """Start an example whose agent asks a model that plays `turns`."""
     with ProviderServer(turns) as provider:
         env = {
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
@@ -29,9 +32,11 @@ def host(cwd: Path, *turns: Turn, flags: Sequence[str] = ()) -> Generator[tuple[
             "ANTHROPIC_API_KEY": "no-secret",
             "ANTHROPIC_BASE_URL": provider.url,
         }
-        command = [sys.executable, "-W", "error", str(EXAMPLE), *flags]
+        command = [sys.executable, "-W", "error", str(EXAMPLES / name), *flags]
         pipe = subprocess.PIPE
-        with subprocess.Popen(command, cwd=cwd, env=env, text=True, bufsize=1, stdin=pipe, stdout=pipe) as process:
+        with subprocess.Popen(
+            command, cwd=cwd, env=env, text=True, bufsize=1, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT
+        ) as process:
             assert process.stdin and process.stdout
             try:
                 yield process, process.stdin, process.stdout
@@ -39,24 +44,35 @@ def host(cwd: Path, *turns: Turn, flags: Sequence[str] = ()) -> Generator[tuple[
                 process.kill()
 
 
-def test_it_answers_asks_before_a_tool_runs_fails_and_resumes(tmp_path: Path) -> None:
+def test_the_first_host_answers_asks_before_a_tool_runs_fails_and_resumes(tmp_path: Path) -> None:
     failing: Turn = {"status": 400, "error": "bad request"}
-    with host(tmp_path, calls(bash("touch made")), says("Made."), failing, says("Fine.")) as (process, _, _):
+    turns = [calls(bash("touch made")), says("Made."), failing, says("Fine.")]
+    with host("first_host.py", tmp_path, *turns) as (process, _, _):
         said, _ = process.communicate("Make it.\ny\nFail.\nWell?\n", timeout=PATIENCE)
-        assert process.returncode == 0
+        assert process.returncode == 0, said
         assert (tmp_path / "made").exists()
         lines = [line for line in said.splitlines() if line]
-        assert lines[0] == "[bash]"
+        assert "touch made" in "".join(lines[:3])
         assert lines[-3].endswith("Made.")
         assert lines[-2].startswith("That did not work: ")
         assert "bad request" in lines[-2]
         assert lines[-1] == "Fine."
-    with host(tmp_path, says("I remember."), flags=["--continue"]) as (process, _, _):
+    with host("first_host.py", tmp_path, says("I remember."), flags=["--continue"]) as (process, _, _):
         assert "I remember." in process.communicate("Do you remember?\n", timeout=PATIENCE)[0]
+    [session] = tmp_path.glob(".fairlead/sessions/*/*.jsonl")
+    assert "Make it." in session.read_text()
+    assert "Do you remember?" in session.read_text()
 
 
-def test_ctrl_c_aborts_the_run_and_not_the_program(tmp_path: Path) -> None:
-    with host(tmp_path, ENDLESS, says("Still here.")) as (process, given, said):
+def test_the_first_host_runs_no_tool_without_a_yes(tmp_path: Path) -> None:
+    with host("first_host.py", tmp_path, calls(bash("touch made")), says("Not made.")) as (process, _, _):
+        said, _ = process.communicate("Make it.\nmaybe\n", timeout=PATIENCE)
+    assert "Not made." in said
+    assert not (tmp_path / "made").exists()
+
+
+def test_ctrl_c_aborts_the_run_and_not_the_first_host(tmp_path: Path) -> None:
+    with host("first_host.py", tmp_path, ENDLESS, says("Still here.")) as (process, given, said):
         given.write("Go on.\n")
         assert said.read(4) == "word"
         process.send_signal(signal.SIGINT)
@@ -64,3 +80,60 @@ def test_ctrl_c_aborts_the_run_and_not_the_program(tmp_path: Path) -> None:
             pass
         assert process.communicate("Well?\n", timeout=PATIENCE)[0].strip() == "Still here."
     assert process.returncode == 0
+
+
+def test_the_chat_shows_tools_asks_and_reports_failures(tmp_path: Path) -> None:
+    failing: Turn = {"status": 400, "error": "out of credit"}
+    turns = [
+        calls(bash("echo made")),
+        says("Made."),
+        calls(("read", {"path": "nope"})),
+        says("Gone."),
+        failing,
+        says("Hello again."),
+    ]
+    with host("chat.py", tmp_path, *turns, flags=["--approval", "ask"]) as (process, _, _):
+        said, _ = process.communicate("Make it.\ny\n\nRead it.\nFail.\nHello?\n", timeout=PATIENCE)
+    assert process.returncode == 0, said
+    for part in (
+        "Allow? [y/N]",
+        "[Tool: bash]\n",
+        "$ echo made\nmade\n",
+        "Made.\n[completed, ",
+        "read failed: ",
+        "out of credit",
+        "Hello again.\n[completed, ",
+    ):
+        assert part in said, said
+
+
+def test_ctrl_c_stops_the_answer_and_the_chat_continues(tmp_path: Path) -> None:
+    with host("chat.py", tmp_path, ENDLESS, says("Still here.")) as (process, given, said):
+        given.write("Go on.\n")
+        assert said.read(6) == "> word"
+        process.send_signal(signal.SIGINT)
+        while "aborted" not in said.readline():
+            pass
+        assert "Still here." in process.communicate("Well?\n", timeout=PATIENCE)[0]
+    assert process.returncode == 0
+
+
+def test_the_first_tool_is_called_and_its_error_reaches_the_model(tmp_path: Path) -> None:
+    turns = [calls(("restock", {"item": "door", "count": 1})), calls(("restock", {"item": "lamp", "count": 2})), says("Five.")]
+    with host("first_tool.py", tmp_path, *turns, flags=["Fetch some."]) as (process, _, _):
+        said, _ = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, said) == (0, "Five.\n")
+    [session] = tmp_path.glob(".fairlead/sessions/*/*.jsonl")
+    assert "There is no shelf for a door." in session.read_text()
+    assert r"{\"lamp\":5,\"desk\":1}" in session.read_text()
+
+
+def test_the_first_extension_blocks_a_call_and_adds_a_tool_and_a_command(tmp_path: Path) -> None:
+    turns = [calls(bash("git push --force"), ("word_count", {"text": "one two three"})), says("Counted.")]
+    flags = ["-e", str(EXAMPLES / "first_extension.py")]
+    with host("chat.py", tmp_path, *turns, flags=flags) as (process, _, _):
+        said, _ = process.communicate("/tools\nCount.\n", timeout=PATIENCE)
+    assert process.returncode == 0, said
+    assert "bash failed: Do not force a push." in said
+    assert "word_count: 3" in said
+    assert "Counted." in said

@@ -50,12 +50,12 @@ def test_tools_are_called_show_progress_fail_and_run_out_of_time(host: str, tmp_
         calls(("restock", {"item": "lamp", "count": 2})),
         calls(("stock", {"shelf": 1})),
         calls(("ask_boss", {"question": "Enough?"})),
-        says("Five lamps. The boss is out."),
+        says("Five lamps.\u2028The boss is out."),
     ]
     with start(host, turns, tmp_path) as process:
         said, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    lines = said.splitlines()
+    lines = said.removesuffix("\n").split("\n")
     assert sorted(lines[:2]) == ["done: stock: 3 of lamp", "failed: stock: There is no shelf for a door."]
     assert lines[2:6] == [
         "progress: 1 of 2 fetched",
@@ -66,7 +66,7 @@ def test_tools_are_called_show_progress_fail_and_run_out_of_time(host: str, tmp_
     assert lines[-3:] == [
         "cancelled: ask_boss",
         "failed: ask_boss: ask_boss did not finish within 0.3 seconds and was stopped.",
-        "Five lamps. The boss is out.",
+        "Five lamps.\u2028The boss is out.",
     ]
 
 

@@ -199,11 +199,9 @@ declare const socket: import("node:net").Socket;
 """
 
 
-def test_the_snippets_compile_and_the_host_is_the_example(client: Path, tmp_path: Path) -> None:
+def test_the_snippets_compile(client: Path, tmp_path: Path) -> None:
     pages = [peers.ROOT / "docs" / "typescript-client.md", client / "README.md"]
     snippets = [text for page in pages for text in re.findall(r"^```ts\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)]
-    host = (peers.ROOT / "examples" / "typescript" / "host.ts").read_text()
-    assert host.partition("\nimport")[2] in {snippet.removeprefix("import") for snippet in snippets}
     (tmp_path / "package.json").write_text('{"type": "module"}')
     for number, snippet in enumerate(snippets):
         known = "" if "const client" in snippet else "const client = await spawnForAll();\n"
@@ -276,17 +274,41 @@ def test_an_interrupt_stops_the_answer_and_the_chat_goes_on(tmp_path: Path) -> N
     assert "Back." in rest
 
 
-def test_the_host_resumes_its_session_and_reports_failures(tmp_path: Path) -> None:
-    assert len((peers.ROOT / "examples" / "typescript" / "host.ts").read_text().splitlines()) <= 34
-    with started(example("host", "Remember me."), [TOUCH, {"text": "Noted."}], tmp_path) as process:
-        said, _ = process.communicate(timeout=LIMIT)
+def test_the_first_host_asks_fails_and_resumes(tmp_path: Path) -> None:
+    turns: list[Turn] = [TOUCH, {"text": "Noted."}, {"status": 400, "error": "out of credit"}, TOUCH, {"text": "Not made."}]
+    with started(example("host"), turns, tmp_path) as process:
+        said, _ = process.communicate("Remember me.\ny\nFail.\nMake it.\nmaybe\n", timeout=LIMIT)
     assert process.returncode == 0, said
-    assert said.startswith("[bash]\nNoted.\ncompleted: ")
+    for part in ("touch made\nAllow this? [y/N]", "Noted.\n", "That did not work: ", "out of credit", "Not made.\n"):
+        assert part in said, said
     assert (tmp_path / "made").exists()
-    with started(example("host", "Again."), [{"status": 400, "error": "out of credit"}], tmp_path) as process:
-        said, _ = process.communicate(timeout=LIMIT)
-    assert process.returncode == 1
-    assert "The run failed: " in said
+    with started(example("host", "--continue"), [{"text": "I remember."}], tmp_path) as process:
+        said, _ = process.communicate("Do you remember?\n", timeout=LIMIT)
+    assert "I remember.\n" in said
     [session] = tmp_path.glob(".fairlead/sessions/*/*.jsonl")
     assert "Remember me." in session.read_text()
-    assert "Again." in session.read_text()
+    assert "Do you remember?" in session.read_text()
+
+
+def test_an_interrupt_aborts_the_run_and_not_the_first_host(tmp_path: Path) -> None:
+    with started(example("host"), [{"text": "Endless ", "hangAfter": 1}, {"text": "Back."}], tmp_path) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("Talk.\n")
+        process.stdin.flush()
+        assert process.stdout.read(1) == "E"
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate("Still there?\n", timeout=LIMIT)
+    assert process.returncode == 0
+    assert "(aborted)\nBack.\n" in rest
+
+
+def test_the_first_tool_is_called_and_its_error_reaches_the_model(tmp_path: Path) -> None:
+    door = {"toolCalls": [{"name": "restock", "arguments": {"item": "door", "count": 1}}]}
+    lamp = {"toolCalls": [{"name": "restock", "arguments": {"item": "lamp", "count": 2}}]}
+    with started(example("tool", "Fetch some."), [door, lamp, {"text": "Five."}], tmp_path) as process:
+        said, _ = process.communicate(timeout=LIMIT)
+    assert (process.returncode, said) == (0, "Five.\n")
+    [session] = tmp_path.glob(".fairlead/sessions/*/*.jsonl")
+    assert "There is no shelf for a door." in session.read_text()
+    assert r'{\"lamp\":5,\"desk\":1}' in session.read_text()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager
 from typing import Any, Self, cast
 
@@ -29,8 +29,10 @@ from fairlead.client.events import (
     CompactionEnd,
     CompactionStart,
     MessageEnd,
+    MessageUpdate,
     PromptResult,
     SessionSettled,
+    TextDelta,
     TodoReminder,
     TtsrTriggered,
 )
@@ -157,9 +159,23 @@ class RunStream(AsyncIterator[Event]):
         """Wait for the result, as `Run` does."""
         return self.run.__await__()
 
+    async def text(self) -> AsyncGenerator[str]:
+        """Iterate over the text of the answers only, in pieces, instead of all events."""
+        async for event in self:
+            if (piece := text_piece(event)) is not None:
+                yield piece
+
     async def batch(self) -> list[Event]:
         """Wait for events, and return all that are there. An empty list means that there will be no more."""
         return await self._stream.batch()
+
+
+def text_piece(event: Event) -> str | None:
+    """Return the piece of an answer's text that an event adds, or None if it adds none."""
+    if not isinstance(event, MessageUpdate):
+        return None
+    inner = event.assistant_message_event
+    return inner.delta if isinstance(inner, TextDelta) else None
 
 
 def total_usage(messages: list[Message]) -> Usage:

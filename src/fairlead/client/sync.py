@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, TypeVar, overload
 
@@ -15,7 +15,7 @@ from fairlead.client.generated.sync_basic import SyncBasicMethods
 from fairlead.client.generated.sync_omp import SyncOmpMethods
 from fairlead.client.generated.sync_session import SyncSessionMethods
 from fairlead.client.process import StopTimes
-from fairlead.client.runs import Result, Run, RunStream
+from fairlead.client.runs import Result, Run, RunStream, text_piece
 from fairlead.client.serving import ApprovalHandler, QuestionHandler, UriReader, UriWriter
 from fairlead.client.sync_base import SyncConnection, SyncEvents
 from fairlead.core.messages import ImageContent
@@ -48,6 +48,10 @@ class SyncRunStream(SyncEvents):
     def __init__(self, client: SyncClient, stream: RunStream) -> None:
         super().__init__(client, stream)
         self.run = SyncRun(client, stream.run)
+
+    def text(self) -> Iterator[str]:
+        """Iterate over the text of the answers only, in pieces, instead of all events."""
+        return (piece for event in self if (piece := text_piece(event)) is not None)
 
     def result(self, timeout: float | None = None) -> Result:
         """Wait for the result, as `SyncRun.wait` does."""
