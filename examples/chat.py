@@ -54,6 +54,8 @@ def show(run: SyncRunStream) -> None:
                 print(f"\n[Tool: {event.tool_name}]", flush=True)
             case events.ToolExecutionEnd():
                 print(describe(event, calls.pop(event.tool_call_id, {})), flush=True)
+            case events.ExtensionUiRequest(method="notify"):
+                print(f"[{event.message}]", flush=True)
             case events.AutoRetryStart():
                 print(f"\n[Trying again: {event.error_message}]", flush=True)
             case _:

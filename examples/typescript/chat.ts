@@ -40,6 +40,7 @@ try {
           process.stdout.write(event.assistantMessageEvent.delta);
         }
         if (event.type === "tool_execution_start") console.log(`\n[Tool: ${event.toolName}]`);
+        if (event.type === "extension_ui_request" && event.method === "notify") console.log(`[${event.message}]`);
         if (event.type === "auto_retry_start") console.log(`\n[Trying again: ${event.errorMessage}]`);
       }
       const { status, usage } = await run;

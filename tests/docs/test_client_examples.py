@@ -134,6 +134,7 @@ def test_the_first_extension_blocks_a_call_and_adds_a_tool_and_a_command(tmp_pat
     with host("chat.py", tmp_path, *turns, flags=flags) as (process, _, _):
         said, _ = process.communicate("/tools\nCount.\n", timeout=PATIENCE)
     assert process.returncode == 0, said
+    assert "[The model has 5 tools.]" in said
     assert "bash failed: Do not force a push." in said
     assert "word_count: 3" in said
     assert "Counted." in said
