@@ -68,20 +68,20 @@ async def test_the_approval_mode_can_change_while_a_session_lasts(tmp_path: Path
         it.session.host.make_ui = lambda: person
         events: list[Event] = []
         it.session.subscribe(events.append)
-        assert it.session.approval_mode == "auto"
+        assert it.session.approvals.mode == "auto"
         await it.ask("go")
         assert not person.asked
-        it.session.set_approval_mode("ask")
-        it.session.set_approval_mode("ask")
+        it.session.approvals.set_mode("ask")
+        it.session.approvals.set_mode("ask")
         await it.ask("go")
         assert len(person.asked) == 1
-        it.session.set_approval_mode("deny")
+        it.session.approvals.set_mode("deny")
         await it.ask("go")
         assert len(person.asked) == 1
-        it.session.set_approval_mode("auto")
+        it.session.approvals.set_mode("auto")
         await it.ask("go")
         assert len(person.asked) == 1 and outcomes(it) == [True, True, False, True]
-        assert it.session.approval_mode == "auto"
+        assert it.session.approvals.mode == "auto"
         told = [event.mode for event in events if isinstance(event, ApprovalModeChanged)]
         assert told == ["ask", "deny", "auto"]
 
@@ -89,8 +89,8 @@ async def test_the_approval_mode_can_change_while_a_session_lasts(tmp_path: Path
 async def test_a_mode_that_does_not_exist_changes_nothing(tmp_path: Path) -> None:
     async with agent(tmp_path, [Turn(text="done")], approval="ask") as it:
         with pytest.raises(BadOption, match="approval: expected 'auto' or 'write' or 'ask' or 'deny', found 'yolo'"):
-            it.session.set_approval_mode(cast("Any", "yolo"))
-        assert it.session.approval_mode == "ask"
+            it.session.approvals.set_mode(cast("Any", "yolo"))
+        assert it.session.approvals.mode == "ask"
 
 
 async def test_rules_apply_in_every_mode(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ async def test_rules_apply_in_every_mode(tmp_path: Path) -> None:
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "FAIRLEAD_HOME": str(tmp_path)}
     turns = [bash("false"), Turn(text="done")]
     async with agent(tmp_path, turns, env=env, isolated=False, approval="ask") as it:
-        it.session.set_approval_mode("auto")
+        it.session.approvals.set_mode("auto")
         await it.ask("go")
         assert outcomes(it) == [False]
 
@@ -119,7 +119,7 @@ async def test_a_change_of_the_mode_reaches_a_run_that_is_going_on_and_its_sub_a
 
         def listen(event: Event) -> None:
             if isinstance(event, SubagentEvent) and isinstance(event.event, ToolEnd):
-                it.session.set_approval_mode("ask")
+                it.session.approvals.set_mode("ask")
 
         it.session.subscribe(listen)
         await it.ask("go")

@@ -311,4 +311,4 @@ def test_the_first_tool_is_called_and_its_error_reaches_the_model(tmp_path: Path
     assert (process.returncode, said) == (0, "Five.\n")
     [session] = tmp_path.glob(".fairlead/sessions/*/*.jsonl")
     assert "There is no shelf for a door." in session.read_text()
-    assert r'{\"lamp\":5,\"desk\":1}' in session.read_text()
+    assert r"{\"lamp\":5,\"desk\":1}" in session.read_text()

@@ -19,8 +19,8 @@ from fairlead.session.events import Gate
 from fairlead.session.parts import Parts, SessionOptions
 
 if TYPE_CHECKING:
-    from fairlead.config.settings import ApprovalMode
     from fairlead.core.limits import RunLimits
+    from fairlead.session.approval_mode import SessionApprovals, SubagentApprover
     from fairlead.session.history.moves import Arrival
     from fairlead.session.hooks import InputSource
 
@@ -92,20 +92,15 @@ class Session:
         return self.models.thinking
 
     @property
-    def approval_mode(self) -> ApprovalMode:
-        """What to do when a tool wants to change something and no rule applies: `auto`, `write`, `ask` or `deny`."""
-        approver = self._parts.approver
-        return "auto" if approver is None else approver.mode
+    def approvals(self) -> SessionApprovals | SubagentApprover:
+        """Whether tool calls need approval: `approvals.mode` says so, and `approvals.set_mode` changes it.
 
-    def set_approval_mode(self, mode: ApprovalMode) -> None:
-        """Change the approval mode for all later calls of the session and its sub-agents. The user's files stay as they are.
-
-        `ApprovalModeChanged` reports the change. Raises BadOption if there is no such mode.
+        `ApprovalModeChanged` reports a change. The user's files stay as they are. Raises BadOption if the session was made
+        without approvals.
         """
-        approver = self._parts.approver
-        if approver is None:
+        if self._parts.approver is None:
             raise BadOption("approval: this session was made without approvals.")
-        approver.set_mode(mode)
+        return self._parts.approver
 
     def subscribe(self, listener: Callable[[Event], None], gate: Gate | None = None) -> Callable[[], None]:
         """Call `listener` with every event, in order. It must not block.

@@ -252,7 +252,7 @@ class AcpSession:
 
     @property
     def modes(self) -> SessionModeState:
-        return mode_state(self.session.approval_mode)
+        return mode_state(self.session.approvals.mode)
 
     @property
     def options(self) -> list[SessionConfigOption]:
@@ -262,7 +262,7 @@ class AcpSession:
         """Change the approval mode. Raises BadParams if there is no such mode."""
         self._answers_mode = True
         try:
-            self.session.set_approval_mode(mode_named(mode_id))
+            self.session.approvals.set_mode(mode_named(mode_id))
         finally:
             self._answers_mode = False
 
@@ -274,7 +274,7 @@ class AcpSession:
         try:
             match option_id:
                 case "mode":
-                    self.session.set_approval_mode(mode_named(value))
+                    self.session.approvals.set_mode(mode_named(value))
                 case "model":
                     choose_model(self.session, value)
                 case "thinking":
@@ -287,7 +287,7 @@ class AcpSession:
 
     def _tell_mode(self) -> None:
         if not self._answers_mode:
-            self._updates.send(acp.CurrentModeUpdate(self.session.approval_mode))
+            self._updates.send(acp.CurrentModeUpdate(self.session.approvals.mode))
 
     def _tell_options(self) -> None:
         if not self._answers_options:

@@ -49,7 +49,7 @@ def config_options(session: Session) -> list[SessionConfigOption]:
     modes = [SessionConfigSelectOption(each, name, description=about) for each, (name, about) in MODES.items()]
     about = "What runs without a question"
     found: list[SessionConfigOption] = [
-        SessionConfigSelect(MODE, "Approvals", session.approval_mode, modes, category="mode", description=about)
+        SessionConfigSelect(MODE, "Approvals", session.approvals.mode, modes, category="mode", description=about)
     ]
     if (model := session.model) is not None:
         found.append(SessionConfigSelect(MODEL, "Model", model_id(model), _models(session, model), category="model"))
