@@ -151,3 +151,22 @@ def test_a_call_that_the_model_did_not_finish_ends(tmp_path: Path) -> None:
         (ident,) = call_ids(client.updates(session))
         assert client.statuses(ident) == ["pending", "failed"]
         assert not Path(client.cwd, "a").exists()
+
+
+def test_calls_with_the_same_id_are_told_apart(tmp_path: Path) -> None:
+    same = {"toolCalls": [{"name": "bash", "arguments": {"command": "echo one"}, "id": "call_0"}]}
+    other = {"toolCalls": [{"name": "bash", "arguments": {"command": "echo two"}, "id": "call_0"}]}
+    with acp(tmp_path, [same, other, says("ok")]) as client:
+        session = client.new()
+        client.prompt(session)
+        idents = call_ids(client.updates(session))
+        assert len(set(idents)) == 2
+        for ident, word in zip(idents, ("one", "two"), strict=True):
+            assert client.statuses(ident) == ["pending", "in_progress", "completed"]
+            assert word in client.tool_call(ident)["rawOutput"]["output"]
+        client.call("session/close", sessionId=session)
+        since = client.host.mark()
+        client.call("session/load", sessionId=session, cwd=client.cwd, mcpServers=[])
+        shown = client.updates(session, "tool_call", since=since)
+        assert [each["rawOutput"]["output"].strip() for each in shown] == ["one", "two"]
+        assert len({each["toolCallId"] for each in shown}) == 2

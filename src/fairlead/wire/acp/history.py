@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 from fairlead.core.messages import (
     AssistantMessage,
@@ -28,16 +30,26 @@ from fairlead.wire.past import past_messages
 LONGEST_RESULT = 16_000
 
 
-def past_updates(session: Session, *, after: str | None = None) -> Iterator[acp.SessionUpdate]:
-    """Yield the updates that show the conversation, or what came after one of its entries."""
+#: The results of calls by their ids, first to last: a model may use an id again.
+Results: TypeAlias = Mapping[str, deque[ToolResultMessage]]
+
+
+def past_updates(session: Session, unique: Callable[[str], str], *, after: str | None = None) -> Iterator[acp.SessionUpdate]:
+    """Yield the updates that show the conversation, or what came after one of its entries.
+
+    `unique` returns the id for the next call with an id that a model gave.
+    """
     found = list(past_messages(session.history.conversation, after=after))
-    results = {message.tool_call_id: message for _, message in found if isinstance(message, ToolResultMessage)}
+    results: defaultdict[str, deque[ToolResultMessage]] = defaultdict(deque)
+    for _, message in found:
+        if isinstance(message, ToolResultMessage):
+            results[message.tool_call_id].append(message)
     for entry_id, message in found:
-        yield from _updates(session, entry_id, message, results)
+        yield from _updates(session, unique, entry_id, message, results)
 
 
 def _updates(
-    session: Session, entry_id: str, message: Message, results: dict[str, ToolResultMessage]
+    session: Session, unique: Callable[[str], str], entry_id: str, message: Message, results: Results
 ) -> Iterator[acp.SessionUpdate]:
     match message:
         case UserMessage():
@@ -53,7 +65,8 @@ def _updates(
                         if thinking:
                             yield acp.AgentThoughtChunk(TextBlock(thinking), message_id=entry_id)
                     case ToolCall():
-                        yield _call(session, block, results.get(block.id))
+                        past = results.get(block.id)
+                        yield _call(session, unique(block.id), block, past.popleft() if past else None)
         case BashExecutionMessage():
             yield acp.ToolCall(
                 entry_id,
@@ -69,13 +82,13 @@ def _updates(
             return
 
 
-def _call(session: Session, call: ToolCall, message: ToolResultMessage | None) -> acp.ToolCall:
+def _call(session: Session, call_id: str, call: ToolCall, message: ToolResultMessage | None) -> acp.ToolCall:
     """A call that has ended, with its result."""
     tool = session.tools.get(call.name)
     result = ToolResult.text(UNFINISHED) if message is None else ToolResult(message.content)
     text = tail(text_of(result.content), LONGEST_RESULT)
     return acp.ToolCall(
-        call.id,
+        call_id,
         title(tool, call.name, call.arguments),
         name=call.name,
         kind=kind(tool),

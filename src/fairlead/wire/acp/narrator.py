@@ -84,14 +84,14 @@ class Narrator:
         """A prompt arrives: show what happened since the last one, and give the session a title if it has none."""
         if self._has_missed:
             self._has_missed = False
-            for update in past_updates(self._session, after=self._seen):
+            for update in past_updates(self._session, self.tools.unique, after=self._seen):
                 self._updates.send(update)
         if self._session.history.name is None and self._session.history.count == 0:
             self._updates.send(acp.SessionInfoUpdate(title=short_title(text)))
 
     def replay(self) -> None:
         """Show the whole conversation."""
-        for update in past_updates(self._session):
+        for update in past_updates(self._session, self.tools.unique):
             self._updates.send(update)
         self._seen = self._session.history.leaf
         self.show_plan()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -32,6 +33,7 @@ UNFINISHED = "The run ended before the tool did."
 class _Call(Struct, eq=False):
     """A call that has been announced and has not ended."""
 
+    #: The id that the client knows it by.
     id: str
     name: str
     tool: Tool | None
@@ -47,12 +49,22 @@ class _Call(Struct, eq=False):
 
 
 class ToolReports:
-    """The tool calls of one session and its sub-agents. Ids of sub-agents' calls begin with that of the sub-agent."""
+    """The tool calls of one session and its sub-agents. Ids of sub-agents' calls begin with that of the sub-agent.
+
+    Clients need ids that are unique in a session, but some models use the same ids in every answer. Such an id gets a number.
+    """
 
     def __init__(self, send: Send, tool_named: Callable[[str], Tool | None]) -> None:
         self._send = send
         self._tool_named = tool_named
+        #: The calls by the ids that the model gave them.
         self._open: dict[str, _Call] = {}
+        self._used: Counter[str] = Counter()
+
+    def unique(self, call_id: str) -> str:
+        """Return the id for the next call with this id."""
+        self._used[call_id] += 1
+        return call_id if self._used[call_id] == 1 else f"{call_id}#{self._used[call_id]}"
 
     def __contains__(self, call_id: str) -> bool:
         return call_id in self._open
@@ -61,14 +73,14 @@ class ToolReports:
         """Announce a call, or describe one that was announced before its arguments were known."""
         call = self._open.get(call_id)
         if call is None:
-            call = self._open[call_id] = _Call(call_id, name, self._tool_named(name))
+            call = self._open[call_id] = _Call(self.unique(call_id), name, self._tool_named(name))
             if arguments is None:
-                self._send(ToolCall(call_id, title(call.tool, name, {}), name=name, kind=kind(call.tool), status="pending"))
+                self._send(ToolCall(call.id, title(call.tool, name, {}), name=name, kind=kind(call.tool), status="pending"))
                 return
             call.is_described = True
             self._send(
                 ToolCall(
-                    call_id,
+                    call.id,
                     title(call.tool, name, arguments),
                     name=name,
                     kind=kind(call.tool),
@@ -81,7 +93,7 @@ class ToolReports:
             call.is_described = True
             self._send(
                 ToolCallChanged(
-                    call_id,
+                    call.id,
                     title=title(call.tool, name, arguments),
                     locations=locations(call.tool, arguments) or None,
                     raw_input=arguments,
@@ -91,9 +103,10 @@ class ToolReports:
     def described(self, call_id: str, name: str, arguments: Mapping[str, Any], changes: tuple[FileChange, ...]) -> ToolCallUpdate:
         """Return a whole call, for a question about it. It is announced first, if it was not."""
         self.announce(call_id, name, arguments)
-        tool = self._open[call_id].tool
+        call = self._open[call_id]
+        tool = call.tool
         return ToolCallUpdate(
-            call_id,
+            call.id,
             kind=kind(tool),
             status="pending",
             title=title(tool, name, arguments),
@@ -119,7 +132,7 @@ class ToolReports:
         call = self._open[call_id]
         if not call.is_running:
             call.is_running = True
-            self._send(ToolCallChanged(call_id, status="in_progress"))
+            self._send(ToolCallChanged(call.id, status="in_progress"))
 
     def output(self, call_id: str, name: str, arguments: Mapping[str, Any], partial: ToolResult) -> None:
         """Show the output so far: at once or a little later, and only its end if it is long."""
@@ -157,7 +170,7 @@ class ToolReports:
             call.timer.cancel()
         self._send(
             ToolCallChanged(
-                call_id,
+                call.id,
                 status="failed" if is_error else "completed",
                 content=result_content(result),
                 raw_output=raw_output(result),
