@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, Literal
 
 from fairlead.core import events as core
-from fairlead.core.messages import AssistantMessage, CustomMessage, TextContent, ThinkingContent, ToolCall, UserMessage, user_text
+from fairlead.core.messages import AssistantMessage, CustomMessage, TextContent, ThinkingContent, ToolCall, UserMessage
 from fairlead.core.model import BlockDelta, BlockStart
 from fairlead.protocol.acp import updates as acp
 from fairlead.protocol.acp.content import TextContent as TextBlock
@@ -249,11 +249,3 @@ def short_title(text: str) -> str:
     """Return the beginning of a prompt as the title of a session."""
     line = " ".join(text.split())
     return line if len(line) <= LONGEST_TITLE else f"{line[: LONGEST_TITLE - 1]}…"
-
-
-def title_of(session: Session) -> str | None:
-    """Return the name of a session, or the beginning of its first prompt; None if it has neither."""
-    if session.history.name:
-        return session.history.name
-    first = next((user_text(message) for message in session.messages if isinstance(message, UserMessage)), "")
-    return short_title(first) or None
