@@ -370,3 +370,28 @@ async def test_each_session_gets_a_new_instance(tmp_path: Path) -> None:
         assert user_texts(it.agent.session.messages) == ["kick off"]
         assert it.errors == []
     assert notes(tmp_path) == [["startup", 1], ["new", 1]]
+
+
+async def test_entries_are_proposed_at_the_end_of_a_turn_and_of_a_run(tmp_path: Path) -> None:
+    body = """
+  let turns = 0;
+  pi.on("turn_end", (event) => {
+    note([event.turnIndex, event.toolResults.length]);
+    const hint = { type: "custom_message", customType: "hint", content: "again", display: false };
+    const mark = { type: "custom", customType: "mark", data: 1 };
+    if (++turns === 1) return { entries: [...event.entries, mark, hint], continue: true };
+  });
+  let asked = false;
+  pi.on("agent_before_settle", () => {
+    if (asked) return;
+    asked = true;
+    return { entries: [{ type: "custom_message", customType: "more", content: "once more", display: true }], continue: true };
+  });
+"""
+    async with scripted(tmp_path, body) as it:
+        await it.agent.ask("hi")
+        await it.agent.idle()
+        custom = [message for message in it.agent.session.messages if isinstance(message, CustomMessage)]
+        assert [message.custom_type for message in custom] == ["hint", "more"]
+        assert it.notes("mark") == [1] and len(it.model.requests) == 3
+    assert notes(tmp_path) == [[0, 0], [1, 0], [0, 0]]

@@ -13,7 +13,7 @@ from tests.extend.extended import calling, extended
 from fairlead.testing import Turn
 
 TURNS = [calling("bash", command="true"), calling("bash", command="true"), Turn(text="done")]
-QUICK = json.dumps({"extensionTimeoutSeconds": 0.5})
+QUICK = json.dumps({"extensionTimeoutSeconds": 3})
 
 
 def factory(body: str) -> str:
@@ -25,7 +25,7 @@ async def test_a_gate_that_blocks_its_process_refuses_the_call_and_all_later_one
     async with extended(tmp_path, gate, turns=TURNS, settings=QUICK, suffix="mjs") as it:
         assert str(await it.agent.ask("hi")) == "done"
         first, second = it.results
-        assert first == ("Stopped because it was not done after 0.5 seconds.", True)
+        assert first == ("Stopped because it was not done after 3 seconds.", True)
         assert second[1] and ("not done after" in second[0] or "an extension blocked it" in second[0])
         await it.agent.reload_extensions()
 

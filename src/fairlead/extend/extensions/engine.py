@@ -28,13 +28,13 @@ from fairlead.extend.extensions.discovery import (
 )
 from fairlead.extend.extensions.events import EventBus, Listeners
 from fairlead.extend.extensions.outbox import Outbox
-from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations, make_handler
+from fairlead.extend.extensions.registrations import Extension, ExtensionCommand, Handler, Registrations
+from fairlead.extend.extensions.scripts import Scripts
 from fairlead.extend.extensions.values import checked_result
 from fairlead.session.additions import Origin, SlashCommand
 
 if TYPE_CHECKING:
     from fairlead.extend.extensions.late import ExtensionHost
-    from fairlead.extend.node.remote import RemoteExtensions
     from fairlead.session.session import Session
 
 
@@ -53,8 +53,8 @@ class Engine:
         self.listeners: dict[str, list[Handler]] = {}
         self.registrations = Registrations(self)
         self._bus: Listeners = {}
-        #: The extensions that run in a Node process, once there is one.
-        self._remote: RemoteExtensions | None = None
+        #: The extensions that were written for pi.
+        self.scripts = Scripts(self)
         #: Whether the required, the user's and the project's extensions are loaded, and whether the session has started.
         self._has_required = self._has_own = self._has_projects = self._began = False
         #: Why a required extension is not loaded.
@@ -118,44 +118,12 @@ class Engine:
 
     async def unload(self) -> None:
         """Remove everything that extensions have registered."""
-        for extension in self.extensions:
-            self._remove(extension)
+        for extension in list(self.extensions):
+            self.remove(extension)
             forget_module(extension.module_name)
-        self.extensions.clear()
-        if self._remote is not None:
-            self._keep(self._loop.create_task(self._remote.retire()))
-            self._remote = None
+        self.scripts.retire()
         self._has_required = self._has_own = self._has_projects = False
         self._failure = None
-
-    async def renew_scripts(self) -> None:
-        """Start the extensions anew that were written for pi: they expect that in each session."""
-        scripts = [extension for extension in self.extensions if extension.found.is_script]
-        for extension in scripts:
-            self._remove(extension)
-            self.extensions.remove(extension)
-        for extension in scripts:
-            try:
-                await self._load(extension.found)
-            except ExtensionNotLoaded as error:
-                self._refuse_calls(extension.found, error)
-
-    def _refuse_calls(self, found: FoundExtension, reason: ExtensionNotLoaded) -> None:
-        """Refuse all tool calls, because an extension that may be a gate is missing."""
-        extension = Extension(found, EventBus(self._bus, lambda event, work: None))
-        self.extensions.append(extension)
-        self.report(extension.path, "load", reason)
-
-        def refuse() -> None:
-            raise reason
-
-        self.listen("tool_call", make_handler(extension, refuse))
-
-    async def close(self) -> None:
-        """End the Node process that runs extensions, if there is one."""
-        if self._remote is not None:
-            await self._remote.close()
-            self._remote = None
 
     async def _load_all(self, found: Iterable[FoundExtension]) -> None:
         for each in found:
@@ -167,27 +135,27 @@ class Engine:
                         raise _not_loaded(each, f"{problem}. Rename one of them.")
                     self.host.warn([f"{each.shown_path} is not loaded, because {problem}."])
                 continue
-            await self._load(each)
+            await self.load_one(each)
             await asyncio.sleep(0)  # let other tasks run between two extensions
 
-    async def _load(self, found: FoundExtension) -> None:
+    async def load_one(self, found: FoundExtension) -> None:
+        """Load an extension. Raises ExtensionNotLoaded if it cannot be loaded and is required; else the failure is reported."""
         extension = Extension(found, EventBus(self._bus, lambda event, work: self._start_background(extension, event, work)))
         self.extensions.append(extension)
         fl = Fairlead(self, extension)
 
         def set_up() -> Any:
             if found.is_script and found.problem is None:
-                return self._remote_extensions().load(fl, extension)
+                return self.scripts.load(fl, extension)
             with without_bytecode():
                 return setup_function(found, extension.module_name)(fl)
 
         try:
             if found.is_script and found.problem is None:
-                await self._remote_extensions().start()  # its own time does not count as the extension's
+                await self.scripts.start()  # its own time does not count as the extension's
             await call(set_up, Deadline(self.host.timeout))
         except Exception as error:
-            self._remove(extension)
-            self.extensions.remove(extension)
+            self.remove(extension)
             forget_module(extension.module_name)
             if self._must_load(found):
                 self._log_traceback(error, logging.INFO)
@@ -195,17 +163,12 @@ class Engine:
             self.host.warn([f"The extension {extension.path} was not loaded: {error_text(error)}"])
             self.report(extension.path, "load", error)
 
-    def _remote_extensions(self) -> RemoteExtensions:
-        if self._remote is None:
-            from fairlead.extend.node.remote import RemoteExtensions
-
-            self._remote = RemoteExtensions(self)
-        return self._remote
-
     def _must_load(self, found: FoundExtension) -> bool:
         return found.is_required and self.host.on_error == "exit"
 
-    def _remove(self, extension: Extension) -> None:
+    def remove(self, extension: Extension) -> None:
+        """Remove an extension with everything that it has registered."""
+        self.extensions.remove(extension)
         extension.is_loaded = False
         extension.bus.close()
         self.registrations.remove_all(extension)
@@ -302,7 +265,7 @@ class Engine:
 
     def report(self, path: str, event: str, error: Exception) -> None:
         """Report a failure of an extension to the host. Its traceback goes to the log, for the author of the extension."""
-        if self._remote is not None and self._remote.is_closing:  # what it was doing ends with it
+        if self.scripts.is_closing:
             return
         self._log_traceback(error, logging.ERROR)
         self.session.host.notify(ExtensionError(path, event, error_text(error)))
@@ -358,10 +321,11 @@ class Engine:
             finally:
                 self.save_state(owner, event)
 
-        self.run_on_agent_thread(lambda: self._keep(self._loop.create_task(background())))
+        self.run_on_agent_thread(lambda: self.keep(background()))
 
-    def _keep(self, task: asyncio.Task[Any]) -> None:
-        """Keep a task that no caller waits for."""
+    def keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work that no caller waits for."""
+        task = self._loop.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 

@@ -86,7 +86,7 @@ class ExtensionHooks:
 
     async def session_started(self, reason: StartReason, previous: str | None = None) -> None:
         if reason in ("new", "resume", "fork"):
-            await self.engine.renew_scripts()
+            await self.engine.scripts.renew()
         self.engine.begin()
         await self._discover("reload" if reason == "reload" else "startup")
         await self._notify("session_start", e.SessionStart(reason, previous))
@@ -98,7 +98,7 @@ class ExtensionHooks:
             await self._notify("session_shutdown", e.SessionShutdown(reason, target), max_seconds=max_seconds)
         finally:
             if reason == "quit":
-                await self.engine.close()
+                await self.engine.scripts.close()
 
     def position_changed(self) -> None:
         self.engine.restore_states()

@@ -28,6 +28,8 @@ _log = logging.getLogger("fairlead.extend")
 _RUNTIME = Path(__file__).parent / "runtime" / "main.mjs"
 #: The largest line that is accepted, in bytes.
 _MAX_LINE_BYTES = 256 * 1024 * 1024
+#: Seconds in which the process has to start.
+_START_SECONDS = 30.0
 #: Seconds in which the process has to answer when it is asked whether it still works.
 _PING_SECONDS = 2.0
 #: Seconds that the process has to say that it ends by itself.
@@ -74,7 +76,7 @@ class NodeBridge:
         self._is_checking = False
 
     async def start(self, node: str, cwd: Path, env: Mapping[str, str], cache: Path | None) -> None:
-        """Start the process. Raises OSError if that fails.
+        """Start the process, and wait until it answers. Raises OSError or BridgeLost if that fails.
 
         Args:
             node: the Node program.
@@ -95,6 +97,12 @@ class NodeBridge:
         (inbox, _), (outbox, _) = sockets
         self._inbox, _ = await self._loop.create_connection(asyncio.Protocol, sock=inbox)
         self._outbox, _ = await self._loop.create_connection(lambda: _Lines(self._received, self._ended), sock=outbox)
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await self.call("ping", {})
+        except TimeoutError:
+            self.kill(f"it did not start within {_START_SECONDS:g} seconds")
+            raise BridgeLost(self._lost or "") from None
 
     # Calling
 
@@ -139,6 +147,7 @@ class NodeBridge:
                     await self.idle()
             self._close("it was closed")
         self.kill("it was closed")
+        await asyncio.sleep(0)  # the sockets close in the next step of the event loop
 
     async def idle(self) -> None:
         """Wait until no call is running."""
@@ -168,7 +177,7 @@ class NodeBridge:
         self._lost = reason
         for transport in (self._inbox, self._outbox):
             if transport is not None:
-                transport.close()
+                transport.abort()
         for done in self._calls.values():
             if not done.done():
                 done.set_exception(BridgeLost(reason))

@@ -1,4 +1,4 @@
-"""Events for handlers in pi's form, and what handlers return in ours."""
+"""Events for handlers, in pi's form."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
 from fairlead.core import events as core
 from fairlead.core.messages import (
     CustomMessage,
-    ImageContent,
-    ModelMessage,
     TextContent,
     ThinkingContent,
-    UserBlock,
     UserMessage,
 )
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
@@ -23,6 +18,7 @@ from fairlead.core.runtime import CancelToken
 from fairlead.core.tool import ToolResult
 from fairlead.extend.extensions import events as e
 from fairlead.extend.node.prompt import changed_prompt, prompt_options
+from fairlead.extend.node.results import decode
 
 if TYPE_CHECKING:
     from fairlead.session.session import Session
@@ -36,12 +32,12 @@ class Events:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._turn = 0
+        #: How many turns of the run have started. Handlers hear of a turn before it counts here.
+        self._turns = 0
+        self.close = session.subscribe(self._count_turns)
 
     def encode(self, name: str, event: Any) -> dict[str, Any]:
         """Return an event as pi's handlers get it."""
-        if name == "agent_start":
-            self._turn = 0
         encode = _ENCODERS.get(name)
         fields = {} if encode is None else encode(event)
         if name in ("turn_start", "turn_end"):
@@ -65,9 +61,14 @@ class Events:
 
     def _turn_fields(self, name: str) -> dict[str, Any]:
         if name == "turn_start":
-            self._turn += 1
-            return {"turnIndex": self._turn - 1, "timestamp": time.time_ns() // 1_000_000}
-        return {"turnIndex": max(self._turn - 1, 0), **self._boundary()}
+            return {"turnIndex": self._turns, "timestamp": time.time_ns() // 1_000_000}
+        return {"turnIndex": max(self._turns - 1, 0), **self._boundary()}
+
+    def _count_turns(self, event: core.Event) -> None:
+        if isinstance(event, core.AgentStart):
+            self._turns = 0
+        elif isinstance(event, core.TurnStart):
+            self._turns += 1
 
     def _boundary(self) -> dict[str, Any]:
         log = self._session.history.conversation.log
@@ -261,166 +262,3 @@ _ENCODERS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "entry_appended": lambda event: {"entry": event.entry},
     "queue_update": lambda event: {"steering": event.steering, "followUp": event.follow_up},
 }
-
-
-# Results
-
-
-def decode(name: str, event: Any, reply: Mapping[str, Any]) -> Any:
-    """Return what a handler returned, and apply what it changed in the event."""
-    result, changed = reply.get("result"), reply.get("changed")
-    if name == "tool_call" and isinstance(changed, dict):
-        event.arguments = changed
-    elif name == "before_provider_headers" and isinstance(changed, dict):
-        headers = cast("dict[str, Any]", changed)
-        event.headers.clear()
-        event.headers.update({key: str(value) for key, value in headers.items() if value is not None})
-    elif name == "before_provider_request" and result is not None:
-        event.payload = result
-    decoder = _DECODERS.get(name)
-    if decoder is None or not isinstance(result, dict):
-        return None
-    decoded = decoder(cast("dict[str, Any]", result))
-    if isinstance(decoded, e.Replace) and decoded.messages is not None:
-        return e.Replace(_with_same_objects(event.messages, decoded.messages), decoded.system_prompt)
-    return decoded
-
-
-def _with_same_objects(given: list[ModelMessage], returned: list[ModelMessage]) -> list[ModelMessage]:
-    """Return the messages of a handler, with the given objects for those that it kept: these are recognised as unchanged."""
-    kept: list[ModelMessage] = []
-    place = 0
-    for message in returned:
-        same = next((at for at in range(place, len(given)) if given[at] == message), None)
-        kept.append(message if same is None else given[same])
-        place = place if same is None else same + 1
-    return kept
-
-
-def _decode_input(result: dict[str, Any]) -> Any:
-    if result.get("action") == "handled":
-        return e.Handled()
-    if result.get("action") == "transform":
-        return e.Transform(result.get("text", ""), _converted(list[ImageContent] | None, result.get("images")))
-    return None
-
-
-def custom_note(message: Mapping[str, Any]) -> e.Note:
-    """Return a custom message of pi as ours."""
-    content = _converted(str | list[UserBlock], message.get("content", ""))
-    return e.Note(str(message.get("customType", "")), content, message.get("display", True) is not False, message.get("details"))
-
-
-def _decode_opening(result: dict[str, Any]) -> Any:
-    message, prompt = result.get("message"), result.get("systemPrompt")
-    if not message and prompt is None:
-        return None
-    return e.Open([custom_note(message)] if message else [], prompt)
-
-
-def _decode_context(result: dict[str, Any]) -> Any:
-    messages = result.get("messages")
-    return None if messages is None else e.Replace(_model_messages(messages))
-
-
-def _decode_context_with_system(result: dict[str, Any]) -> Any:
-    messages = result.get("messages")
-    if messages is None:
-        return None
-    system = [message for message in messages if message.get("role") == "system"]
-    rest = [message for message in messages if message.get("role") != "system"]
-    prompt = "\n\n".join(_text(message.get("content")) for message in system)
-    return e.Replace(_model_messages(rest), prompt)
-
-
-def _model_messages(messages: list[dict[str, Any]]) -> list[ModelMessage]:
-    shown = [{**message, "role": "user"} if message.get("role") == "custom" else message for message in messages]
-    return _converted(list[ModelMessage], shown)
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(str(part.get("text", "")) for part in content or ())
-
-
-def _decode_tool_result(result: dict[str, Any]) -> Any:
-    content = _converted(list[UserBlock], result["content"]) if result.get("content") is not None else None
-    details = result.get("details", msgspec.UNSET)
-    return e.Amend(content, details, result.get("isError"))
-
-
-def _decode_compaction(result: dict[str, Any]) -> Any:
-    if result.get("cancel"):
-        return e.Cancel()
-    written = result.get("compaction")
-    if not written:
-        return None
-    return e.Summary(written.get("summary", ""), written.get("details"), written.get("firstKeptEntryId"))
-
-
-def _decode_tree(result: dict[str, Any]) -> Any:
-    if result.get("cancel"):
-        return e.Cancel()
-    written = result.get("summary")
-    return e.Summary(written.get("summary", ""), written.get("details")) if written else None
-
-
-def _decode_settle(result: dict[str, Any]) -> Any:
-    drafts = [draft for draft in result.get("entries") or () if draft.get("type") == "custom_message"]
-    return e.Continue([custom_note(draft) for draft in drafts]) if result.get("continue") and drafts else None
-
-
-def _decode_bash(result: dict[str, Any]) -> Any:
-    ran = result.get("result")
-    if not isinstance(ran, dict):
-        return None
-    outcome = cast("dict[str, Any]", ran)
-    return e.Ran(
-        outcome.get("output", ""),
-        outcome.get("exitCode"),
-        bool(outcome.get("cancelled")),
-        bool(outcome.get("truncated")),
-        outcome.get("fullOutputPath"),
-    )
-
-
-def _decode_trust(result: dict[str, Any]) -> Any:
-    if result.get("trusted") not in ("yes", "no"):
-        return None
-    return e.Trust(result["trusted"] == "yes", bool(result.get("remember")))
-
-
-def _decode_cancel(result: dict[str, Any]) -> Any:
-    return e.Cancel() if result.get("cancel") else None
-
-
-def _decode_block(result: dict[str, Any]) -> Any:
-    if not result.get("block"):
-        return None
-    reason = result.get("reason")
-    return e.Block(str(reason)) if reason else e.Block()
-
-
-_DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "project_trust": _decode_trust,
-    "resources_discover": lambda result: e.Resources(result.get("skillPaths") or (), result.get("promptPaths") or ()),
-    "session_before_switch": _decode_cancel,
-    "session_before_fork": _decode_cancel,
-    "session_before_compact": _decode_compaction,
-    "session_before_tree": _decode_tree,
-    "input": _decode_input,
-    "before_agent_start": _decode_opening,
-    "context": _decode_context,
-    "context_with_system": _decode_context_with_system,
-    "tool_call": _decode_block,
-    "tool_result": _decode_tool_result,
-    "agent_before_settle": _decode_settle,
-    "user_bash": _decode_bash,
-}
-
-
-def _converted(kind: Any, value: Any) -> Any:
-    from fairlead.extend.extensions.values import converted
-
-    return converted(kind, value, "result")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from fairlead.core.messages import CustomMessage
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext, Context
 from fairlead.extend.extensions.events import EVENTS
@@ -17,6 +17,7 @@ from fairlead.extend.node.events import NEVER_EMITTED, Events, cancel_token
 from fairlead.extend.node.program import find_node
 from fairlead.extend.node.quiet import QuietMessages
 from fairlead.extend.node.requests import Requests, source_info
+from fairlead.extend.node.results import custom_note
 from fairlead.extend.node.signals import Signals
 from fairlead.extend.node.tools import ToolRequests, remote_tool
 
@@ -40,16 +41,13 @@ class RemoteExtensions:
         self.engine = engine
         self.signals = Signals(lambda number: self._notify("abort", {"signal": number}))
         self.quiet: QuietMessages
+        self._events: Events
         self._bridge: NodeBridge | None = None
         self._loaded: dict[int, tuple[Fairlead, Extension]] = {}
         #: Removes the handler with each number.
         self._off: dict[int, Callable[[], None]] = {}
         #: The contexts of the calls that are running.
         self._contexts: dict[int, Context] = {}
-
-    @cached_property
-    def _events(self) -> Events:
-        return Events(self.engine.session)
 
     # Loading
 
@@ -83,7 +81,7 @@ class RemoteExtensions:
             cache = None if host.home.isolated else host.home.root / "cache" / "node"
             await bridge.start(find_node(env), host.cwd, env, cache)
             self._bridge = bridge
-            self.quiet = QuietMessages(self.engine.session)
+            self.quiet, self._events = QuietMessages(self.engine.session), Events(self.engine.session)
 
     @property
     def is_closing(self) -> bool:
@@ -93,15 +91,19 @@ class RemoteExtensions:
     async def close(self) -> None:
         """End the Node process."""
         if self._bridge is not None:
-            self.quiet.close()
+            self._stop_listening()
             await self._bridge.close()
 
     async def retire(self) -> None:
         """End the Node process when the calls that still run in it are done, such as the command that asked for a reload."""
         if self._bridge is not None:
-            self.quiet.close()
+            self._stop_listening()
             await self._bridge.idle()
             await self._bridge.close()
+
+    def _stop_listening(self) -> None:
+        self.quiet.close()
+        self._events.close()
 
     # Calling
 
@@ -160,13 +162,31 @@ class RemoteExtensions:
             _log.info("An extension listens to the event %s, which is never emitted.", name)
             return
 
+        fl = self.fl(params)
+
         async def handle(event: Any, context: Context) -> Any:
             given = {"number": number, "event": self._events.encode(name, event)}
             with self.signals.of_call(cancel_token(name, event)) as signal:
                 reply = await self.call("handle", {**given, "signal": signal}, context)
+            if name in ("turn_end", "agent_before_settle"):
+                self._add_entries(fl, name, reply.get("result"))
             return self._events.decode(name, event, reply)
 
-        self._off[number] = self.fl(params).on(name, handle)
+        self._off[number] = fl.on(name, handle)
+
+    def _add_entries(self, fl: Fairlead, name: str, result: Any) -> None:
+        """Add the entries that a handler proposes at the end of a turn or a run. Messages at the end of a run continue it."""
+        boundary = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+        for draft in boundary.get("entries") or ():
+            if draft.get("type") == "custom":
+                fl.append_entry(str(draft.get("customType")), draft.get("data"))
+            elif draft.get("type") == "custom_message" and name == "turn_end":
+                note = custom_note(draft)
+                if boundary.get("continue"):
+                    fl.send_message(note.custom_type, note.content, display=note.display, details=note.details)
+                else:
+                    now = self.engine.session.host.now_ms()
+                    self.quiet.add(CustomMessage(note.custom_type, note.content, note.display, now, note.details))
 
     def _remove_handler(self, params: Params) -> None:
         off = self._off.pop(params["number"], None)

@@ -15,8 +15,8 @@ from fairlead.errors import BadCommand, FairleadError
 from fairlead.extend.extensions.calling import Deadline
 from fairlead.extend.extensions.context import CommandContext
 from fairlead.extend.extensions.values import converted
-from fairlead.extend.node.events import custom_note
 from fairlead.extend.node.prompt import prompt_options
+from fairlead.extend.node.results import custom_note
 
 if TYPE_CHECKING:
     from fairlead.core.model import Model

@@ -15,7 +15,11 @@ export function rememberExtension(id, folder) {
 function report(error) {
 	const stack = String(error?.stack ?? "");
 	const folder = [...folders.keys()].find((each) => stack.includes(each));
-	notify("failed", { extension: folder === undefined ? null : folders.get(folder), error: described(error) });
+	try {
+		notify("failed", { extension: folder === undefined ? null : folders.get(folder), error: described(error) });
+	} catch {
+		// The agent has ended, and this process ends soon.
+	}
 }
 
 export function installGuards() {

@@ -1,0 +1,77 @@
+"""The extensions of a session that were written for pi. They run in a Node process, which exists while there are any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fairlead.errors import ExtensionNotLoaded
+from fairlead.extend.extensions.events import EventBus
+from fairlead.extend.extensions.registrations import Extension, make_handler
+
+if TYPE_CHECKING:
+    from fairlead.extend.extensions.api import Fairlead
+    from fairlead.extend.extensions.engine import Engine
+    from fairlead.extend.node.remote import RemoteExtensions
+
+
+class Scripts:
+    """Starts and ends the Node process of an engine, and loads extensions in it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._remote: RemoteExtensions | None = None
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the process is being ended. What it was doing ends with it."""
+        return self._remote is not None and self._remote.is_closing
+
+    async def start(self) -> None:
+        """Start the process if it does not run. Raises ConfigError or OSError."""
+        await self._get().start()
+
+    def load(self, fl: Fairlead, extension: Extension) -> Any:
+        """Load an extension in the process. The caller awaits the result."""
+        return self._get().load(fl, extension)
+
+    async def renew(self) -> None:
+        """Start all scripts anew, because pi does so in each session. They keep their order."""
+        engine = self._engine
+        scripts = [extension for extension in engine.extensions if extension.found.is_script]
+        for extension in scripts:
+            engine.remove(extension)
+        for extension in scripts:
+            try:
+                await engine.load_one(extension.found)
+            except ExtensionNotLoaded as error:
+                self._refuse_calls(extension, error)
+
+    def _refuse_calls(self, missing: Extension, reason: ExtensionNotLoaded) -> None:
+        """Refuse all tool calls, because an extension that may be a gate is missing."""
+        extension = Extension(missing.found, EventBus({}, lambda event, work: None))
+        self._engine.extensions.append(extension)
+        self._engine.report(extension.path, "load", reason)
+
+        def refuse() -> None:
+            raise reason
+
+        self._engine.listen("tool_call", make_handler(extension, refuse))
+
+    async def close(self) -> None:
+        """End the process."""
+        if self._remote is not None:
+            await self._remote.close()
+            self._remote = None
+
+    def retire(self) -> None:
+        """Use a new process from now on. The old one ends when the calls that run in it are done."""
+        if self._remote is not None:
+            self._engine.keep(self._remote.retire())
+            self._remote = None
+
+    def _get(self) -> RemoteExtensions:
+        if self._remote is None:
+            from fairlead.extend.node.remote import RemoteExtensions
+
+            self._remote = RemoteExtensions(self._engine)
+        return self._remote
