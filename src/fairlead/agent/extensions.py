@@ -150,9 +150,11 @@ class AgentExtensions:
             self._feed.attach(session)
 
     async def close(self) -> None:
-        """Wait until the program's own hook has had the last events."""
+        """Wait until the program's own hook has had the last events, and end the process that runs extensions for pi."""
         if self._feed is not None:
             await self._feed.close()
+        if self.late is not None:
+            await self.late.close()
 
     # Loading
 

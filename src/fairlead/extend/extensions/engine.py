@@ -99,6 +99,7 @@ class Engine:
                 await self._load_all(find_required_extensions(self.host))
             except ExtensionNotLoaded as error:
                 self._failure = error
+                await self.scripts.forget()
                 raise
             except BaseException:  # the caller was cancelled
                 self._has_required = False

@@ -159,6 +159,11 @@ class LateExtensions:
         if self._hooks is not None:
             await self._hooks.sent()
 
+    async def close(self) -> None:
+        """End the process that runs extensions for pi, if there is one."""
+        if self._hooks is not None:
+            await self._hooks.engine.scripts.close()
+
     def names(self) -> list[str]:
         """Return the names of the loaded extensions."""
         return [] if self._hooks is None else [extension.name for extension in self._hooks.engine.extensions]

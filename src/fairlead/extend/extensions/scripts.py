@@ -46,6 +46,12 @@ class Scripts:
             except ExtensionNotLoaded as error:
                 self._refuse_calls(extension, error)
 
+    async def forget(self) -> None:
+        """Remove all scripts and end the process, because nothing runs now."""
+        for extension in [each for each in self._engine.extensions if each.found.is_script]:
+            self._engine.remove(extension)
+        await self.close()
+
     def _refuse_calls(self, missing: Extension, reason: ExtensionNotLoaded) -> None:
         """Refuse all tool calls, because an extension that may be a gate is missing."""
         extension = Extension(missing.found, EventBus({}, lambda event, work: None))

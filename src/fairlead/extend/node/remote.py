@@ -79,9 +79,15 @@ class RemoteExtensions:
             host = self.engine.host
             env = self.engine.session.host.workspace.env
             cache = None if host.home.isolated else host.home.root / "cache" / "node"
-            await bridge.start(find_node(env), host.cwd, env, cache)
-            self._bridge = bridge
+            node = find_node(env)
             self.quiet, self._events = QuietMessages(self.engine.session), Events(self.engine.session)
+            self._bridge = bridge  # before it is started, so that it can be closed meanwhile
+            try:
+                await bridge.start(node, host.cwd, env, cache)
+            except OSError:
+                self._stop_listening()
+                self._bridge = None
+                raise
 
     @property
     def is_closing(self) -> bool:
