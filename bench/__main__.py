@@ -9,6 +9,7 @@ work does.
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import os
 import statistics
 import sys
@@ -24,7 +25,8 @@ def main() -> None:
     options = arguments()
     load_before = os.getloadavg()[0]
     everyone = (*contestants(), *acp.contestants())
-    warm_up(everyone)
+    if not all(WORKS[name].alone for name in options.only):
+        warm_up(everyone)
     medians: dict[str, dict[str, Figures]] = {}
     failures: dict[str, str] = {}
     for name in options.only:
@@ -41,7 +43,8 @@ def arguments() -> argparse.Namespace:
     )
     usual = [name for name, work in WORKS.items() if not work.slow]
     parser.add_argument("--runs", type=int, default=5, help="how often each work is done by each contestant (default 5)")
-    parser.add_argument("--only", type=lambda text: text.split(","), help=f"works, with commas: {', '.join(WORKS)}")
+    only = f"works, with commas; `client-*` stands for all that begin so: {', '.join(WORKS)}"
+    parser.add_argument("--only", type=lambda text: matching_works(text.split(",")), help=only)
     parser.add_argument("--full", action="store_true", help="also the slow works")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     options = parser.parse_args()
@@ -49,6 +52,11 @@ def arguments() -> argparse.Namespace:
     if unknown := set(options.only) - set(WORKS):
         parser.error(f"no such work: {', '.join(sorted(unknown))}")
     return options
+
+
+def matching_works(patterns: list[str]) -> list[str]:
+    """Return the works that the patterns name, in their order. A pattern that matches none stays as it is."""
+    return [name for pattern in patterns for name in fnmatch.filter(WORKS, pattern) or [pattern]]
 
 
 def warm_up(everyone: tuple[Contestant, ...]) -> None:
@@ -64,6 +72,7 @@ def measure(name: str, everyone: tuple[Contestant, ...], runs: int, failures: di
     """Return the medians of the agents that did the work every time. The others are noted in `failures`."""
     work = WORKS[name]
     samples: dict[str, list[Figures]] = {contestant.name: [] for contestant in everyone if takes_part(contestant, work)}
+    runs = 1 if work.once else runs
     for run in range(runs):
         progress(f"{work.title}, run {run + 1} of {runs}")
         for contestant in everyone:

@@ -10,15 +10,9 @@ from bench.budgets import Medians, Verdict
 from bench.works import WORKS
 
 _UNITS = {
-    "wall": "s",
-    "plain": "s",
-    "each": "s",
-    "first": "s",
-    "switch": "s",
-    "cpu": "s",
-    "memory": "MiB",
-    "bytes": "MB",
-    "updates": "MB",
+    **dict.fromkeys(("wall", "plain", "each", "first", "switch", "cpu", "server_cpu"), "s"),
+    **dict.fromkeys(("memory", "early", "server_memory", "server_early"), "MiB"),
+    **dict.fromkeys(("bytes", "updates"), "MB"),
 }
 
 

@@ -7,6 +7,9 @@ switch         seconds until a session is open, before its messages are requeste
 cpu            seconds of CPU in the agent's threads, without children, and without the start unless that is the workload
 memory         MiB, the peak over the whole life of the process
 bytes          everything the agent wrote; `updates` only its message_update frames
+
+In the works of the clients, `cpu` and `memory` are those of the client, `server_cpu` and `server_memory` those of the agent, and
+`early` and `server_early` the memory after the first 100 prompts.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from typing import Literal
 
 import msgspec
 
-from bench import acp
+from bench import acp, clients
 from bench.contestants import Contestant, running
 from bench.driver import AgentProcess, BenchError, Frame
 from bench.rules import matching
@@ -43,6 +46,8 @@ class Work:
     #: Measured for fairlead only, because no budget compares it with others.
     alone: bool = False
     protocol: Literal["rpc", "acp"] = "rpc"
+    #: Measured once, because it takes long and varies little.
+    once: bool = False
 
 
 def start(contestant: Contestant) -> Figures:
@@ -153,6 +158,14 @@ WORKS = {
     "rules": Work("100,000 characters against 50 stream rules", lambda who: matching(100_000), alone=True),
     "rules-long": Work("1,000,000 characters against 50 stream rules", lambda who: matching(1_000_000), alone=True),
 }
+CLIENTS = {"async": "the Python client", "sync": "the blocking Python client", "typescript": "the TypeScript client"}
+for kind, name in CLIENTS.items():
+    WORKS[f"client-updates-{kind}"] = Work(
+        f"20,000 updates through {name}", lambda who, kind=kind: clients.updates(kind), alone=True
+    )
+    WORKS[f"client-prompts-{kind}"] = Work(
+        f"1,000 prompts over {name}", lambda who, kind=kind: clients.prompts(kind), alone=True, once=True
+    )
 
 
 def ready(agent: AgentProcess) -> float:
