@@ -138,3 +138,19 @@ def test_the_first_extension_blocks_a_call_and_adds_a_tool_and_a_command(tmp_pat
     assert "bash failed: Do not force a push." in said
     assert "word_count: 3" in said
     assert "Counted." in said
+
+
+def test_the_bot_keeps_rooms_apart_and_resumes_them(tmp_path: Path) -> None:
+    touch, failing = calls(bash("touch made")), {"status": 400, "error": "out of credit"}
+    with host("bot.py", tmp_path, touch, says("Not allowed.")) as (process, _, _):
+        said, _ = process.communicate("kitchen: Make it.\nkitchen: And now?\n", timeout=PATIENCE)
+    assert (process.returncode, said) == (0, "kitchen: Not allowed.\n" * 2)
+    assert not (tmp_path / "made").exists()
+    with host("bot.py", tmp_path, failing) as (process, _, _):
+        said, _ = process.communicate("garden: Hi.\nkitchen: Do you remember?\n", timeout=PATIENCE)
+    assert sorted(line.partition(":")[0] for line in said.splitlines()) == ["garden", "kitchen"]
+    assert said.count("Sorry, that did not work: ") == 2
+    garden, kitchen = sorted(tmp_path.glob(".fairlead/sessions/*/*.jsonl"), key=lambda path: path.stem.partition("_")[2])
+    assert "Make it." in kitchen.read_text()
+    assert "Do you remember?" in kitchen.read_text()
+    assert "remember" not in garden.read_text()

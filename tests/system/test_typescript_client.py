@@ -312,3 +312,17 @@ def test_the_first_tool_is_called_and_its_error_reaches_the_model(tmp_path: Path
     [session] = tmp_path.glob(".fairlead/sessions/*/*.jsonl")
     assert "There is no shelf for a door." in session.read_text()
     assert r"{\"lamp\":5,\"desk\":1}" in session.read_text()
+
+
+def test_the_bot_keeps_rooms_apart_and_resumes_them(tmp_path: Path) -> None:
+    with started(example("bot"), [TOUCH, {"text": "Not allowed."}], tmp_path) as process:
+        said, _ = process.communicate("kitchen: Make it.\nkitchen: And now?\n", timeout=LIMIT)
+    assert (process.returncode, said) == (0, "kitchen: Not allowed.\n" * 2)
+    assert not (tmp_path / "made").exists()
+    with started(example("bot"), [{"status": 400, "error": "out of credit"}], tmp_path) as process:
+        said, _ = process.communicate("garden: Hi.\nkitchen: Do you remember?\n", timeout=LIMIT)
+    assert said.count("Sorry, that did not work: ") == 2
+    garden, kitchen = sorted(tmp_path.glob(".fairlead/sessions/*/*.jsonl"), key=lambda path: path.stem.partition("_")[2])
+    assert "Make it." in kitchen.read_text()
+    assert "Do you remember?" in kitchen.read_text()
+    assert "remember" not in garden.read_text()
