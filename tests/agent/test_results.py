@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,39 @@ async def test_images_are_made_from_files_and_bytes(tmp_path: Path) -> None:
         ImageContent.from_file(tmp_path / "text.png")
     async with an_agent([Turn(text="A dot.", usage=Usage())], tmp_path) as agent:
         assert str(await agent.ask("What is it?", images=[image])) == "A dot."
+
+
+async def cancelled(*_: object) -> Any:
+    """Await a task that some other code has cancelled."""
+    task = asyncio.create_task(asyncio.sleep(60))
+    asyncio.get_running_loop().call_soon(task.cancel)
+    return await task
+
+
+async def test_a_cancellation_within_a_tool_fails_that_call_alone(tmp_path: Path) -> None:
+    async def fetch() -> str:
+        """Fetch something."""
+        return await cancelled()
+
+    turns = [Turn(tool_calls=[ToolCall("1", "fetch", {})]), Turn(text="It failed.")]
+    async with an_agent(turns, tmp_path, tools=[fetch]) as agent:
+        result = await agent.ask("Fetch it.")
+    assert result.text == "It failed."
+    assert "It was cancelled, but not by the agent." in str(result.messages[2])
+
+
+async def test_a_cancellation_within_on_approval_refuses_the_call(tmp_path: Path) -> None:
+    async with an_agent([calling("touch ran"), Turn(text="ok")], tmp_path, on_approval=cancelled) as agent:
+        result = await agent.ask("Do it.")
+    assert result.text == "ok"
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_a_cancellation_within_the_model_fails_the_run(tmp_path: Path) -> None:
+    async def stream(request: object, cancel: object) -> AsyncIterator[Any]:
+        yield await cancelled()
+
+    async with Agent(model=SCRIPTED_MODEL, stream=stream, cwd=tmp_path, isolated=True) as agent:
+        for _ in range(2):
+            with pytest.raises(ProviderError, match="It was cancelled, but not by the agent"):
+                await agent.ask("Say hello.")

@@ -188,7 +188,8 @@ class RunRecord:
     def raise_failure(self) -> None:
         """Raise ProviderError, LimitReached or RunAborted if the last run did not end with a good answer."""
         end = self._session.activity.last_end
-        assert end is not None, "a run that has settled has an end"
+        if end is None:  # the task of the run was cancelled, as all tasks are when a loop ends
+            raise RunAborted("The run was cancelled.", self.result())
         message = end.message
         if message.stop_reason not in ("error", "aborted"):
             return

@@ -11,6 +11,9 @@ from fairlead.core.runtime import CancelToken, Interrupted, TimedOut
 
 T = TypeVar("T")
 
+#: The error of work that raised a CancelledError although no caller had cancelled it.
+CANCELLED_ELSEWHERE = "It was cancelled, but not by the agent."
+
 
 class AsyncioRuntime:
     """Implements `fairlead.core.runtime.Runtime`."""
@@ -46,7 +49,7 @@ class AsyncioRuntime:
 
     async def bounded(self, work: Awaitable[T], cancel: CancelToken, *, timeout: float | None, grace: float) -> T:
         loop = asyncio.get_running_loop()
-        task = asyncio.ensure_future(_without_exit(work))
+        task = asyncio.ensure_future(_with_ordinary_errors(work))
         cut: list[Exception] = []
         timers: list[asyncio.TimerHandle] = []
 
@@ -70,9 +73,23 @@ class AsyncioRuntime:
                 timer.cancel()
 
 
-async def _without_exit(work: Awaitable[T]) -> T:
-    """Do `work`, and turn a SystemExit into a RuntimeError: asyncio would let it end the process."""
+async def _with_ordinary_errors(work: Awaitable[T]) -> T:
+    """Do `work`, and turn what would end more than it into a RuntimeError.
+
+    asyncio would let a SystemExit end the process. A CancelledError that no caller asked for, such as that of a task which the
+    work awaits, would end the run.
+    """
     try:
         return await work
     except SystemExit as error:
         raise RuntimeError(f"tried to end the process with exit code {error.code}") from error
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        raise RuntimeError(CANCELLED_ELSEWHERE) from error
+
+
+def is_cancelled() -> bool:
+    """Whether a caller has cancelled the present task, as opposed to a CancelledError that code within it raised."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

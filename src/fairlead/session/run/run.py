@@ -31,7 +31,7 @@ from fairlead.session.events import Events, report
 from fairlead.session.history.current import CurrentConversation
 from fairlead.session.parts import SessionOptions
 from fairlead.session.run.state import Attempts, MessageQueue, RunState
-from fairlead.session.runtime import AsyncioRuntime
+from fairlead.session.runtime import CANCELLED_ELSEWHERE, AsyncioRuntime, is_cancelled
 from fairlead.session.selection import Selection, failing, stopped
 from fairlead.session.todos.lazy import LazyTodos
 from fairlead.session.toolbox import Toolbox
@@ -106,10 +106,15 @@ class Run:
                 if not self._takes_prompts(every=self._cancel.fired):
                     break
                 await self._open_prompts()
-        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a bug of ours: the host still gets an end, and the next prompt its chance
-            self._break_off(error)
+            if not isinstance(error, asyncio.CancelledError):
+                self._break_off(error)
+            elif is_cancelled():
+                raise
+            else:  # the stream of a program raised it, for example
+                self._break_off(RuntimeError(CANCELLED_ELSEWHERE))
         finally:
             # Without any await: from the last look into the queues to the settled session nothing else may happen, or a
             # message queued in between would be left behind.
