@@ -271,6 +271,19 @@ async def test_content_is_recorded_only_on_request(tmp_path: Path, recording: Re
     loud.close()
 
 
+async def test_recorded_content_and_errors_contain_no_key(tmp_path: Path, recording: Recording) -> None:
+    given, inherited = "key-of-the-program-1", "key-of-the-environment-2"
+    turns = [Turn(text=f"They are {given} and {inherited}."), Turn(error=f"bad key {inherited}")]
+    options = {"api_key": given, "env": {"SOME_API_KEY": inherited}, "telemetry": recording.options(content=True)}
+    async with an_agent(turns, tmp_path, **options) as agent:
+        await agent.ask("Which keys do you know?")
+        with pytest.raises(ProviderError):
+            await agent.ask("And now?")
+    everything = " ".join(span.to_json() for span in recording.spans())
+    assert "They are [redacted] and [redacted]." in everything
+    assert given not in everything and inherited not in everything
+
+
 async def test_nothing_is_recorded_if_it_is_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with an_agent([Turn(text="ok")], tmp_path, telemetry=False) as agent:
         monkeypatch.setattr(Recorder, "_on_event", None)

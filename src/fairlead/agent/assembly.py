@@ -18,6 +18,7 @@ from fairlead.config.home import Home
 from fairlead.config.scratch import Scratch
 from fairlead.config.settings import ApprovalMode, CompactionSettings, Settings
 from fairlead.core.model import Model, ThinkingLevel
+from fairlead.core.secrets import learn, learn_variables
 from fairlead.core.tool import Tool
 from fairlead.errors import ConfigError, ModelNotFound
 from fairlead.models.http.client import Http
@@ -177,6 +178,9 @@ class Assembly:
             if wanted is None:  # a part of it is missing or too old, and the program has not asked for it
                 return None
             raise ConfigError(f"telemetry: OpenTelemetry cannot be loaded ({error}). Install opentelemetry-api.") from error
+        # Errors and content that are recorded leave the process, so they must not contain a key, even one that is not in use.
+        learn(self._options.api_key)
+        learn_variables(self._env.items())
         return Recorder(wanted if isinstance(wanted, Telemetry) else Telemetry())
 
     def _recorded(self, models: Models) -> Models:
