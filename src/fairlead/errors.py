@@ -21,6 +21,7 @@
     │       └── RunTimeout       the run took longer than its timeout; also a TimeoutError
     ├── OutputError              the model's answer does not have the type that the caller asked for
     ├── RunAborted               the run that the caller waits for was aborted
+    ├── AgentClosed              an agent is used after it was closed; also a RuntimeError
     ├── WrongEventLoop           an agent is used on two event loops; also a RuntimeError
     ├── ClientError              a client of an agent in another process cannot do what it was asked to do
     │   ├── CommandRefused       the agent answered a command with an error
@@ -38,6 +39,7 @@ from collections.abc import Callable
 from typing import Any
 
 __all__ = [
+    "AgentClosed",
     "AgentGone",
     "AlreadyCompacted",
     "BadCommand",
@@ -214,6 +216,13 @@ class RunAborted(FairleadError):
     def __init__(self, text: str = "The run was aborted.", result: Any = None) -> None:
         super().__init__(text)
         self.result = result
+
+
+class AgentClosed(FairleadError, RuntimeError):
+    """An agent is prompted after it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("This agent is closed. Make another one; `session` or `resume` continues a saved session.")
 
 
 class WrongEventLoop(FairleadError, RuntimeError):

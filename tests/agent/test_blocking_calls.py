@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fairlead import Agent, Tool, ToolContext, ToolResult
-from fairlead.errors import ProviderError, WrongEventLoop
+from fairlead.errors import AgentClosed, ProviderError, WrongEventLoop
 from fairlead.messages import ToolCall
 from fairlead.testing import SCRIPTED_MODEL, ProviderServer, Scripted, Turn
 
@@ -159,3 +159,48 @@ def test_ctrl_c_aborts_the_run_and_the_agent_stays_usable(tmp_path: Path) -> Non
 def test_the_signature_is_that_of_ask() -> None:
     assert inspect.signature(Agent.ask_sync).parameters.keys() == inspect.signature(Agent.ask).parameters.keys()
     assert Agent.ask_sync.__doc__ and Agent.ask_sync.__doc__.startswith("Prompt the agent and wait")
+
+
+def test_a_closed_agent_cannot_be_asked(tmp_path: Path) -> None:
+    with an_agent([Turn(text="One.")], tmp_path) as agent:
+        agent.ask_sync("first")
+    with pytest.raises(AgentClosed, match="This agent is closed"):
+        agent.ask_sync("second")
+    assert threads() == []
+    agent.close_sync()  # closing twice is harmless
+
+
+async def test_a_closed_agent_cannot_be_awaited(tmp_path: Path) -> None:
+    async with an_agent([Turn(text="One.")], tmp_path) as agent:
+        await agent.ask("first")
+    with pytest.raises(AgentClosed):
+        await agent.ask("second")
+    await agent.close()
+
+
+_FORKING = """
+import os, sys
+from fairlead import Agent
+from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
+
+agent = Agent(model=SCRIPTED_MODEL, stream=Scripted([Turn(text="ok")]), isolated=True)
+agent.ask_sync("in the parent")
+child = os.fork()
+if not child:
+    try:
+        agent.ask_sync("in the child")
+    except RuntimeError as error:
+        print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(agent.ask_sync("in the parent again"))
+agent.close_sync()
+"""
+
+
+def test_a_forked_process_is_told_to_make_its_own_agent(tmp_path: Path) -> None:
+    """Its thread exists only in the parent: the call would wait forever."""
+    done = subprocess.run([sys.executable, "-c", _FORKING], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    first, second = done.stdout.splitlines()
+    assert first.endswith("Make the agent after the fork.")
+    assert second == "ok"

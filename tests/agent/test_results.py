@@ -11,7 +11,7 @@ import pytest
 
 from fairlead import Agent, Hooks, Result
 from fairlead.errors import BadOption, LimitReached, ProviderError, RunAborted, RunTimeout
-from fairlead.events import AgentSettled, MessageEnd
+from fairlead.events import AgentSettled, MessageEnd, ToolRunning
 from fairlead.messages import ImageContent, ToolCall, Usage
 from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
@@ -221,3 +221,11 @@ async def test_a_cancellation_within_the_model_fails_the_run(tmp_path: Path) -> 
         for _ in range(2):
             with pytest.raises(ProviderError, match="It was cancelled, but not by the agent"):
                 await agent.ask("Say hello.")
+
+
+async def test_a_prompt_after_leaving_the_events_early_waits_for_the_abort(tmp_path: Path) -> None:
+    async with an_agent([calling("sleep 60"), Turn(text="Next.")], tmp_path) as agent:
+        async for event in agent.run("Wait."):
+            if isinstance(event, ToolRunning):
+                break
+        assert (await agent.ask("And now?")).text == "Next."

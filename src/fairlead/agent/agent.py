@@ -24,7 +24,7 @@ from fairlead.config.settings_files import load_settings, persist_setting
 from fairlead.core.events import Event
 from fairlead.core.messages import ImageContent
 from fairlead.core.model import Model
-from fairlead.errors import ConfigError, ModelNotFound, WrongEventLoop
+from fairlead.errors import AgentClosed, ConfigError, ModelNotFound, WrongEventLoop
 from fairlead.models.http.client import Http
 from fairlead.models.registry import Registry
 
@@ -51,6 +51,7 @@ _ASYNC_LOOP = (
     "This agent works on an event loop already, because it was used with `await`. Call `await agent.ask(...)` there, or use"
     " another agent for blocking calls."
 )
+_FORKED = "The process was forked after this agent had been used, so its thread is missing here. Make the agent after the fork."
 _SYNC_LOOP = "This agent is used by blocking calls, which run on its own thread. Use ask_sync here too, or another agent."
 
 
@@ -122,6 +123,7 @@ class Agent(AgentKeywords):
         #: The event loop that the agent is used on, and its own one for blocking calls.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._background: BackgroundLoop | None = None
+        self._is_closed = False
         self._warn_of(self.registry.warnings)
 
     def run(
@@ -230,6 +232,7 @@ class Agent(AgentKeywords):
             OutputError: The answer does not have the `output_type`.
             RunAborted: The run was aborted. All of these have a `result` with everything so far.
             TypeError, BadOption: An argument has an invalid value.
+            AgentClosed: The agent was closed.
             FairleadError: The run cannot start; `Session.prompt` lists the reasons.
         """
         asked = self._prompting(prompt, images, expand, max_turns, max_cost, timeout)
@@ -297,7 +300,8 @@ class Agent(AgentKeywords):
         clear_leftovers(self.session.history.sessions.place())
 
     async def close(self) -> None:
-        """Stop all running work, close the connections and remove temporary files."""
+        """Stop all running work, close the connections and remove temporary files. Afterwards, prompts raise AgentClosed."""
+        self._is_closed = True
         await self.session.close()
         await self.extensions.close()
         if self._owns_connections:
@@ -329,7 +333,9 @@ class Agent(AgentKeywords):
         self.close_sync()
 
     def _use_loop(self) -> None:
-        """Work on the running event loop from now on. Raises WrongEventLoop if the loop that was used before still runs."""
+        """Work on the running event loop from now on. Raises AgentClosed, and WrongEventLoop if the loop before it still runs."""
+        if self._is_closed:
+            raise AgentClosed
         loop = asyncio.get_running_loop()
         if self._loop is not None and self._loop is not loop and self._loop.is_running():
             raise WrongEventLoop(_OTHER_LOOP if self._background is None else _SYNC_LOOP)
@@ -337,6 +343,10 @@ class Agent(AgentKeywords):
 
     def _run_blocking(self, method: Callable[..., Coroutine[Any, Any, R]], *args: Any, **keywords: Any) -> R:
         """Run a method on the agent's own event loop, and wait for it."""
+        if self._is_closed and method is not Agent.close:
+            raise AgentClosed
+        if self._background is not None and self._background.is_of_parent:
+            raise WrongEventLoop(_FORKED)
         if self._background is None:
             if self._loop is not None and self._loop.is_running():
                 raise WrongEventLoop(_ASYNC_LOOP)

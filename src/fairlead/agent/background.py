@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -19,8 +20,14 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self.loop.run_forever, name="fairlead-agent", daemon=True)
         self._thread.start()
+
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether this process was forked from the one that has the thread, so that nothing here can run on it."""
+        return self._process != os.getpid()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine and return its result. Ctrl-C cancels it, and waits until it has cleaned up."""
@@ -68,5 +75,7 @@ class BackgroundLoop:
         await self.loop.shutdown_default_executor()
 
     def __del__(self) -> None:
+        if self.is_of_parent:
+            return
         with suppress(RuntimeError):  # the loop is closed
             self.loop.call_soon_threadsafe(self.loop.stop)

@@ -78,11 +78,15 @@ class RunRecord:
         return RunLimits(self._max_turns and self._max_turns - self._turns, self._over_budget)
 
     async def wait_for_other_run(self) -> None:
-        """Wait until the automatic work after another run is over. Raises RunTimeout."""
+        """Wait until a run that is being aborted, or the automatic work after one, is over. Raises RunTimeout."""
         activity = self._session.activity
+        if activity.is_streaming:
+            # A loop over `Agent.run` that was left just now aborts its run in a task of asyncio, which may not have begun.
+            for _ in range(2):
+                await asyncio.sleep(0)
         try:
             async with asyncio.timeout(self._time_left):
-                while activity.accepts_next_prompt:
+                while activity.accepts_next_prompt or activity.is_stopping:
                     await activity.idle()
         except TimeoutError:
             self._reached = "time"

@@ -240,6 +240,11 @@ class Activity:
         return self._run.is_running and (self._run.is_ending or self._compactor.is_automatic)
 
     @property
+    def is_stopping(self) -> bool:
+        """Whether the run was aborted and has not ended yet."""
+        return self._run.is_active and self._run.cancel.fired
+
+    @property
     def last_end(self) -> StreamEnd | None:
         """How the last model call of the last run ended; None before the first run."""
         return self._run.last_end
