@@ -229,3 +229,19 @@ async def test_a_prompt_after_leaving_the_events_early_waits_for_the_abort(tmp_p
             if isinstance(event, ToolRunning):
                 break
         assert (await agent.ask("And now?")).text == "Next."
+
+
+async def test_the_limits_of_the_agent_apply_to_prompts_of_its_session(tmp_path: Path) -> None:
+    async with an_agent([calling("sleep 60"), Turn(text="Next.")], tmp_path, timeout=0.2) as agent:
+        await agent.session.prompt("Wait.")
+        await agent.session.activity.idle()
+        end = agent.session.activity.last_end
+        assert end is not None and end.message.stop_reason == "aborted"
+        assert (await agent.ask("And now?")).text == "Next."  # the time of the first run does not count
+    async with an_agent([calling()], tmp_path, max_cost=1.5 * TURN) as agent:
+        await agent.session.prompt("Look.")
+        await agent.session.activity.idle()
+        end = agent.session.activity.last_end
+        assert end is not None and end.is_final
+        assert "max_cost is $" in (end.message.error_message or "")
+        assert len([message for message in agent.session.messages if message.role == "assistant"]) == 3

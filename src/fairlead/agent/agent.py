@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fairlead.agent.background import BackgroundLoop
     from fairlead.agent.prompting import Prompting
     from fairlead.agent.result import Result
+    from fairlead.core.limits import RunLimits
     from fairlead.models.logins import Logins
 
 P = ParamSpec("P")
@@ -104,7 +105,11 @@ class Agent(AgentKeywords):
         if shared is None:
             shared = shared_by_agents(options, self.home, self.settings)
         self._http, self.registry = shared.http, shared.registry
-        assembly = Assembly(options, env, self.home, self.settings, shared, self._scratch, self._warn_of, self._alert_about)
+        max_turns = self.settings.max_turns if options.max_turns is None else options.max_turns
+        self._limits: dict[str, Any] = {"max_turns": max_turns, "max_cost": options.max_cost, "timeout": options.timeout}
+        assembly = Assembly(
+            options, env, self.home, self.settings, shared, self._scratch, self._warn_of, self._alert_about, self._watch_run
+        )
         self.extensions = assembly.extensions
         try:
             self.session = assembly.session()
@@ -118,8 +123,6 @@ class Agent(AgentKeywords):
             # The sandbox may be required only because a settings file could not be used.
             raise ConfigError("\n".join([str(error), *unusable])) from error
         self._servers, self._sandbox = assembly.servers, assembly.sandbox
-        max_turns = self.settings.max_turns if options.max_turns is None else options.max_turns
-        self._limits: dict[str, Any] = {"max_turns": max_turns, "max_cost": options.max_cost, "timeout": options.timeout}
         #: The event loop that the agent is used on, and its own one for blocking calls.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._background: BackgroundLoop | None = None
@@ -254,6 +257,14 @@ class Agent(AgentKeywords):
         given = {"max_turns": max_turns, "max_cost": max_cost, "timeout": timeout}
         limits = {name: self._limits[name] if value is None else value for name, value in given.items()}
         return Prompting(self.session, prompt, images, expand=expand, limits=limits, use_loop=self._use_loop)
+
+    def _watch_run(self) -> RunLimits | None:
+        """Stop a run at the limits of the agent. The session calls this for runs that neither `ask` nor `run` starts."""
+        if self._limits["max_cost"] is None and self._limits["timeout"] is None:
+            return None
+        from fairlead.agent.result import RunRecord
+
+        return RunRecord(self.session, **self._limits).watch()
 
     async def idle(self) -> None:
         """Wait until no run is active and no extension has asked for another one."""

@@ -37,6 +37,7 @@ from fairlead.tools.workspace import Guard, LateGuard, Workspace
 
 if TYPE_CHECKING:
     from fairlead.agent.telemetry import Recorder
+    from fairlead.core.limits import RunLimits
     from fairlead.extend.mcp.servers import McpServers
     from fairlead.policy.sandbox import Bubblewrap
     from fairlead.session.approvals import Approvals
@@ -56,6 +57,7 @@ class Assembly:
     """Builds one session.
 
     `warn` gets a sentence for each part of the configuration that cannot be used, `alert` if that part protects the user.
+    `watch_run` is that of `SessionOptions`.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Assembly:
         scratch: Scratch,
         warn: Callable[[Sequence[str]], None],
         alert: Callable[[Sequence[str]], None],
+        watch_run: Callable[[], RunLimits | None],
     ) -> None:
         self.extensions = AgentExtensions(options, home, settings, shared.registry, warn)
         self._recorder: Recorder | None = None
@@ -82,6 +85,7 @@ class Assembly:
         self._scratch = scratch
         self._warn = warn
         self._alert = alert
+        self._watch_run = watch_run
 
     def session(self) -> Session:
         """Build the session, and set `servers` and `sandbox`. Call it once. Raises ModelNotFound or SessionError."""
@@ -122,6 +126,7 @@ class Assembly:
             schedule=options.schedule,
             concurrent_tools=settings.tools.concurrent,
             max_turns=settings.max_turns if options.max_turns is None else options.max_turns,
+            watch_run=self._watch_run,
             max_repeated_calls=settings.max_repeated_calls,
             retry=settings.retry,
             rules=self._rules() if options.rules else (),

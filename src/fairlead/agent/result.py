@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
-from fairlead.core.events import CompactionEnd, Event, MessageEnd, MessageUpdate, SubagentEvent
+from fairlead.core.events import AgentSettled, CompactionEnd, Event, MessageEnd, MessageUpdate, SubagentEvent
 from fairlead.core.limits import RunLimits
 from fairlead.core.messages import AssistantMessage, Message, StopReason, Usage
 from fairlead.errors import FairleadError, LimitReached, ProviderError, RunAborted, RunTimeout
@@ -117,6 +117,19 @@ class RunRecord:
             yield
         finally:
             timer.cancel()
+
+    def watch(self) -> RunLimits:
+        """Record the run that starts now, and stop it at its limits. Returns those that the loop has to check."""
+        watching = ExitStack()
+        watching.enter_context(self.stopping_in_time())
+
+        def receive(event: Event) -> None:
+            self.see(event)
+            if isinstance(event, AgentSettled):
+                watching.close()
+
+        watching.callback(self._session.subscribe(receive))
+        return self.limits()
 
     def see(self, event: Event) -> None:
         """Record an event of the run."""

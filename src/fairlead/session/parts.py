@@ -80,6 +80,8 @@ class SessionOptions(Struct, kw_only=True):
     #: Model calls of one run, and how often in a row it may repeat calls with the same results; 0: no limit.
     max_turns: int = 0
     max_repeated_calls: int = 0
+    #: Returns the limits of a run that starts without its own, and watches it from then on; None: only those above apply.
+    watch_run: Callable[[], RunLimits | None] | None = None
     retry: RetrySettings = RetrySettings()
     #: The stream rules.
     rules: Sequence[Rule] = ()
@@ -338,6 +340,8 @@ class Parts:
         from fairlead.session.run.run import Run
 
         self.turns.system_prompt = system_prompt
+        if limits is None and self._options.watch_run is not None:
+            limits = self._options.watch_run()
         self.run.start(Run(self._run_parts, prompts, cancel, limits).go())
 
     def _set_system_prompt(self, text: str | None) -> None:
