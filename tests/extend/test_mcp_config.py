@@ -37,6 +37,7 @@ def test_a_server_is_a_program_or_an_address(tmp_path: Path) -> None:
                 git={"command": "mcp-server-git", "args": ["-r", "."], "env": {"A": "b"}, "cwd": "/tmp", "timeout": 2500},
                 web={"type": "http", "url": "http://localhost/mcp", "headers": {"X": "y"}},
                 short={"url": "https://localhost/mcp"},
+                old={"type": "sse", "url": "https://localhost/sse"},
             ),
         )
     )
@@ -44,7 +45,8 @@ def test_a_server_is_a_program_or_an_address(tmp_path: Path) -> None:
     git, web = found["git"], found["web"]
     assert (git.command, git.env, git.cwd, git.timeout) == (("mcp-server-git", "-r", "."), {"A": "b"}, "/tmp", 2.5)
     assert (web.url, web.headers, web.command, web.timeout) == ("http://localhost/mcp", {"X": "y"}, (), None)
-    assert found["short"].url == "https://localhost/mcp"
+    assert (found["short"].url, found["short"].is_sse) == ("https://localhost/mcp", False)
+    assert (found["old"].url, found["old"].is_sse) == ("https://localhost/sse", True)
 
 
 def test_of_two_servers_with_one_name_that_of_the_later_file_holds(tmp_path: Path) -> None:
@@ -79,7 +81,8 @@ def test_variables_in_values_are_those_of_the_environment(tmp_path: Path) -> Non
     ("entry", "problem"),
     [
         ({"command": "x", "args": ["${MISSING}"]}, "the environment has no variable MISSING"),
-        ({"type": "sse", "url": "http://localhost"}, 'type: expected "stdio" or "http"'),
+        ({"type": "ws", "url": "http://localhost"}, 'type: expected "stdio", "http" (streamable HTTP) or "sse"'),
+        ({"type": "sse", "command": "x"}, "url: expected a URL that begins with http"),
         ({"args": ["x"]}, "command: expected the program to start"),
         ({"type": "http", "url": "ftp://localhost"}, "url: expected a URL that begins with http"),
         ({"command": "x", "args": "not a list"}, "$.args"),

@@ -137,14 +137,14 @@ def _server(name: str, written: Any, origin: Origin, env: Mapping[str, str]) -> 
             if not entry.command:
                 raise ConfigError("command: expected the program to start. For a running server, set url instead.")
             return ServerConfig(command=(entry.command, *entry.args), env=entry.env, cwd=entry.cwd, **common)
-        case "http":
+        case "http" | "sse":
             if not entry.url or not entry.url.lower().startswith(("http://", "https://")):
                 raise ConfigError(
                     f"url: expected a URL that begins with http:// or https://, found {json_files.found(entry.url)}."
                 )
-            return ServerConfig(url=entry.url, headers=entry.headers, **common)
+            return ServerConfig(url=entry.url, headers=entry.headers, is_sse=kind == "sse", **common)
         case _:
-            raise ConfigError(f'type: expected "stdio" or "http" (streamable HTTP), found {json_files.found(kind)}.')
+            raise ConfigError(f'type: expected "stdio", "http" (streamable HTTP) or "sse", found {json_files.found(kind)}.')
 
 
 def _expanded(value: Any, env: Mapping[str, str]) -> Any:
