@@ -35,9 +35,9 @@ settings, without asking: `--approve`, then `fairlead trust`, then `defaultProje
 you later and you agree, the project's settings apply from the next start on; its `extensions` apply
 immediately. `packages` lists installed [packages](pi-extensions.md#packages): their extensions,
 skills and prompts count as if they were listed. fairlead ignores paths in a project's `skills`,
-`prompts` and `extensions` that lead out of the project. It also ignores a settings file that leads out of the project or is larger than
-1 MiB. Such a file may have been meant to restrict something, so fairlead then
-[asks about every call](approvals.md).
+`prompts` and `extensions` that lead out of the project. It also ignores a settings file that leads
+out of the project or is larger than 1 MiB. Such a file may have been meant to restrict something,
+so fairlead then [asks about every call](approvals.md).
 
 | key | default | project | |
 |---|---|---|---|
