@@ -35,7 +35,7 @@ class Scripts:
         return self._get().load(fl, extension)
 
     async def renew(self) -> None:
-        """Start all scripts anew, because pi does so in each session. They keep their order."""
+        """Start all scripts again, because pi does so in each session. They keep their order."""
         engine = self._engine
         scripts = [extension for extension in engine.extensions if extension.found.is_script]
         for extension in scripts:

@@ -32,7 +32,7 @@ class Events:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        #: How many turns of the run have started. Handlers hear of a turn before it counts here.
+        #: How many turns of the run have started. Handlers receive a turn before it counts here.
         self._turns = 0
         self.close = session.subscribe(self._count_turns)
 
@@ -97,7 +97,7 @@ class Events:
 
 
 def cancel_token(name: str, event: Any) -> CancelToken | None:
-    """Return what fires the signal in an event; None if the event has none of its own."""
+    """Return what fires the signal in an event; None if the event has no signal."""
     if name in ("session_before_compact", "session_before_tree"):
         return event.cancel
     return None

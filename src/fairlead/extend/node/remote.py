@@ -242,7 +242,7 @@ class RemoteExtensions:
             context.events.put_nowait(params["event"])
 
     def _failed(self, params: Params) -> None:
-        """An extension failed outside of any call."""
+        """An extension failed outside any call."""
         loaded = self._loaded.get(params.get("extension") or 0)
         error = RemoteError(params["error"]["message"], params["error"].get("stack") or "")
         self.engine.report("extension" if loaded is None else loaded[1].path, "uncaught", error)
