@@ -395,3 +395,18 @@ async def test_entries_are_proposed_at_the_end_of_a_turn_and_of_a_run(tmp_path: 
         assert [message.custom_type for message in custom] == ["hint", "more"]
         assert it.notes("mark") == [1] and len(it.model.requests) == 3
     assert notes(tmp_path) == [[0, 0], [1, 0], [0, 0]]
+
+
+async def test_arguments_are_prepared_before_they_are_checked(tmp_path: Path) -> None:
+    body = """
+  pi.registerTool({ name: "pick", label: "P", description: "Picks", parameters: Type.Object({ action: Type.String() }),
+    prepareArguments: (args: any) => (args.oldAction ? { action: args.oldAction } : args),
+    async execute(id, params) { return { content: [{ type: "text", text: params.action }], details: {} }; } });
+"""
+    turns = [calling("pick", oldAction="old"), calling("pick", action="new"), calling("pick", other=1), Turn(text="ok")]
+    async with scripted(tmp_path, body, turns=turns) as it:
+        await it.agent.ask("hi")
+        assert it.results[:2] == [("old", False), ("new", False)]
+        assert it.results[2][1] and it.results[2][0].startswith('Validation failed for tool "pick"')
+        (spec,) = [tool for tool in it.model.requests[0].tools if tool.name == "pick"]
+        assert spec.parameters["required"] == ["action"]
