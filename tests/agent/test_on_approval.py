@@ -74,7 +74,7 @@ async def test_the_function_gets_the_call_and_its_answer_counts(tmp_path: Path, 
     assert texts[2].startswith("bash was not run: the user refused it: Too loud.")
 
 
-@pytest.mark.parametrize("answer", [None, "yes", 1, object(), Allow(arguments=3), Allow(arguments={})])  # pyright: ignore[reportArgumentType]
+@pytest.mark.parametrize("answer", [None, "yes", 1, object(), Allow(arguments=3), Allow(arguments={}), Deny(5)])  # pyright: ignore[reportArgumentType]
 async def test_everything_else_refuses_the_call(tmp_path: Path, kind: Any, answer: Any) -> None:
     ((text, is_error),) = await results(an_agent(bash("echo a"), tmp_path, kind(lambda request: answer)))  # pyright: ignore[reportUnknownLambdaType]
     assert is_error and text.startswith("bash was not run: ")

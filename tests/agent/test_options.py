@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fairlead import Agent
+from fairlead import Agent, McpServer
 from fairlead.agent import keywords, options
 from fairlead.agent.options import AgentOptions
 from fairlead.cli.flags import UsageError, parse
@@ -92,6 +92,18 @@ def test_a_model_in_place_of_the_options_is_refused_with_a_hint() -> None:
         ("env", {"A": 1}, "expected a mapping in which each key is a string and each value a string or None, found a dict."),
         ("max_cost", 0, "expected a number greater than 0 or None, found 0."),
         ("max_turns", -1, "expected a whole number of at least 0 or None, found -1."),
+        ("cwd", "a\0b", r"cwd: expected a path, found 'a\x00b', which contains a NUL character."),
+        ("skills", ["a\0b"], r"skills: expected a path, found ['a\x00b'], which contains a NUL character."),
+        (
+            "mcp_servers",
+            {"a": McpServer(command="x", args="-v")},
+            "mcp_servers: a: args: expected a list in which each item is a string, found '-v'.",
+        ),
+        (
+            "mcp_servers",
+            {"a": McpServer(command="x", timeout=0)},
+            "a: timeout: expected a number greater than 0 or None, found 0.",
+        ),
     ],
 )
 def test_the_error_says_which_value_is_wrong(name: str, value: Any, said: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, TypedDict, assert_type
 
@@ -27,6 +28,10 @@ class Fruit:
 class FruitStruct(msgspec.Struct):
     name: str
     count: int
+
+
+class Color(Enum):
+    RED = "red"
 
 
 class FruitDict(TypedDict):
@@ -162,6 +167,8 @@ async def test_a_type_that_answers_cannot_have_is_refused(tmp_path: Path, kind: 
             await agent.ask("Which fruit?", output_type=kind)
         with pytest.raises(BadOption, match=r"^output_retries: expected a whole number of at least 0, found -1\.$"):
             await agent.ask("Which fruit?", output_type=Fruit, output_retries=-1)
+        with pytest.raises(BadOption, match=r"^output_retries: "):
+            await agent.ask("Which fruit?", output_retries=-1)
     assert model.requests == []
 
 
@@ -177,6 +184,7 @@ async def test_a_type_that_answers_cannot_have_is_refused(tmp_path: Path, kind: 
         (f"Both: [{GOOD}]", list[FruitModel], [FruitModel(name="apple", count=3)]),
         ("42", int, 42),
         ("yes", Literal["yes", "no"], "yes"),
+        ("red", Color, Color.RED),
         ('"no"', Literal["yes", "no"], "no"),
         (GOOD, Fruit | None, Fruit("apple", 3)),
     ],

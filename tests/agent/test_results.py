@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead import Agent, Hooks, Result
+from fairlead.core.model import Price
 from fairlead.errors import BadOption, LimitReached, ProviderError, RunAborted, RunTimeout
 from fairlead.events import AgentSettled, MessageEnd, ToolRunning
 from fairlead.messages import ImageContent, ToolCall, Usage
@@ -245,3 +247,14 @@ async def test_the_limits_of_the_agent_apply_to_prompts_of_its_session(tmp_path:
         assert end is not None and end.is_final
         assert "max_cost is $" in (end.message.error_message or "")
         assert len([message for message in agent.session.messages if message.role == "assistant"]) == 3
+
+
+async def test_a_cost_limit_without_prices_is_warned_about(tmp_path: Path) -> None:
+    free = replace(SCRIPTED_MODEL, cost=Price())
+    script = Scripted([Turn(text="ok")], model=free)
+    async with Agent(model=free, stream=script, cwd=tmp_path, isolated=True) as agent:
+        await agent.ask("hi")
+        assert agent.warnings == []
+        for _ in range(2):
+            await agent.ask("hi", max_cost=1)
+        assert agent.warnings == ["max_cost has no effect: the price of scripted/scripted-1 is not known, or it is free."]

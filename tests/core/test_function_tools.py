@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -192,6 +192,11 @@ def test_methods_and_callable_objects_can_be_tools() -> None:
     assert (instance.is_async, list(instance.parameters["properties"])) == (True, ["item"])
 
 
+def _generator(item: str) -> Iterator[str]:
+    """Count."""
+    yield item
+
+
 def _unhinted(item) -> None:  # type: ignore[no-untyped-def]  # pyright: ignore
     """Find it."""
 
@@ -220,6 +225,7 @@ def _silent(item: str) -> None: ...
 
 
 BAD: list[Any] = [
+    (_generator, "A tool must return its result, and "),
     (_unhinted, "The parameter item of the tool _unhinted needs a type hint."),
     (_spread, r"The tool _spread cannot have the parameter \*items"),
     (_named, r"The tool _named cannot have the parameter \*\*items"),

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from fairlead.agent.assembly import Assembly, Shared
 from fairlead.agent.keywords import AgentKeywords
@@ -256,6 +256,9 @@ class Agent(AgentKeywords):
 
         given = {"max_turns": max_turns, "max_cost": max_cost, "timeout": timeout}
         limits = {name: self._limits[name] if value is None else value for name, value in given.items()}
+        model = self.session.model
+        if limits["max_cost"] is not None and model is not None and not any(astuple(model.cost)):
+            self._warn_of([f"max_cost has no effect: the price of {model.provider}/{model.id} is not known, or it is free."])
         return Prompting(self.session, prompt, images, expand=expand, limits=limits, use_loop=self._use_loop)
 
     def _watch_run(self) -> RunLimits | None:

@@ -75,6 +75,8 @@ class ProgramApprover:
             raise
         if isinstance(answer, bool):
             return Allow() if answer else Deny()
+        if isinstance(answer, Deny) and not isinstance(answer.reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"on_approval must return a Deny whose reason is a string, not {type(answer.reason).__name__}.")
         if answer is None or isinstance(answer, Allow | Deny):
             return answer
         raise TypeError(f"on_approval must return Allow, Deny, True, False or None, not {type(answer).__name__}.")

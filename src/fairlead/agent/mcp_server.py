@@ -2,9 +2,9 @@
 
 # Annotations are evaluated here, not kept as strings, as in `fairlead.agent.options`.
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from fairlead.errors import BadOption
 
@@ -29,7 +29,7 @@ class McpServer(Struct, frozen=True, kw_only=True):
     #: How to talk to it. None: `stdio` with a `command`, `http` (streamable HTTP) with a `url`.
     type: Literal["stdio", "http", "sse"] | None = None
     #: Seconds that a call may take. None: the limit for all tools.
-    timeout: float | None = None
+    timeout: Annotated[float, Meta(gt=0)] | None = None
 
 
 def server_configs(servers: Mapping[str, McpServer]) -> "list[ServerConfig]":

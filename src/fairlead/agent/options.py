@@ -263,13 +263,30 @@ class AgentOptions(Struct, kw_only=True):
         given = [name for name in self.__struct_fields__ if getattr(self, name) is not getattr(defaults, name)]
         hints = AgentOptions.__annotations__
         for name in given:
-            check_value(name, getattr(self, name), hints[name])
+            value = getattr(self, name)
+            check_value(name, value, hints[name])
+            if any("\0" in str(path) for path in _paths(value, hints[name])):
+                raise BadOption(f"{name}: expected a path, found {value!r}, which contains a NUL character.")
+        for name, server in self.mcp_servers.items():
+            for field in server.__struct_fields__:
+                check_value(f"mcp_servers: {name}: {field}", getattr(server, field), McpServer.__annotations__[field])
 
 
 def check_value(name: str, value: Any, hint: Any) -> None:
     """Raise BadOption if the value of the option `name` does not match its type."""
     if not _fits(value, hint):
         raise BadOption(f"{name}: expected {_in_words(hint)}, found {_found(value, hint)}.{_meant(value, hint)}")
+
+
+def _paths(value: Any, hint: Any) -> Sequence[Any]:
+    """Return the paths in the value of an option, if the option takes paths."""
+    alternatives = _alternatives(hint)
+    if value is None:
+        return ()
+    if Path in alternatives:
+        return [value]
+    is_list = any(get_origin(each) is Sequence and Path in _alternatives(get_args(each)[0]) for each in alternatives)
+    return value if is_list else ()
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -83,8 +83,15 @@ class OutputType:
             if _is_json(part):
                 yield part
         yield from reversed(_values_in(text))
-        if self.schema.get("type") == "string" or "enum" in self.schema:  # a single word, without quotes
+        if self._is_text:  # a single word, without quotes
             yield msgspec.json.encode(whole).decode()
+
+    @property
+    def _is_text(self) -> bool:
+        """Whether the type itself, not a part of it, is a string or one of several names."""
+        name = str(self.schema.get("$ref", "")).removeprefix("#/$defs/")
+        schema = self.schema.get("$defs", {}).get(name, self.schema)
+        return schema.get("type") == "string" or "enum" in schema
 
 
 def _from_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], Callable[[str], Any]]:

@@ -62,12 +62,12 @@ class Prompting:
         At most `repairs` times, the model is asked to correct an answer that does not fit the type.
         """
         record = self._record
+        check_value("output_retries", repairs, Annotated[int, Meta(ge=0)])
         if output_type is None or output_type is str:
             await self._settles(self._prompt, self._images, expand=self._expand)
             return record.result(record.text)
         from fairlead.agent.output import NotReadable, OutputType
 
-        check_value("output_retries", repairs, Annotated[int, Meta(ge=0)])
         output = OutputType(output_type)
         prompt, expand = await self._expanded()
         if not await self._settles(f"{prompt}\n\n{output.instructions()}", self._images, expand=expand):

@@ -50,6 +50,8 @@ class FunctionTool:
         """Read the function. Raises TypeError if it cannot be a tool."""
         if isinstance(function, type) or not callable(function):
             raise TypeError(f"A tool must be a function, not {_shown(function)}.")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"A tool must return its result, and {_shown(function)} yields. ToolContext reports progress.")
         self.function = function
         self.name = str(getattr(function, "__name__", "")) if name is None else name
         if TOOL_NAME.fullmatch(self.name) is None:
