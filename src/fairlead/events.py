@@ -15,8 +15,6 @@ from fairlead.core.events import (
     AgentSettled,
     AgentStart,
     ApprovalModeChanged,
-    BlockEnded,
-    BlockStarted,
     CommandsChanged,
     CompactionEnd,
     CompactionReason,
@@ -28,7 +26,6 @@ from fairlead.core.events import (
     FileLists,
     MessageEnd,
     MessageStart,
-    MessageUpdate,
     ModelSelected,
     ModelSource,
     QueueUpdate,
@@ -40,15 +37,12 @@ from fairlead.core.events import (
     SubagentEvent,
     SubagentLifecycle,
     SubagentProgress,
-    TextDelta,
-    ThinkingDelta,
     ThinkingLevelChanged,
     TodoAutoClear,
     TodoReminder,
     TodosChanged,
     ToolApprovalRequested,
     ToolApprovalResolved,
-    ToolArgumentsDelta,
     ToolEnd,
     ToolRunning,
     ToolStart,
@@ -59,6 +53,7 @@ from fairlead.core.events import (
     UiPromptKind,
     UiPromptStart,
 )
+from fairlead.core.message_updates import BlockEnded, BlockStarted, MessageUpdate, TextDelta, ThinkingDelta, ToolArgumentsDelta
 from fairlead.core.model import BlockDelta, BlockEnd, BlockStart
 from fairlead.core.snapshots import LifecyclePayload, ProgressPayload
 

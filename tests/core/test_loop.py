@@ -8,6 +8,7 @@ from typing import Any
 
 from fairlead.core import events as e
 from fairlead.core.loop import LoopCallbacks, TurnSetup, run_agent
+from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import Message, ToolCall, ToolResultMessage, UserMessage, user_message, user_text
 from fairlead.core.model import BlockDelta, ModelRequest, ModelStream, StreamEnd, StreamEvent
 from fairlead.core.queues import Queues
@@ -77,7 +78,7 @@ class Stage:
 
 def _step(event: e.Event) -> str:
     match event:
-        case e.MessageUpdate() | e.ToolUpdate() | e.ToolRunning():
+        case MessageUpdate() | e.ToolUpdate() | e.ToolRunning():
             return ""
         case e.MessageStart(message) | e.MessageEnd(message):
             kind = "start" if isinstance(event, e.MessageStart) else "end"
@@ -369,7 +370,7 @@ def test_steering_that_waited_while_idle_follows_the_prompt_in_its_turn() -> Non
 def test_an_abort_in_the_middle_of_an_answer_keeps_what_had_arrived() -> None:
     stage = Stage(Scripted([Answer(text="a long answer", chunk=2, pause=lambda: asyncio.sleep(0))]))
     stage.queues.follow_up.add(user_message("later", None, 1))
-    stage.on_event = lambda event: stage.cancel.fire() if isinstance(event, e.MessageUpdate) else None
+    stage.on_event = lambda event: stage.cancel.fire() if isinstance(event, MessageUpdate) else None
     end = play(stage)
     assert end.message.stop_reason == "aborted" and end.message.error_message == "Request was aborted"
     assert end.message.text() == "a "

@@ -10,8 +10,9 @@ from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct
 
-from fairlead.core.events import AgentSettled, CompactionEnd, Event, MessageEnd, MessageUpdate, SubagentEvent
+from fairlead.core.events import AgentSettled, CompactionEnd, Event, MessageEnd, SubagentEvent
 from fairlead.core.limits import RunLimits
+from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import AssistantMessage, Message, StopReason, Usage
 from fairlead.errors import FairleadError, LimitReached, ProviderError, RunAborted, RunTimeout
 from fairlead.session.context.tokens import add_usage

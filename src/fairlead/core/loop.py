@@ -19,15 +19,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from fairlead.core.calls import run_calls
-from fairlead.core.events import (
-    Event,
-    MessageEnd,
-    MessageStart,
-    TurnEnd,
-    TurnStart,
-    UpdateMaker,
-)
+from fairlead.core.events import Event, MessageEnd, MessageStart, TurnEnd, TurnStart
 from fairlead.core.limits import Limits
+from fairlead.core.message_updates import UpdateMaker
 from fairlead.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from fairlead.core.model import (
     BlockDelta,

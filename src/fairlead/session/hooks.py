@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from fairlead.core import events as e
 from fairlead.core.events import CompactionReason, Event
+from fairlead.core.message_updates import BlockEnded, BlockStarted, MessageUpdate, TextDelta, ThinkingDelta, ToolArgumentsDelta
 from fairlead.core.messages import CustomMessage, ImageContent, Message
 from fairlead.core.model import Interceptor, ModelMessage
 from fairlead.core.queues import Behavior
@@ -34,9 +35,7 @@ EVENT_NAMES: Mapping[type[Event], tuple[str, ...]] = {
     e.TurnStart: ("turn_start",),
     e.TurnEnd: ("turn_end",),
     e.MessageStart: ("message_start",),
-    **dict.fromkeys(
-        (e.BlockStarted, e.TextDelta, e.ThinkingDelta, e.ToolArgumentsDelta, e.BlockEnded, e.MessageUpdate), ("message_update",)
-    ),
+    **dict.fromkeys((BlockStarted, TextDelta, ThinkingDelta, ToolArgumentsDelta, BlockEnded, MessageUpdate), ("message_update",)),
     e.MessageEnd: ("message_end",),
     e.ToolStart: ("tool_execution_start",),
     e.ToolRunning: ("tool_execution_running",),

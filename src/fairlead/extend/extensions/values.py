@@ -15,7 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from fairlead.core import lenient
-from fairlead.core.events import Event, MessageUpdate, QueueUpdate, SubagentEvent, ToolEnd
+from fairlead.core.events import Event, QueueUpdate, SubagentEvent, ToolEnd
+from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import Message, ModelMessage
 from fairlead.errors import ConfigError
 from fairlead.extend.extensions.events import RESULTS, Replace, Resources

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from fairlead.core import events as core
+from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import (
     CustomMessage,
     TextContent,
@@ -154,7 +155,7 @@ def _before_tree(plan: Any) -> dict[str, Any]:
     return {"preparation": preparation, "signal": None}
 
 
-def _message_update(event: core.MessageUpdate) -> dict[str, Any]:
+def _message_update(event: MessageUpdate) -> dict[str, Any]:
     snapshot = event.partial.snapshot()
     piece = event.event
     block = snapshot.content[piece.index]

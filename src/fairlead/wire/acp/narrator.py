@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any, Literal
 
 from fairlead.core import events as core
+from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import AssistantMessage, CustomMessage, TextContent, ThinkingContent, ToolCall, UserMessage
 from fairlead.core.model import BlockDelta, BlockStart
 from fairlead.protocol.acp import updates as acp
@@ -71,7 +72,7 @@ class Narrator:
         if handle is not None:
             handle(event)
         elif self._in_turn():
-            if isinstance(event, core.MessageUpdate):
+            if isinstance(event, MessageUpdate):
                 self._message_grew(event)
             elif (handle := self._handlers.get(type(event))) is not None:
                 handle(event)
@@ -115,7 +116,7 @@ class Narrator:
             self._message_id = self._new_id()
             self._kinds.clear()
 
-    def _message_grew(self, update: core.MessageUpdate) -> None:
+    def _message_grew(self, update: MessageUpdate) -> None:
         event = update.event
         if isinstance(event, BlockDelta):
             kind = self._kinds.get(event.index)

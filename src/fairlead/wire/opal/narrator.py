@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 import msgspec
 
 from fairlead.core import events as core
+from fairlead.core.message_updates import BlockEnded, BlockStarted, TextDelta, ThinkingDelta
 from fairlead.core.messages import AssistantMessage, TextContent, ThinkingContent, ToolCall, Usage, UserMessage, user_text
 from fairlead.errors import FairleadError, RunAborted
 from fairlead.protocol.opal import events
@@ -72,10 +73,10 @@ class Narrator:
             core.AgentStart: self._started,
             core.AgentSettled: self._settled,
             core.MessageStart: self._message_began,
-            core.BlockStarted: self._block_started,
-            core.TextDelta: self._text_grew,
-            core.ThinkingDelta: self._thinking_grew,
-            core.BlockEnded: self._block_ended,
+            BlockStarted: self._block_started,
+            TextDelta: self._text_grew,
+            ThinkingDelta: self._thinking_grew,
+            BlockEnded: self._block_ended,
             core.MessageEnd: self._message_ended,
             core.ToolStart: self._tool_started,
             core.ToolUpdate: self._tool_updated,
@@ -232,7 +233,7 @@ class Narrator:
             self._text_began = self._thinking_began = False
             self._filter = StatusFilter()
 
-    def _block_started(self, update: core.BlockStarted) -> None:
+    def _block_started(self, update: BlockStarted) -> None:
         block = update.event.block
         if isinstance(block, ThinkingContent) and not self._thinking_began:
             self._thinking_began = True
@@ -240,13 +241,13 @@ class Narrator:
         elif isinstance(block, TextContent):
             self._begin_text()
 
-    def _text_grew(self, update: core.TextDelta) -> None:
+    def _text_grew(self, update: TextDelta) -> None:
         self._say(self._filter.feed(update.text))
 
-    def _thinking_grew(self, update: core.ThinkingDelta) -> None:
+    def _thinking_grew(self, update: ThinkingDelta) -> None:
         self._channel.stream(events.ThinkingDelta(self._id, update.thinking))
 
-    def _block_ended(self, update: core.BlockEnded) -> None:
+    def _block_ended(self, update: BlockEnded) -> None:
         if isinstance(update.event.block, TextContent):
             self._say([rest] if (rest := self._filter.rest()) else [])
 

@@ -10,6 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from fairlead import __version__
 from fairlead.core import events, lenient
+from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import Message
 from fairlead.protocol.pi import frames
 from fairlead.wire.pi.profile import Profile
@@ -168,7 +169,7 @@ class EventFrames:
 
     def send_event(self, event: events.Event) -> None:
         """Send the frames of an event, if it has any. Some are merged, or held back until later ones."""
-        if isinstance(event, events.MessageUpdate):
+        if isinstance(event, MessageUpdate):
             self._updates.update(event.event, event.partial)
             return
         if isinstance(event, events.QueueUpdate):

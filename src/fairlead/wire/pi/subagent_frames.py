@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from fairlead.core.events import (
-    Event,
-    MessageStart,
-    MessageUpdate,
-    SubagentEvent,
-    SubagentLifecycle,
-    SubagentProgress,
-)
+from fairlead.core.events import Event, MessageStart, SubagentEvent, SubagentLifecycle, SubagentProgress
+from fairlead.core.message_updates import MessageUpdate
 from fairlead.errors import BadCommand
 from fairlead.protocol.pi import frames
 from fairlead.protocol.pi import omp_commands as c

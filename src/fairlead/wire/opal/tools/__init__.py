@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 
 from fairlead.agent.tool_set import ToolServices, ToolSet
-from fairlead.core.events import Event, MessageUpdate, SubagentEvent, ToolUpdate
+from fairlead.core.events import Event, SubagentEvent, ToolUpdate
 from fairlead.core.lenient import scrub
+from fairlead.core.message_updates import MessageUpdate
 from fairlead.core.messages import Message
 from fairlead.core.tool import Tool, ToolContext, ToolResult
 from fairlead.errors import ConfigError, ToolError
