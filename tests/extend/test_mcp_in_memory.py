@@ -68,7 +68,7 @@ async def test_the_server_of_the_program_replaces_one_of_the_same_name_in_a_file
     assert warnings == [], "a server that is disabled is not replaced"
     config.write_text(json.dumps({"mcpServers": {"mine": {"command": "false"}}}))
     assert await said(tmp_path, STDIO, mcp_config=[config], warn=warnings.append) == "echo: hi"
-    assert warnings == [f'{config}: the MCP server "mine" is left out: the program has handed over one of that name.']
+    assert warnings == [f'{config}: the MCP server "mine" is left out: the program has handed over one with this name.']
 
 
 @pytest.mark.parametrize(
