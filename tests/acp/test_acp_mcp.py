@@ -73,3 +73,18 @@ def test_a_server_that_cannot_be_used_is_refused(tmp_path: Path, server: Any) ->
         error = client.refusal("session/new", cwd=client.cwd, mcpServers=[server])
         assert error["code"] == -32602
         assert client.new()
+
+
+def test_two_servers_with_one_name_are_refused(tmp_path: Path) -> None:
+    with acp(tmp_path) as client:
+        error = client.refusal("session/new", cwd=client.cwd, mcpServers=[stdio(), stdio()])
+        assert error["code"] == -32602 and "mine" in error["message"]
+
+
+def test_a_client_without_notices_learns_that_a_server_failed_before_the_first_prompt(tmp_path: Path) -> None:
+    with acp(tmp_path, able={}) as client:
+        session = client.new(mcpServers=[{"name": "gone", "command": "/nope", "args": [], "env": []}])
+        client.prompt(client.new())  # meanwhile the server fails
+        assert client.said(session) == ""
+        assert client.prompt(session) == "end_turn"
+        assert 'The MCP server "gone" could not be connected' in client.said(session)

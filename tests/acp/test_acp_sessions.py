@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.acp import acp, acp_again
@@ -163,3 +164,27 @@ def test_without_a_key_a_session_asks_for_a_login(tmp_path: Path) -> None:
         error = client.refusal("session/new", cwd=client.cwd, mcpServers=[])
         assert error["code"] == AUTH_REQUIRED
         assert "fairlead login" in error["message"] and "ANTHROPIC_API_KEY" in error["message"]
+
+
+def test_a_list_of_something_that_is_not_a_directory_is_refused(tmp_path: Path) -> None:
+    with acp(tmp_path) as client:
+        for cwd in ("a\0b", "relative"):
+            assert client.refusal("session/list", cwd=cwd)["code"] == INVALID_PARAMS
+
+
+@pytest.mark.parametrize("method", ["session/close", "session/load", "session/delete"])
+def test_a_session_is_closed_though_the_request_for_that_is_cancelled(tmp_path: Path, method: str) -> None:
+    stubborn = "trap 'echo > $HOME/began' TERM; echo > $HOME/began; while :; do sleep 1; done"
+    with acp(tmp_path, [says("one"), calls(bash(stubborn)), says("next")]) as client:
+        session = client.new()
+        client.prompt(session)
+        prompt = client.begin(session, "go")
+        client.host.began.wait()
+        where: dict[str, Any] = {"cwd": client.cwd, "mcpServers": []}
+        closing = client.send(method, sessionId=session, **(where if method == "session/load" else {}))
+        client.host.began.wait()  # it has begun: the command is being stopped
+        client.tell("$/cancel_request", requestId=closing)
+        client.answer_to(closing)
+        assert client.answer_to(prompt)["result"] == {"stopReason": "cancelled"}
+        client.call("session/load", sessionId=session, **where)
+        assert client.prompt(session, "again") == "end_turn"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,8 @@ class AcpSessions(ManySessions[AcpSession]):
         self._requests = requests
         self._client = client
         self._prepare = prepare
+        #: The sessions that are being closed.
+        self._closing: dict[AcpSession, asyncio.Task[None]] = {}
 
     def get(self, session_id: str) -> AcpSession:
         """Return an open session. Raises RpcError if there is no such session."""
@@ -74,6 +76,7 @@ class AcpSessions(ManySessions[AcpSession]):
         Raises RpcError. If there is no such session, no new one begins.
         """
         cwd = _folder("cwd", params.cwd)
+        await self._closed(params.session_id)
         is_open = self.find(params.session_id)
         path = await asyncio.to_thread(self.store.find, params.session_id, cwd)
         if path is None:
@@ -85,14 +88,36 @@ class AcpSessions(ManySessions[AcpSession]):
         return await self._open(cwd, params.additional_directories, params.mcp_servers, lambda sessions: sessions.open(path))
 
     async def close_one(self, session: AcpSession) -> None:
-        """Cancel the work of a session, and close it."""
+        """Cancel the work of a session, and close it. It is closed even if the client cancels the request for that."""
         self._running.pop(session.id, None)
-        await session.close()
+        closing = self._closing[session] = asyncio.create_task(session.close(), name="fairlead-close")
+        closing.add_done_callback(lambda _: self._closing.pop(session, None))
+        await asyncio.shield(closing)
+
+    async def _closed(self, session_id: str) -> None:
+        """Wait until a session that is being closed has released its file."""
+        closing = [task for session, task in self._closing.items() if session.id == session_id]
+        if closing:
+            await asyncio.wait(closing)
+
+    async def close(self) -> None:
+        """Close all sessions."""
+        closing = list(self._closing.values())
+        await super().close()
+        if closing:
+            await asyncio.wait(closing)
+
+    def leave_nothing_behind(self) -> None:
+        """End the processes of all sessions, because this process ends."""
+        super().leave_nothing_behind()
+        for session in self._closing:
+            session.agent.leave_nothing_behind()
 
     async def delete(self, session_id: str) -> None:
         """Close a session and delete its file. Raises RpcError if there is no such session, and SessionError."""
         from fairlead.session.history.listing import delete_session
 
+        await self._closed(session_id)
         is_open = self.find(session_id)
         path = None if is_open is None else is_open.session.history.path
         if is_open is not None:
@@ -120,7 +145,7 @@ class AcpSessions(ManySessions[AcpSession]):
             base,
             cwd=cwd,
             add_dirs=[*base.add_dirs, *(_folder("additionalDirectories", each) for each in directories or ())],
-            mcp_servers={**base.mcp_servers, **dict(map(_server, servers or ()))},
+            mcp_servers={**base.mcp_servers, **_servers(servers or ())},
             default_tools=[*dict.fromkeys([*base.default_tools, *MORE_TOOLS])],
             conversation=conversation,
         )
@@ -160,6 +185,16 @@ def _folder(name: str, path: str) -> Path:
     except ValueError:  # a null byte
         pass
     raise BadParams(f"{name}: expected the absolute path of a directory, found {path!r}")
+
+
+def _servers(values: Sequence[Any]) -> dict[str, McpServer]:
+    """Return the MCP servers that a client hands over, by name. Raises BadParams if two have the same name."""
+    found: dict[str, McpServer] = {}
+    for name, server in map(_server, values):
+        if name in found:
+            raise BadParams(f"mcpServers: two servers have the name {name!r}")
+        found[name] = server
+    return found
 
 
 def _server(value: Any) -> tuple[str, McpServer]:

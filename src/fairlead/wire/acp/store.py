@@ -56,10 +56,12 @@ class SessionStore(Struct, frozen=True):
     def page(self, cwd: str | None, cursor: str | None) -> tuple[list[SessionInfo], str | None]:
         """Return the saved sessions, last changed first, from a cursor on, and the cursor of the next page.
 
-        Raises BadParams for a cursor that no page gave, and SessionError.
+        Raises BadParams for a cursor that no page gave and a `cwd` that is not an absolute path, and SessionError.
         """
         from fairlead.session.history.listing import describe, newest_first
 
+        if cwd is not None and (not os.path.isabs(cwd) or "\0" in cwd):  # noqa: PTH117
+            raise BadParams(f"cwd: expected an absolute path, found {cwd!r}")
         start = None if cursor is None else _position(cursor)
         folders = self._folders(None if cwd is None else Path(cwd))
         files = sorted((-changed, str(path)) for folder in folders for changed, path in newest_first(folder))
