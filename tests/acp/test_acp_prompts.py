@@ -56,6 +56,35 @@ def test_optional_fields_that_are_wrong_count_as_absent(tmp_path: Path) -> None:
         assert client.prompt(session) == "end_turn"
 
 
+@pytest.mark.parametrize("data", ["!!!", "", "AAAA", base64.b64encode(b"<svg/>").decode()])
+def test_an_image_that_no_model_accepts_does_not_get_into_the_conversation(tmp_path: Path, data: str) -> None:
+    with acp(tmp_path) as client:
+        session = client.new()
+        image = {"type": "image", "data": data, "mimeType": "image/png"}
+        assert client.refusal("session/prompt", sessionId=session, prompt=[text("look"), image])["code"] == -32602
+        resource = {"type": "resource", "resource": {"uri": "file:///a.svg", "blob": data, "mimeType": "image/svg+xml"}}
+        assert client.call("session/prompt", sessionId=session, prompt=[text("look"), resource]) == {"stopReason": "end_turn"}
+        body = str(client.host.provider.requests[0].body)
+        assert "a.svg" in body and "not shown" in body and "'type': 'image'" not in body
+
+
+def test_an_image_gets_the_type_that_it_really_has(tmp_path: Path) -> None:
+    with acp(tmp_path) as client:
+        image = {"type": "image", "data": PIXEL, "mimeType": "image/jpeg"}
+        client.call("session/prompt", sessionId=client.new(), prompt=[image])
+        assert "image/png" in str(client.host.provider.requests[0].body)
+
+
+def test_an_address_that_cannot_be_parsed_stays_as_it_is(tmp_path: Path) -> None:
+    with acp(tmp_path) as client:
+        blocks = [
+            {"type": "resource_link", "uri": "http://[", "name": "odd"},
+            {"type": "resource", "resource": {"uri": "file://[x", "text": "inside"}},
+        ]
+        assert client.call("session/prompt", sessionId=client.new(), prompt=blocks) == {"stopReason": "end_turn"}
+        assert "[@odd](http://[)" in str(client.host.provider.requests[0].body)
+
+
 @pytest.mark.parametrize(
     ("turn", "reason"),
     [

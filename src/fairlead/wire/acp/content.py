@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 from msgspec import Struct
 
+from fairlead.core.images import image_type
 from fairlead.core.messages import ImageContent as AgentImage
 from fairlead.core.messages import TextContent as AgentText
 from fairlead.core.messages import UserBlock
@@ -28,7 +30,7 @@ class PromptContent(Struct, frozen=True):
 def prompt_content(blocks: Sequence[acp.ContentBlock]) -> PromptContent:
     """Convert a prompt. Links stay where they are; the contents of embedded resources follow at the end.
 
-    Raises BadParams if there is nothing in it, and for audio.
+    Raises BadParams if there is nothing in it, and for audio and images that models do not accept.
     """
     text: list[str] = []
     resources: list[str] = []
@@ -38,7 +40,10 @@ def prompt_content(blocks: Sequence[acp.ContentBlock]) -> PromptContent:
             case acp.TextContent():
                 text.append(block.text)
             case acp.ImageContent():
-                images.append(AgentImage(block.data, block.mime_type))
+                image = _image(block.data)
+                if image is None:
+                    raise BadParams(f"prompt: expected a PNG, JPEG, GIF or WebP image in base64, found {block.mime_type!r}")
+                images.append(image)
             case acp.AudioContent():
                 raise BadParams(AUDIO)
             case acp.ResourceLink():
@@ -66,11 +71,24 @@ def _embed(resource: acp.ResourceContents, text: list[str], resources: list[str]
     if isinstance(resource, acp.TextResourceContents):
         text.append(_link(resource.uri, name))
         resources.append(f'<context ref="{_place(resource.uri)}">\n{resource.text}\n</context>')
-    elif (resource.mime_type or "").startswith("image/"):
-        images.append(AgentImage(resource.blob, resource.mime_type or ""))
+    elif (resource.mime_type or "").startswith("image/") and (image := _image(resource.blob)) is not None:
+        images.append(image)
     else:
         kind = resource.mime_type or "unknown type"
         text.append(f"{_link(resource.uri, name)} (binary, {kind}, {len(resource.blob) * 3 // 4:,} bytes, not shown)")
+
+
+def _image(data: str) -> AgentImage | None:
+    """Return an image with its real type; None if models do not accept it.
+
+    A provider would refuse a conversation with such an image, now and with every later prompt.
+    """
+    try:
+        decoded = b64decode("".join(data.split()), validate=True)
+    except ValueError:
+        return None
+    kind = image_type(decoded)
+    return None if kind is None else AgentImage(b64encode(decoded).decode(), kind)
 
 
 def _link(uri: str, name: str) -> str:
@@ -79,14 +97,22 @@ def _link(uri: str, name: str) -> str:
 
 def _place(uri: str) -> str:
     """A file as a path, which tools can use; anything else as it is. A fragment such as `#L10` stays."""
-    parts = urlsplit(uri)
-    if parts.scheme != "file":
+    parts = _split(uri)
+    if parts is None or parts.scheme != "file":
         return uri
     return unquote(parts.path) + (f"#{parts.fragment}" if parts.fragment else "")
 
 
 def _name(uri: str) -> str:
-    return unquote(urlsplit(uri).path).rstrip("/").rpartition("/")[2] or uri
+    parts = _split(uri)
+    return uri if parts is None else unquote(parts.path).rstrip("/").rpartition("/")[2] or uri
+
+
+def _split(uri: str) -> SplitResult | None:
+    try:
+        return urlsplit(uri)
+    except ValueError:  # a bracket without its pair
+        return None
 
 
 # What the agent says and shows
