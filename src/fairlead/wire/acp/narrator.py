@@ -20,6 +20,8 @@ from fairlead.wire.acp.history import past_updates
 from fairlead.wire.acp.tool_reports import ToolReports
 from fairlead.wire.acp.updates import TextChunk, Updates
 
+#: How many notices wait for the next prompt, for a client that cannot show them before.
+MOST_HELD = 20
 #: How many characters of the first prompt become the title of a session.
 LONGEST_TITLE = 80
 
@@ -47,6 +49,8 @@ class Narrator:
         #: The entry up to which the client has seen the conversation, and whether something happened since that it has not.
         self._seen: str | None = session.history.leaf
         self._has_missed = False
+        #: What went wrong outside a turn, for a client without notices.
+        self._held: list[tuple[Severity, str, str | None]] = []
         self._handlers: dict[type, Callable[[Any], None]] = {
             core.MessageStart: self._message_began,
             core.MessageEnd: self._message_ended,
@@ -83,6 +87,9 @@ class Narrator:
 
     def turn_begins(self, text: str) -> None:
         """A prompt arrives: show what happened since the last one, and give the session a title if it has none."""
+        held, self._held = self._held, []
+        for notice in held:
+            self.notice(*notice)
         if self._has_missed:
             self._has_missed = False
             for update in past_updates(self._session, self.tools.unique, after=self._seen):
@@ -207,7 +214,8 @@ class Narrator:
     def notice(self, severity: Severity, title: str, description: str | None = None) -> None:
         """Tell the user something that is not part of the conversation.
 
-        A client without notices gets a thought, or a message if something is wrong, during a turn; otherwise nothing.
+        A client without notices gets a thought, or a message if something is wrong. Outside a turn, what is wrong waits for the
+        next one, and the rest is left out.
         """
         if self._client.notices:
             self._updates.send(acp.Notice(severity, title, description=description))
@@ -215,6 +223,8 @@ class Narrator:
             chunk: TextChunk = acp.AgentThoughtChunk if severity == "info" else acp.AgentMessageChunk
             text = f"{title}: {description}" if description else title
             self._updates.send(chunk(TextBlock(f"{text}\n\n"), message_id=self._new_id()))
+        elif severity != "info" and len(self._held) < MOST_HELD and (severity, title, description) not in self._held:
+            self._held.append((severity, title, description))
 
     def _retries(self, event: core.RetryStart) -> None:
         again = f"Retrying in {event.delay_ms / 1000:g} s (attempt {event.attempt} of {event.max_attempts})"
