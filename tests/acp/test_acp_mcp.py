@@ -83,8 +83,10 @@ def test_two_servers_with_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_a_client_without_notices_learns_that_a_server_failed_before_the_first_prompt(tmp_path: Path) -> None:
     with acp(tmp_path, able={}) as client:
-        session = client.new(mcpServers=[{"name": "gone", "command": "/nope", "args": [], "env": []}])
-        client.prompt(client.new())  # meanwhile the server fails
+        fails = f"echo > '{client.host.around.home}/began'; exit 1"
+        session = client.new(mcpServers=[{"name": "gone", "command": "sh", "args": ["-c", fails], "env": []}])
+        client.host.began.wait()
+        client.prompt(client.new())  # meanwhile the agent sees the end of the server
         assert client.said(session) == ""
         assert client.prompt(session) == "end_turn"
         assert 'The MCP server "gone" could not be connected' in client.said(session)
