@@ -73,3 +73,36 @@ def test_a_client_that_cannot_open_pages_gets_the_code_in_an_error(tmp_path: Pat
         while "error" in client.answer_to(client.send("authenticate", methodId="fairlead-login")):
             pass
         assert client.new()
+
+
+def with_a_provider_without_a_key(client: Client, server: DeviceServer | None) -> None:
+    """Add the provider acme, at which the user can log in if there is a server. Another one has a key."""
+    path = client.host.around.home / "models.json"
+    models = json.loads(path.read_text())
+    acme = {name: value for name, value in models["providers"]["fake"].items() if name != "apiKey"}
+    models["providers"]["acme"] = {
+        **acme,
+        "baseUrl": "https://acme.invalid",
+        **({} if server is None else {"oauth": server.oauth}),
+    }
+    path.write_text(json.dumps(models))
+
+
+def test_authenticate_logs_in_at_the_provider_that_the_session_uses(tmp_path: Path) -> None:
+    hi = [{"type": "text", "text": "hi"}]
+    with DeviceServer([TOKEN]) as server, acp(tmp_path, model="acme/fake-1") as client:
+        with_a_provider_without_a_key(client, server)
+        session = client.new()
+        assert client.refusal("session/prompt", sessionId=session, prompt=hi)["code"] == AUTH_REQUIRED
+        request = client.send("authenticate", methodId="fairlead-login")
+        client.answer(client.asked("elicitation/create"), action="accept")
+        assert client.answer_to(request)["result"] == {}
+        assert client.call("authenticate", methodId="fairlead-login") == {}
+
+
+def test_authenticate_does_not_pretend_that_a_session_can_be_used(tmp_path: Path) -> None:
+    with acp(tmp_path, model="acme/fake-1") as client:
+        with_a_provider_without_a_key(client, None)
+        client.new()
+        error = client.refusal("authenticate", methodId="fairlead-login")
+        assert error["code"] == AUTH_REQUIRED and "acme has no key" in error["message"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import count
 
 from fairlead.agent import Shared
@@ -22,7 +22,10 @@ from fairlead.wire.questions import Unanswered
 
 
 class Authentication:
-    """Logs in at the providers of one process. `preferred` is the provider that the command line names."""
+    """Logs in at the providers of one process.
+
+    `preferred` is the provider that the command line names, and `in_use` returns those whose models the open sessions use.
+    """
 
     def __init__(
         self,
@@ -31,6 +34,7 @@ class Authentication:
         tell: Callable[[bytes], None],
         client: Client,
         preferred: str | None,
+        in_use: Callable[[], Iterable[str]],
     ) -> None:
         self._registry = shared.registry
         self._logins = Logins(shared.registry, shared.http)
@@ -38,6 +42,7 @@ class Authentication:
         self._tell = tell
         self._client = client
         self._preferred = preferred
+        self._in_use = in_use
         self._left = asyncio.Event()
         self._numbers = count(1)
         #: A login that waits for the user.
@@ -48,12 +53,17 @@ class Authentication:
         if method != LOGIN:
             raise BadParams(f"Unknown authentication method {method!r}. Use {LOGIN!r}.")
         self._registry.keys_changed()
-        if self._registry.available():
+        usable = {model.provider for model in self._registry.available()}
+        # A key for another provider does not help a session whose model has none: its next prompt would ask for a login again.
+        missing = next((provider for provider in self._in_use() if provider not in usable), None)
+        if usable and missing is None:
             return AuthenticateResponse()
-        if not self._logins.possible():
-            raise RpcError(AUTH_REQUIRED, f"No provider has a key. {LOG_IN}", {"message": LOG_IN})
+        possible = self._logins.possible()
+        if not possible or (missing is not None and missing not in possible):
+            lacking = "No provider has a key." if missing is None else f"The provider {missing} has no key."
+            raise RpcError(AUTH_REQUIRED, f"{lacking} {LOG_IN}", {"message": LOG_IN})
         try:
-            code = await self._logins.begin(self._logins.provider(self._preferred))
+            code = await self._logins.begin(missing or self._logins.provider(self._preferred))
         except LoginFailed as error:
             raise RpcError(AUTH_REQUIRED, str(error)) from None
         if not self._client.pages:

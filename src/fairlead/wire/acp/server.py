@@ -53,8 +53,11 @@ class AcpServer:
     def authentication(self) -> Authentication:
         from fairlead.wire.acp.auth import Authentication
 
-        common = self.sessions.common
-        made = Authentication(common.shared, self.requests, self.send, self.client, common.base.provider)
+        sessions = self.sessions
+        common = sessions.common
+        made = Authentication(
+            common.shared, self.requests, self.send, self.client, common.base.provider, lambda: sessions.providers
+        )
         self._left.append(made.client_left)
         return made
 

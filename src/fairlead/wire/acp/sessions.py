@@ -65,6 +65,12 @@ class AcpSessions(ManySessions[AcpSession]):
             )
         return found
 
+    @property
+    def providers(self) -> list[str]:
+        """The providers whose models the open sessions use, that of the newest session first."""
+        models = (session.session.model for session in reversed(self.running))
+        return [*dict.fromkeys(model.provider for model in models if model is not None)]
+
     async def new(self, params: acp.NewSessionRequest) -> AcpSession:
         """Begin a session. Raises RpcError."""
         cwd = _folder("cwd", params.cwd)
