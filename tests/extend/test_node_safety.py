@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,31 @@ async def test_a_gate_that_blocks_its_process_refuses_the_call_and_all_later_one
         assert first == ("Stopped because it was not done after 3 seconds.", True)
         assert second[1] and ("not done after" in second[0] or "an extension blocked it" in second[0])
         await it.agent.reload_extensions()
+
+
+async def test_a_process_that_is_blocked_ends_after_its_agent_was_killed(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    os.mkfifo(pid)
+    (tmp_path / "block.mjs").write_text(
+        'import { writeFileSync } from "node:fs";'
+        f"export default function () {{ writeFileSync({json.dumps(str(pid))}, String(process.pid)); for (;;) {{}} }}"
+    )
+    command = [sys.executable, "-m", "fairlead", "--mode", "rpc", "--isolated", "-e", str(tmp_path / "block.mjs")]
+    agent = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL)
+    node = os.pidfd_open(int(await asyncio.to_thread(pid.read_text)))
+    try:
+        agent.kill()
+        await agent.wait()
+        ended = asyncio.Event()
+        asyncio.get_running_loop().add_reader(node, ended.set)
+        async with asyncio.timeout(40):
+            await ended.wait()
+    except TimeoutError:
+        signal.pidfd_send_signal(node, signal.SIGKILL)
+        raise
+    finally:
+        asyncio.get_running_loop().remove_reader(node)
+        os.close(node)
 
 
 @pytest.mark.parametrize("how", ['process.kill(process.pid, "SIGKILL")', "process.abort()", "process.reallyExit(3)"])

@@ -1,5 +1,6 @@
-// Keeps one extension from ending the process that all of them share.
+// Keeps one extension from ending the process that all of them share, and the process from outliving its agent.
 
+import { Worker } from "node:worker_threads";
 import { described, notify } from "./channel.mjs";
 
 /** Ends the process for real. Extensions get another `process.exit`. */
@@ -29,4 +30,20 @@ export function installGuards() {
 	process.on("uncaughtException", report);
 	process.on("unhandledRejection", report);
 	for (const signal of ["SIGINT", "SIGHUP"]) process.on(signal, () => {});
+}
+
+/**
+ * Kill this process a while after the agent is gone, even if an extension blocks it: a thread watches the parent process.
+ * An extension that does not block it has `graceMs` to finish.
+ */
+export function endWithParent(graceMs) {
+	const watch = `
+		const parent = ${process.ppid};
+		let goneSince;
+		setInterval(() => {
+			if (process.ppid === parent) return;
+			goneSince ??= Date.now();
+			if (Date.now() - goneSince > ${graceMs}) process.kill(process.pid, "SIGKILL");
+		}, 500);`;
+	new Worker(watch, { eval: true, env: {}, execArgv: [] }).unref();
 }

@@ -2,7 +2,7 @@
 
 import module from "node:module";
 import { serve } from "./channel.mjs";
-import { exit, installGuards, rememberExtension } from "./guards.mjs";
+import { endWithParent, exit, installGuards, rememberExtension } from "./guards.mjs";
 
 /** Milliseconds that handlers of the agent's end have left when the agent itself is gone. */
 const LAST_MS = 5000;
@@ -38,7 +38,8 @@ const methods = {
 		configure(facts);
 		const { loadFactory } = await import("./loader.mjs");
 		rememberExtension(extension, file);
-		// In another session the extension starts anew, from the code that was loaded before.
+		if (factories.size === 0) endWithParent(LAST_MS);
+		// In another session the extension runs again, from the code that was loaded before.
 		if (!factories.has(file)) factories.set(file, await loadFactory(file, cache));
 		await factories.get(file)(createApi(extension));
 	},
