@@ -1,23 +1,29 @@
-"""Shows which tools are running, for how long, and how much output they have."""
+"""Shows which tools are waiting or running, for how long, and how much output they have."""
 
 from __future__ import annotations
 
 import time
 
-from fairlead.events import ToolEnd, ToolStart, ToolUpdate
+from fairlead.events import ToolEnd, ToolRunning, ToolStart, ToolUpdate
 from fairlead.extension import Context, Fairlead, TextContent
 
 
 def setup(fl: Fairlead) -> None:
-    running: dict[str, tuple[str, float]] = {}
+    began: dict[str, float] = {}
+    calls: dict[str, str] = {}
 
     def show(context: Context, *more: str) -> None:
-        lines = [f"{name} runs" for name, _ in running.values()]
+        lines = [f"{name} {'runs' if call in began else 'waits'}" for call, name in calls.items()]
         context.ui.set_widget("tools", [*lines, *more] or None, "belowEditor")
 
     @fl.on("tool_execution_start")
     def start(event: ToolStart, context: Context) -> None:
-        running[event.call_id] = event.tool_name, time.monotonic()
+        calls[event.call_id] = event.tool_name
+        show(context)
+
+    @fl.on("tool_execution_running")
+    def run(event: ToolRunning, context: Context) -> None:
+        began[event.call_id] = time.monotonic()
         show(context)
 
     @fl.on("tool_execution_update")
@@ -27,6 +33,6 @@ def setup(fl: Fairlead) -> None:
 
     @fl.on("tool_execution_end")
     def end(event: ToolEnd, context: Context) -> None:
-        name, began = running.pop(event.call_id)
+        name, since = calls.pop(event.call_id), began.pop(event.call_id, None)
         outcome = "failed" if event.is_error else "done"
-        show(context, f"{name} {outcome} after {time.monotonic() - began:.1f} s")
+        show(context, f"{name} did not run" if since is None else f"{name} {outcome} after {time.monotonic() - since:.1f} s")

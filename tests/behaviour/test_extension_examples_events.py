@@ -7,10 +7,15 @@ import re
 from pathlib import Path
 
 from tests.behaviour.compactions import KEEP_LITTLE, LONG, NEARLY_FULL
-from tests.behaviour.examples import answer, caught_up, notices, playing, requests, statuses, widgets
+from tests.behaviour.examples import EXAMPLES, answer, caught_up, notices, playing, requests, statuses, widgets
 from tests.behaviour.scenarios.pi_retry import AT_ONCE, OVERLOADED
 from tests.support.session_host import SUMMARY
 from tests.support.stage import HELD, bash, calls, says
+
+from fairlead import Agent, NoUi
+from fairlead.core.runtime import NotifyKind
+from fairlead.messages import ToolCall
+from fairlead.testing import SCRIPTED_MODEL, Scripted, Turn
 
 
 def test_done_bell_rings_once_for_each_run(tmp_path: Path) -> None:
@@ -52,9 +57,37 @@ def test_tool_timer_shows_tools_at_work(tmp_path: Path) -> None:
         host.prompt("go")
         caught_up(host)
         shown = [lines[-1] for lines in widgets(host, "tools") if lines]
-        assert shown[0] == "bash runs" and "bash has said 6 characters" in shown
+        assert shown[:2] == ["bash waits", "bash runs"] and "bash has said 6 characters" in shown
         ends = [re.sub(r"\d+\.\d", "0.0", line) for line in shown if "after" in line]
         assert ends == ["bash done after 0.0 s", "bash failed after 0.0 s"]
+
+
+async def test_state_board_shows_todos_approvals_and_commands(tmp_path: Path) -> None:
+    shown: list[object] = []
+
+    class Board(NoUi):
+        available = True
+
+        def set_status(self, key: str, text: str | None) -> None:
+            shown.append(text)
+
+        def notify(self, message: str, kind: NotifyKind | None = None) -> None:
+            shown.append(message)
+
+    tasks = [{"content": "a"}, {"content": "b"}]
+    arguments = {"ops": [{"op": "replace", "phases": [{"name": "Work", "tasks": tasks}]}]}
+    model = Scripted([Turn(tool_calls=[ToolCall("1", "todo_write", arguments)]), Turn(text="ok"), Turn(text="ok")])
+    example = (EXAMPLES / "state_board").with_suffix(".py")
+    async with Agent(
+        model=SCRIPTED_MODEL, stream=model, cwd=tmp_path, isolated=True, extensions=[example], tools=["todo_write"]
+    ) as agent:
+        agent.session.host.make_ui = Board
+        await agent.ask("go")
+        agent.session.approvals.set_mode("ask")
+        agent.session.additions.reload()
+        await agent.ask("and now?")
+    assert "2 of 2 todos left" in shown and "approvals: ask" in shown
+    assert any(str(text).endswith(" commands.") for text in shown)
 
 
 def test_queue_panel_shows_what_waits(tmp_path: Path) -> None:
