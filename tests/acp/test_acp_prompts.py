@@ -266,7 +266,7 @@ def test_nothing_is_left_behind_when_the_editor_goes_away(tmp_path: Path) -> Non
 
 
 def test_cancel_ends_a_turn_during_a_compaction(tmp_path: Path) -> None:
-    summary = {"match": "summary", **ENDLESS}
+    summary = {"match": "## Original Request", **ENDLESS}
     turns = [says("long " * 3000, usage={"input": 19_000, "output": 900}), summary, says("next")]
     with acp(tmp_path, turns, model="fake/fake-small", settings={"compaction": {"keepRecentTokens": 100}}) as client:
         session = client.new()
