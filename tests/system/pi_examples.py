@@ -78,6 +78,8 @@ class Example:
     flags: Sequence[str] = ()
     #: Whether the working directory is a git repository with an uncommitted file.
     git: bool = False
+    #: Whether the extension works in the background, so that the order of its frames and the others is not fixed in pi either.
+    any_order: bool = False
 
 
 def play(command: Sequence[str], path: Path, example: Example) -> list[str]:
