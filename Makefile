@@ -20,7 +20,7 @@ test: $(READY) ## Run the tests that need only this checkout
 	$(BIN)/pytest -n auto $(ARGS)
 
 test-system: $(READY) peers test-core-versions ## Run the tests with real peers, and a subset on other Python versions
-	$(BIN)/pytest -m system $(ARGS)
+	$(BIN)/pytest -m system -n auto --dist loadfile $(ARGS)
 
 test-core-versions: ## Run tests/core and tests/wire on Python 3.12 and 3.13, where installed
 	$(PYTHON) scripts/core_versions.py
