@@ -12,6 +12,7 @@ from bench.works import WORKS
 _UNITS = {
     **dict.fromkeys(("wall", "plain", "each", "first", "switch", "cpu", "server_cpu"), "s"),
     **dict.fromkeys(("memory", "early", "server_memory", "server_early"), "MiB"),
+    "agent": "KiB",
     **dict.fromkeys(("bytes", "updates"), "MB"),
 }
 
@@ -51,7 +52,9 @@ def as_json(circumstances: str, medians: Medians, verdicts: list[Verdict], failu
 
 def _figure(key: str, value: float) -> str:
     unit = _UNITS[key]
-    return f"{value / 1e6:.2f} {unit}" if unit == "MB" else f"{value:.1f} {unit}" if unit == "MiB" else f"{value:.3f} {unit}"
+    if unit == "MB":
+        return f"{value / 1e6:.2f} {unit}"
+    return f"{value:.1f} {unit}" if unit in ("MiB", "KiB") else f"{value:.3f} {unit}"
 
 
 def _short(value: float) -> str:

@@ -6,6 +6,7 @@ wall, first    seconds; `first` is from the prompt to the first delta, in the fi
 switch         seconds until a session is open, before its messages are requested
 cpu            seconds of CPU in the agent's threads, without children, and without the start unless that is the workload
 memory         MiB, the peak over the whole life of the process
+agent          KiB of Python objects that one more agent takes
 bytes          everything the agent wrote; `updates` only its message_update frames
 
 In the works of the clients, `cpu` and `memory` are those of the client, `server_cpu` and `server_memory` those of the agent, and
@@ -25,6 +26,7 @@ from typing import Literal
 import msgspec
 
 from bench import acp, clients
+from bench.agents import idle_agents
 from bench.contestants import Contestant, running
 from bench.driver import AgentProcess, BenchError, Frame
 from bench.rules import matching
@@ -155,6 +157,7 @@ WORKS = {
     "open-idle-long": Work("100,000 entries opened by an idle process", lambda who: open_when_idle(who, 100_000), alone=True),
     "acp-start": Work("process start to the answer to ACP's initialize", acp.start, protocol="acp"),
     "acp-output": Work("35,000 lines of output over ACP", acp.output, protocol="acp"),
+    "agents": Work("200 idle agents in one event loop", lambda who: idle_agents(200), alone=True),
     "rules": Work("100,000 characters against 50 stream rules", lambda who: matching(100_000), alone=True),
     "rules-long": Work("1,000,000 characters against 50 stream rules", lambda who: matching(1_000_000), alone=True),
 }

@@ -26,17 +26,17 @@ def test_a_prompt_may_have_images_links_and_resources(tmp_path: Path) -> None:
         session = client.new()
         blocks = [
             text("look at "),
-            {"type": "resource_link", "uri": "file:///work/a%20b.py#L3", "name": "a b.py"},
+            {"type": "resource_link", "uri": "file:///project/a%20b.py#L3", "name": "a b.py"},
             text(" and "),
-            {"type": "resource", "resource": {"uri": "file:///work/notes.md", "text": "remember the milk"}},
+            {"type": "resource", "resource": {"uri": "file:///project/notes.md", "text": "remember the milk"}},
             {"type": "image", "data": PIXEL, "mimeType": "image/png"},
-            {"type": "resource", "resource": {"uri": "file:///work/p.png", "blob": PIXEL, "mimeType": "image/png"}},
-            {"type": "resource", "resource": {"uri": "file:///work/x.bin", "blob": "AAAA", "mimeType": "application/x"}},
+            {"type": "resource", "resource": {"uri": "file:///project/p.png", "blob": PIXEL, "mimeType": "image/png"}},
+            {"type": "resource", "resource": {"uri": "file:///project/x.bin", "blob": "AAAA", "mimeType": "application/x"}},
         ]
         assert client.call("session/prompt", sessionId=session, prompt=blocks) == {"stopReason": "end_turn"}
         body = str(client.host.provider.requests[0].body)
-        assert "look at [@a b.py](/work/a b.py#L3) and [@notes.md](/work/notes.md)" in body
-        assert '<context ref="/work/notes.md">\\nremember the milk\\n</context>' in body
+        assert "look at [@a b.py](/project/a b.py#L3) and [@notes.md](/project/notes.md)" in body
+        assert '<context ref="/project/notes.md">\\nremember the milk\\n</context>' in body
         assert body.count(PIXEL) == 2
         assert "x.bin" in body and "not shown" in body
 

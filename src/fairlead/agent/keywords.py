@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -42,10 +43,10 @@ def _assembles(signature: F) -> F:
     return cast("F", init)
 
 
-class AgentKeywords:
+class AgentKeywords(ABC):
     """The constructor of `Agent`. A test compares its keywords with the fields of `AgentOptions`."""
 
-    @_assembles
+    @_assembles  # noqa: B027 (it makes the method from the signature)
     def __init__(
         self,
         options: AgentOptions | None = None,
@@ -207,9 +208,9 @@ class AgentKeywords:
             SessionError: The session to resume does not exist or cannot be used.
         """
 
+    @abstractmethod
     def assemble(self, options: AgentOptions, shared: Shared | None) -> None:
         """Create everything that the agent consists of."""
-        raise NotImplementedError
 
 
 def _with_keywords(options: object, keywords: Mapping[str, Any]) -> AgentOptions:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-#: Modules that others import but hardly ever use before the first answer. Together they cost a sixth of the start.
+#: Modules that others import but hardly ever use before the first answer. Together they cost about a tenth of the start.
 POSTPONED = frozenset((
     "asyncio.sslproto",
     "inspect",

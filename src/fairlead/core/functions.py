@@ -197,7 +197,7 @@ def _schema_of(kind: Any) -> dict[str, Any]:
         return {"type": "string", "format": "path"}
     if hasattr(kind, "model_json_schema"):  # a Pydantic model
         return kind.model_json_schema()
-    raise NotImplementedError
+    raise NotImplementedError  # tells msgspec that there is no schema for it
 
 
 def _decoded(kind: Any, value: Any) -> Any:
