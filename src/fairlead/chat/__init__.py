@@ -1,0 +1,1 @@
+"""The chat in a terminal: a program on the public library, like any other host."""
