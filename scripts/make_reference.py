@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fairlead.cli.commands import schema_text, types_text
+from fairlead.cli.schema import schema_text, types_text
 from fairlead.wire.dialects import DIALECTS
 from reference import acp, opal, pi, settings
 

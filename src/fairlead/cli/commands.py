@@ -1,128 +1,188 @@
-"""The commands that print or write something and exit: `export`, `schema`, `trust` and `--list-models`.
+"""The table of subcommands. The command line, its help and the completions of shells are generated from it.
 
-Each subcommand is a function that takes the words after its name and the program that fairlead was started as.
-It returns the exit code.
+A subcommand is a function that takes the words after its name and the program that fairlead was started as, and returns the
+exit code. Its module is imported when the subcommand runs. `--help` never reaches the function: the row has the text.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairlead.cli.console import complain, say
-from fairlead.cli.flags import UsageError
-from fairlead.errors import ConfigError
-from fairlead.wire.dialects import Dialect, Program, chosen_dialect
+from fairlead.cli.flags import Flag
+from fairlead.cli.subcommand import Subcommand
 
 if TYPE_CHECKING:
-    from fairlead.agent import Agent
-    from fairlead.core.model import Model
+    from fairlead.wire.dialects import Program
+
+SUBCOMMANDS: tuple[Subcommand, ...] = (
+    Subcommand(
+        name="export",
+        group="sessions",
+        summary="write a session as an HTML page",
+        run="export:export",
+        usage=("SESSION.jsonl [PAGE.html]",),
+        words=("<file>",),
+        examples=("export session.jsonl page.html",),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="login",
+        group="models",
+        summary="store the key of a provider, or log in at it",
+        run="login:login",
+        usage=("[PROVIDER]",),
+        about="Stores the key of a provider in auth.json, which only you can read. You type the key, or pipe it in.\n"
+        "If the provider supports login, you get a page to open and a code to enter there instead.",
+        words=("<provider>",),
+        examples=("login anthropic", "login openai < key.txt"),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="logout",
+        group="models",
+        summary="forget a stored key or login",
+        run="login:logout",
+        usage=("[PROVIDER | --all]",),
+        about="Removes the key or login of a provider from auth.json. Keys in the environment and in models.json stay.",
+        flags=(Flag(("--all",), "all", "switch", "forget all of them"),),
+        words=("<provider>",),
+        examples=("logout anthropic",),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="trust",
+        group="projects",
+        summary="let a project run its own extensions and servers",
+        run="trust:trust",
+        usage=("[PATH] [--remove | --never | --list]",),
+        flags=(
+            Flag(("--remove",), "remove", "switch", "forget the decision about the project"),
+            Flag(("--never",), "never", "switch", "never trust the project"),
+            Flag(("--list",), "list", "switch", "list all decisions"),
+        ),
+        words=("<folder>",),
+        examples=("trust", "trust --list"),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="rules",
+        group="projects",
+        summary="show what a stream rule matches",
+        run="rules:rules",
+        usage=("test FILE [--text TEXT | --file SAMPLE] [--scope text|thinking|tool:NAME] [--path PATH]",),
+        about="Tests a stream rule on a sample of what a model might write: text, thinking, the text that edit and write put\n"
+        "into the file at PATH, or the arguments of another tool as JSON. The sample comes from standard input unless a\n"
+        "flag gives it. The exit code is 0 for a match, 1 for no match and 2 for an invalid rule.",
+        flags=(
+            Flag(("--text",), "text", "value", "the sample itself", "TEXT"),
+            Flag(("--file",), "file", "value", "a file with the sample", "SAMPLE"),
+            Flag(("--scope",), "scope", "value", "what the sample is: text, thinking or tool:NAME", "SCOPE"),
+            Flag(("--path",), "path", "value", "the file that the model edits or writes", "PATH"),
+        ),
+        words=("test",),
+        examples=('rules test no-todo.md --text "TODO: later"',),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="install",
+        group="projects",
+        summary="install a package of pi: extensions, skills, prompts",
+        run="packages:install",
+        usage=("SOURCE [--local]",),
+        about="Installs a package and lists it in the settings. SOURCE is npm:NAME, git:URL or a path.",
+        flags=(Flag(("-l", "--local"), "local", "switch", "install it for this project only"),),
+        words=("<folder>",),
+        examples=("install npm:pi-example", "install ./my-package --local"),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="remove",
+        group="projects",
+        summary="remove a package",
+        run="packages:remove",
+        usage=("SOURCE [--local]",),
+        flags=(Flag(("-l", "--local"), "local", "switch", "remove it from this project only"),),
+        examples=("remove npm:pi-example",),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="uninstall",
+        group="projects",
+        summary="the same as remove",
+        run="packages:remove",
+        usage=("SOURCE [--local]",),
+        flags=(Flag(("-l", "--local"), "local", "switch", "remove it from this project only"),),
+        examples=("uninstall npm:pi-example",),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="update",
+        group="projects",
+        summary="update one package, or all",
+        run="packages:update",
+        usage=("[SOURCE]",),
+        examples=("update",),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="list",
+        group="projects",
+        summary="list the installed packages",
+        run="packages:list_packages",
+        examples=("list",),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="shim",
+        group="hosts",
+        summary="write launchers for hosts of pi, omp, xcsh and Opal",
+        run="shim:shim",
+        usage=("NAME[@VERSION] [--package] DIR",),
+        about="Writes a launcher with the name of the program, and a cli.js if hosts of it start one. NAME is a dialect: pi,\n"
+        "pi-2025, omp, xcsh, opal or acp.",
+        flags=(Flag(("--package",), "package", "switch", "write a folder node_modules with a package like the program's"),),
+        words=("<dialect>",),
+        examples=("shim pi ~/.local/bin", "shim pi@0.87 --package ."),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="replay",
+        group="hosts",
+        summary="be the agent of a recording that --record made",
+        run="replay:replay",
+        usage=("FILE [--speed N | --fast] [--lenient] [--report FILE]", "--provider FILE [--port N] [--fast]"),
+        about="Plays a recording that `fairlead --record FILE` made: sends the recorded frames to a host on standard input and\n"
+        "output, in the recorded dialect, and needs no model and no key. The exit code is 3 if the host departs from the\n"
+        "recording.",
+        flags=(
+            Flag(("--speed",), "speed", "value", "play N times as fast as recorded", "N"),
+            Flag(("--fast",), "fast", "switch", "play without delays"),
+            Flag(("--lenient",), "lenient", "switch", "continue after a departure"),
+            Flag(("--report",), "report", "value", "append each departure to a file", "FILE"),
+            Flag(("--provider",), "provider", "switch", "serve the recorded answers of the provider on loopback instead"),
+            Flag(("--port",), "port", "value", "the port of the provider, by default a free one", "N"),
+        ),
+        words=("<file>",),
+        examples=("replay session.record --fast",),
+        for_peers=True,
+    ),
+    Subcommand(
+        name="schema",
+        group="hosts",
+        summary="print a protocol as JSON Schema or TypeScript",
+        run="schema:schema",
+        usage=("[--dialect NAME] [--typescript]",),
+        flags=(
+            Flag(("--dialect",), "dialect", "value", "the dialect, by default that of RPC mode", "NAME"),
+            Flag(("--typescript",), "typescript", "switch", "print types instead of a JSON Schema"),
+        ),
+        examples=("schema --dialect pi", "schema --dialect opal --typescript"),
+        for_peers=True,
+    ),
+)
 
 
-def export(words: Sequence[str], program: Program) -> int:
-    """Write a session file as an HTML page, and print its path. Raises UsageError, SessionError or ConfigError."""
-    if not 1 <= len(words) <= 2 or words[0].startswith("-"):
-        raise UsageError("usage: fairlead export SESSION.jsonl [PAGE.html]")
-    from fairlead.export import export_file
-
-    say(str(export_file(Path(words[0]), Path(words[1]) if len(words) == 2 else None)))
-    return 0
-
-
-def trust(words: Sequence[str], program: Program) -> int:
-    """Trust the project in a folder (by default the current one), never trust it, forget the decision, or list all decisions."""
-    from fairlead.config.home import Home
-    from fairlead.config.trust import all_decisions, real_folder, save_decision
-
-    flags = [word for word in words if word.startswith("-")]
-    paths = [word for word in words if not word.startswith("-")]
-    if len(flags) > 1 or len(paths) > 1 or not set(flags) <= {"--remove", "--never", "--list"}:
-        raise UsageError("usage: fairlead trust [PATH] [--remove | --never | --list]")
-    home = Home.find(os.environ, peer=program.home)
-    if flags == ["--list"]:
-        for folder, trusted in sorted(all_decisions(home).items()):
-            say(f"{'trusted' if trusted else 'never  '}  {folder}")
-        return 0
-    folder = real_folder(Path(paths[0]).expanduser() if paths else Path.cwd())
-    if flags == ["--remove"]:
-        save_decision(home, folder, None)
-        say(f"There is no decision about {folder} any more.")
-        return 0
-    if not folder.is_dir():
-        raise ConfigError(f"{folder} is not a directory.")
-    save_decision(home, folder, not flags)
-    say(f"{folder} and the folders in it are {'never ' if flags else ''}trusted.")
-    return 0
-
-
-def schema(words: Sequence[str], program: Program) -> int:
-    """Print the protocol of a dialect as JSON Schema or TypeScript. Raises UsageError."""
-    dialect, typescript = _schema_options(words)
-    try:
-        chosen = chosen_dialect(dialect, os.environ, program)
-    except ConfigError as error:
-        raise UsageError(str(error)) from None
-    text = types_text(chosen) if typescript else schema_text(chosen)
-    say(text.removesuffix("\n"))
-    return 0
-
-
-def schema_text(dialect: Dialect) -> str:
-    """Return the JSON Schema of a dialect."""
-    return json.dumps(dialect.load().schema(dialect.name), indent=2, ensure_ascii=False) + "\n"
-
-
-def types_text(dialect: Dialect) -> str:
-    """Return the TypeScript types of a dialect."""
-    return dialect.load().types(dialect.name, f"The protocol of {dialect.name}, as fairlead speaks it")
-
-
-def _schema_options(words: Sequence[str]) -> tuple[str | None, bool]:
-    dialect, typescript = None, False
-    left = list(reversed(words))
-    while left:
-        word, has_value, value = left.pop().partition("=")
-        if word == "--typescript" and not has_value:
-            typescript = True
-        elif word == "--dialect" and (has_value or left):
-            dialect = value if has_value else left.pop()
-        else:
-            raise UsageError("usage: fairlead schema [--dialect NAME] [--typescript]")
-    return dialect, typescript
-
-
-def list_models(agent: Agent, search: str) -> int:
-    """Print the models that have a key and whose names contain all words of `search`. Returns the exit code."""
-    words = search.lower().split()
-    models = [
-        model for model in agent.registry.available() if all(word in f"{model.provider}/{model.id}".lower() for word in words)
-    ]
-    if not models:
-        hint = f" matches {search!r}" if search else " can be used: no provider has a key. Set one, such as ANTHROPIC_API_KEY"
-        complain(f"No model{hint}.")
-        return 1
-    rows = [("provider", "model", "context", "max-out", "thinking", "images", "$/M in", "$/M out"), *map(_model_row, models)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    return 0
-
-
-def _model_row(model: Model) -> tuple[str, ...]:
-    return (
-        model.provider,
-        model.id,
-        _thousands(model.context_window),
-        _thousands(model.max_tokens),
-        "yes" if model.reasoning else "no",
-        "yes" if "image" in model.input else "no",
-        f"{model.cost.input:g}",
-        f"{model.cost.output:g}",
-    )
-
-
-def _thousands(count: int) -> str:
-    return f"{round(count / 1e6, 1):g}M" if count >= 1_000_000 else f"{round(count / 1000, 1):g}K"
+def find(name: str, program: Program) -> Subcommand | None:
+    """Return the subcommand with this name, or None if the program that fairlead was started as has none."""
+    is_peer = program.dialect is not None
+    return next((command for command in SUBCOMMANDS if command.name == name and (command.for_peers or not is_peer)), None)

@@ -20,22 +20,6 @@ if TYPE_CHECKING:
     from fairlead.wire.pi.profile import Profile
 
 SMALLEST_FRAME = 1024
-#: Subcommands, each a function of the same name (or the one after the colon) in this module of `fairlead.cli`.
-_COMMANDS = {
-    "login": "login",
-    "logout": "login",
-    "export": "commands",
-    "install": "packages",
-    "list": "packages:list_packages",
-    "remove": "packages",
-    "replay": "replay",
-    "rules": "rules",
-    "schema": "commands",
-    "shim": "shim",
-    "trust": "commands",
-    "uninstall": "packages",
-    "update": "packages",
-}
 #: Modes that serve a host in the dialect with the same name.
 _SERVERS = ("acp", "opal")
 
@@ -75,13 +59,16 @@ def _program(argv: Sequence[str]) -> tuple[Program, Sequence[str]]:
 
 
 def _dispatch(argv: Sequence[str], program: Program) -> int:
-    if argv[:1] and argv[0] in _COMMANDS:
-        from importlib import import_module
+    if argv and not argv[0].startswith("-"):
+        from fairlead.cli.commands import find
+        from fairlead.cli.subcommand import help_of
 
-        name, _, function = _COMMANDS[argv[0]].partition(":")
-        module = import_module(f"fairlead.cli.{name}")
-        command: Callable[[Sequence[str], Program], int] = getattr(module, function or argv[0])
-        return command(argv[1:], program)
+        command = find(argv[0], program)
+        if command is not None and any(word in ("-h", "--help") for word in argv[1:]):
+            say(help_of(command))
+            return 0
+        if command is not None:
+            return command.load()(argv[1:], program)
     if argv[:1] == ["acp"]:
         argv = ["--mode", *argv]
     arguments = parse(argv)
@@ -99,7 +86,7 @@ def _dispatch(argv: Sequence[str], program: Program) -> int:
     for flag in arguments.ignored:
         remark(f"{flag} has no effect here")
     if arguments.export is not None:
-        from fairlead.cli.commands import export
+        from fairlead.cli.export import export
 
         return export([arguments.export, *arguments.words[:1]], program)
     frame_limit = _frame_limit(arguments.max_frame_bytes)
@@ -148,7 +135,7 @@ def _choose_profile(arguments: Arguments, program: Program) -> None:
 
 def _list_models(argv: Sequence[str], arguments: Arguments, program: Program) -> int:
     from fairlead.cli.build import build_agent
-    from fairlead.cli.commands import list_models
+    from fairlead.cli.models import list_models
 
     agent = build_agent(arguments, None, program)
     if arguments.unknown or agent.extensions.exist():

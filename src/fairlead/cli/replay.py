@@ -18,17 +18,7 @@ from fairlead.wire.dialects import DIALECTS, Dialect, Program
 
 USAGE = """\
 usage: fairlead replay FILE [--speed N | --fast] [--lenient] [--report FILE]
-       fairlead replay --provider FILE [--port N] [--fast]
-
-Plays a recording that `fairlead --record FILE` made: sends the recorded frames to a host on standard input and output, in the
-recorded dialect, and needs no model and no key. The exit code is 3 if the host departs from the recording.
-
-  --speed N      play N times as fast as recorded
-  --fast         play without delays
-  --lenient      continue after a departure
-  --report FILE  append each departure to a file
-  --provider     serve the recorded answers of the provider on loopback instead, for a real agent
-  --port N       the port of the provider, by default a free one"""
+       fairlead replay --provider FILE [--port N] [--fast]"""
 
 
 class _Words(Struct):
@@ -44,9 +34,6 @@ class _Words(Struct):
 
 def replay(words: Sequence[str], program: Program) -> int:
     """Play a recording. Returns the exit code. Raises UsageError, and ConfigError if the recording cannot be read."""
-    if "--help" in words or "-h" in words:
-        say(USAGE)
-        return 0
     options = _parse(words)
     recording = _read(options.file)
     if options.is_provider:

@@ -1,0 +1,126 @@
+"""What a subcommand is: its row in the table, the parser of its flags, and its help."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from fairlead.cli.flags import Flag, UsageError
+
+if TYPE_CHECKING:
+    from fairlead.wire.dialects import Program
+
+Run: TypeAlias = "Callable[[Sequence[str], Program], int]"
+#: The headings of `fairlead --help`, in its order.
+Group: TypeAlias = Literal["start", "sessions", "models", "projects", "hosts", "help"]
+
+
+class Subcommand(Struct, frozen=True, kw_only=True):
+    """One subcommand: a row of the table."""
+
+    name: str
+    group: Group
+    #: What it does, in a few words for the list of all subcommands.
+    summary: str
+    #: The function that runs it, as `module:function` in `fairlead.cli`.
+    run: str
+    #: What may follow its name, one entry per form: `[PATH] [--list]`.
+    usage: tuple[str, ...] = ("",)
+    #: More about it than the summary says, for its `--help`.
+    about: str = ""
+    #: Its own flags. `Flag.name` is their key in `Options.values`.
+    flags: tuple[Flag, ...] = ()
+    #: What its first word can be, for completions: names of actions, or a kind of value such as `<file>`.
+    words: tuple[str, ...] = ()
+    #: Command lines without the leading `fairlead`.
+    examples: tuple[str, ...]
+    #: Whether it also exists when fairlead was started under the name of another program.
+    for_peers: bool = False
+
+    def load(self) -> Run:
+        """Import the module and return the function."""
+        module, _, function = self.run.partition(":")
+        return getattr(import_module(f"fairlead.cli.{module}"), function)
+
+    def usage_error(self, problem: str = "") -> UsageError:
+        """Return the error for an invalid command line, with the forms that are valid."""
+        return UsageError("\n".join([*filter(None, [problem]), usage_text(self)]))
+
+    def parse(self, words: Sequence[str]) -> Options:
+        """Split words into the subcommand's flags and the rest. Raises UsageError for an unknown flag or a missing value."""
+        known = {name: flag for flag in self.flags for name in flag.names}
+        values: dict[str, Any] = {}
+        rest: list[str] = []
+        left = list(reversed(words))
+        while left:
+            word = left.pop()
+            if word == "--":
+                rest += reversed(left)
+                break
+            if not word.startswith("-") or word == "-":
+                rest.append(word)
+                continue
+            name, has_value, value = word.partition("=") if word.startswith("--") else (word, "", "")
+            if name not in known:
+                raise self.usage_error(f"fairlead {self.name} has no flag {name}.{nearest(name, known)}")
+            flag = known[name]
+            if flag.kind == "switch":
+                if has_value:
+                    raise self.usage_error(f"{name} takes no value.")
+                values[flag.name] = True
+                continue
+            if not has_value:
+                if not left:
+                    raise self.usage_error(f"{name} needs a value: {flag.metavar}.")
+                value = left.pop()
+            if flag.choices and value not in flag.choices:
+                raise self.usage_error(f"{name}: expected {' or '.join(flag.choices)}, got {value!r}.")
+            values[flag.name] = [*values.get(flag.name, ()), value] if flag.kind == "list" else value
+        return Options(values, rest)
+
+
+class Options(Struct):
+    """The parsed words of a subcommand: the values of its flags by name (True for a switch), and the other words."""
+
+    values: dict[str, Any]
+    words: list[str]
+
+    def has(self, name: str) -> bool:
+        return name in self.values
+
+    def text(self, name: str) -> str | None:
+        return self.values.get(name)
+
+    def texts(self, name: str) -> list[str]:
+        return self.values.get(name, [])
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return a suggestion with a leading space, such as ` Did you mean export?`, or nothing if no known name is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(known), 1, cutoff)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def usage_text(command: Subcommand) -> str:
+    """Return the valid forms of a command line, one per line."""
+    return "\n".join(
+        f"{'usage:' if index == 0 else '      '} fairlead {command.name} {form}".rstrip()
+        for index, form in enumerate(command.usage)
+    )
+
+
+def help_of(command: Subcommand) -> str:
+    """Return what `fairlead COMMAND --help` prints."""
+    parts = [usage_text(command), command.about or f"{command.summary[0].upper()}{command.summary[1:]}."]
+    if command.flags:
+        lefts = [f"{', '.join(flag.names)} {flag.metavar}".rstrip() for flag in command.flags]
+        width = max(map(len, lefts)) + 2
+        parts.append("\n".join(f"  {left:{width}}{flag.help}" for left, flag in zip(lefts, command.flags, strict=True)))
+    word = "Example" if len(command.examples) == 1 else "Examples"
+    parts.append("\n".join([f"{word}:", *(f"  fairlead {example}".rstrip() for example in command.examples)]))
+    return "\n\n".join(parts)
